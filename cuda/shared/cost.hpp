@@ -1,0 +1,58 @@
+// The arithmetic of scores, written once for both engines.
+//
+// A cost is a negative natural-log probability in IEEE float32. Every sum below has one association and one
+// rounding per operation; both compilers are told not to contract a product and a sum into one instruction
+// (-fmad=false, -ffp-contract=off), so equal inputs give equal bytes on every machine.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "shared/portable.hpp"
+
+namespace arcbeam {
+
+// Cost of reading a column in a frame, before any blank penalty. logp = -inf gives +inf: never read.
+ARCBEAM_HD float acoustic_cost(float logp, float acoustic_scale) { return -(acoustic_scale * logp); }
+
+// Cost of a path after an emitting arc.
+ARCBEAM_HD float extend(float cost, float acoustic, float arc_weight) { return (cost + acoustic) + arc_weight; }
+
+// Cost of a path after an epsilon arc.
+ARCBEAM_HD float extend_epsilon(float cost, float arc_weight) { return cost + arc_weight; }
+
+// The largest cost that a beam around `best` admits.
+ARCBEAM_HD float beam_bound(float best, float beam) { return best + beam; }
+
+// Admission: a candidate is kept iff it is finite and within the bound (the bound itself may be +inf).
+ARCBEAM_HD bool admits(float bound, float cost) {
+    return cost <= bound && cost <= 3.402823466e38F;
+}
+
+// Maps a cost to an unsigned integer of the same order, so that a 64-bit minimum over (cost, arc) settles
+// ties by arc. Costs are never -0: they start at +0, and no sum or difference of theirs rounds to -0.
+ARCBEAM_HD std::uint32_t ordered(float cost) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &cost, sizeof bits);
+    return (bits & 0x80000000U) != 0U ? ~bits : bits | 0x80000000U;
+}
+
+ARCBEAM_HD float from_ordered(std::uint32_t key) {
+    const std::uint32_t bits = (key & 0x80000000U) != 0U ? key & 0x7fffffffU : ~key;
+    float cost;
+    std::memcpy(&cost, &bits, sizeof cost);
+    return cost;
+}
+
+// The total order among candidates for one key: smallest cost, then smallest arc id.
+ARCBEAM_HD std::uint64_t pack(float cost, std::uint32_t arc) {
+    return static_cast<std::uint64_t>(ordered(cost)) << 32U | arc;
+}
+
+ARCBEAM_HD float packed_cost(std::uint64_t packed) {
+    return from_ordered(static_cast<std::uint32_t>(packed >> 32U));
+}
+
+ARCBEAM_HD std::uint32_t packed_arc(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
+
+}  // namespace arcbeam
