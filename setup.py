@@ -1,15 +1,18 @@
 """Builds arcbeam's extensions. Two tables and globs: a new stage is found by its place, not listed here.
 
 ``pyx/arcbeam/_NAME.pyx`` becomes the extension ``arcbeam._NAME``, compiled with every ``cpu_reference/NAME/*.cpp``.
-Environment: ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors; ``ARCBEAM_SANITIZE=address`` (with
-undefined behaviour) or ``thread`` builds an instrumented twin.
+Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
+``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin.
 """
 
 import os
+import subprocess
+import sysconfig
+import tempfile
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 # Contraction would fuse a product and a sum into one rounding and break the equality of the engines.
@@ -26,34 +29,54 @@ SANITIZE_FLAGS = {
 
 ROOT = Path(__file__).resolve().parent
 OURS = "cpu_reference" + os.sep
-NO_COMPILER = (
-    "arcbeam needs a C++17 compiler to build, and running {compiler!r} failed: {error}. "
-    "Install one (Debian and Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++; macOS: xcode-select --install) "
-    "or name yours in the environment variable CXX."
+HOW_TO_INSTALL = (
+    "Debian and Ubuntu: apt-get install g++ python3-dev; Fedora: dnf install gcc-c++ python3-devel; "
+    "macOS: xcode-select --install"
 )
+NO_COMPILER = (
+    "arcbeam needs a C++17 compiler to build, and {command!r} does not work: {error}\n"
+    "Install one (" + HOW_TO_INSTALL + ") or name yours in the environment variable CXX."
+)
+NO_HEADERS = (
+    "arcbeam needs Python's C headers to build, and there is no {path}.\nInstall them (" + HOW_TO_INSTALL + ")."
+)
+TRIAL = "#include <string_view>\nstatic_assert(__cplusplus >= 201703L);\nstd::string_view trial() { return {}; }\n"
 
 
 class BuildExt(build_ext):
-    """Adds the strict warnings to our own sources only, and says plainly when there is no compiler."""
+    """Builds on all cores, adds the strict warnings to our own sources only, and says plainly what is missing."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or True
 
     def build_extensions(self):
+        self._require_compiler_and_headers()
         compile_one = self.compiler._compile
         werror = ["-Werror"] if os.environ.get("ARCBEAM_WERROR") == "1" else []
 
         def compile_with_warnings(obj, src, ext, cc_args, extra_postargs, pp_opts):
-            ours = COMPILE_FLAGS["ours"] + werror if OURS in src else COMPILE_FLAGS["generated"]
+            ours = COMPILE_FLAGS["ours"] + werror if src.startswith(OURS) else COMPILE_FLAGS["generated"]
             compile_one(obj, src, ext, cc_args, extra_postargs + ours, pp_opts)
 
         self.compiler._compile = compile_with_warnings
-        self._try_compiler()
         super().build_extensions()
 
-    def _try_compiler(self):
+    def _require_compiler_and_headers(self):
         compiler = getattr(self.compiler, "compiler_so_cxx", None) or self.compiler.compiler_so
-        try:
-            self.compiler.spawn([compiler[0], "--version"])
-        except Exception as error:
-            raise SystemExit(NO_COMPILER.format(compiler=compiler[0], error=error)) from None
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "trial.cpp")
+            source.write_text(TRIAL)
+            command = [*compiler, "-std=c++17", "-c", str(source), "-o", str(source.with_suffix(".o"))]
+            try:
+                subprocess.run(command, check=True, capture_output=True, text=True)
+            except OSError as error:
+                raise SystemExit(NO_COMPILER.format(command=compiler[0], error=error.strerror)) from None
+            except subprocess.CalledProcessError as error:
+                raise SystemExit(NO_COMPILER.format(command=" ".join(command), error=error.stderr)) from None
+        header = Path(sysconfig.get_path("include"), "Python.h")
+        if not header.exists():
+            raise SystemExit(NO_HEADERS.format(path=header))
 
 
 def extensions():
@@ -73,6 +96,11 @@ def extensions():
 
 
 setup(
+    packages=[*find_packages("pyx"), "arcbeam.demo_data"],
+    package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
+    package_data={"arcbeam": ["py.typed"], "arcbeam.demo_data": ["*"]},
+    exclude_package_data={"arcbeam.demo_data": ["*.flac"]},  # decoding the demo needs its log-probs only
+    include_package_data=False,
     ext_modules=cythonize(
         list(extensions()),
         include_path=["pyx"],

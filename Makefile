@@ -1,0 +1,76 @@
+# Every target does its own set-up: a virtual environment in $(VENV), arcbeam and what it needs installed there.
+#   make demo       decode the recordings in data/demo on this machine
+#   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
+#   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
+#   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+#   make clean      remove what the others made
+# PYTHON names the interpreter; by default the newest of python3.12, python3.11 and python3 that can be used.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.DEFAULT_GOAL := help
+
+, := ,
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -qq
+ifneq ($(wildcard ../shared/data),)
+ARCBEAM_DATA ?= $(abspath ../shared/data)
+endif
+ifdef ARCBEAM_DATA
+export ARCBEAM_DATA
+endif
+
+CXX_FILES = find cuda cpu_reference tests -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'
+SOURCES := setup.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
+	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -path 'data/demo/*' ')' 2>/dev/null)
+
+.PHONY: help demo test lint format sanitize clean
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+demo: $(VENV)/has-demo
+	$(BIN)/arcbeam demo
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/has-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(CXX_FILES) | xargs $(BIN)/clang-format --dry-run -Werror
+
+format: $(VENV)/has-test
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(CXX_FILES) | xargs $(BIN)/clang-format -i
+
+sanitize: $(VENV)/has-test
+	PYTHON=$(BIN)/python tests/sanitize/run
+
+clean:
+	rm -rf $(VENV) build dist pyx/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/made:
+	@python=$$(.ci/find-python $(or $(PYTHON),python3.12 python3.11 python3)); \
+	echo "virtual environment $(VENV) of $$python"; \
+	"$$python" -m venv --clear $(VENV)
+	@touch $@
+
+# A module that was deleted or renamed must not reach the wheel from an earlier build.
+define install_arcbeam
+	@rm -rf build/bdist.*; find build/lib* -name '*.py' -delete 2>/dev/null || true
+	@echo "installing arcbeam$(1) into $(VENV)"
+	@$(2) $(INSTALL) '.$(1)'
+	@touch $@
+endef
+
+$(VENV)/has-demo: $(VENV)/made $(SOURCES)
+	$(call install_arcbeam,[build$(,)cli],)
+
+$(VENV)/has-test: $(VENV)/made $(SOURCES)
+	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)test$(,)lint],ARCBEAM_WERROR=1)
+	@touch $(VENV)/has-demo

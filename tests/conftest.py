@@ -1,0 +1,33 @@
+"""What every test may use: the folder of the larger speech sets, and one way to run hypothesis."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# No test times anything, so no example has a deadline; the same examples in every run, so that a red run stays red.
+# HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions, which are many times slower.
+settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(scope="session")
+def arcbeam_data() -> Path:
+    """Folder of the larger speech sets, named by the environment variable ARCBEAM_DATA; the test skips without it."""
+    folder = os.environ.get("ARCBEAM_DATA")
+    if not folder:
+        pytest.skip("ARCBEAM_DATA is not set: it names the folder of the larger speech sets")
+    if not Path(folder).is_dir():
+        pytest.skip(f"ARCBEAM_DATA={folder} is not a folder")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def demo_data() -> Path:
+    """Folder of the real recordings that come with the source."""
+    return ROOT / "data" / "demo"
