@@ -24,10 +24,14 @@ ARCBEAM_HD float extend_epsilon(float cost, float arc_weight) { return cost + ar
 // The largest cost that a beam around `best` admits.
 ARCBEAM_HD float beam_bound(float best, float beam) { return best + beam; }
 
+// Finite: neither infinite nor NaN.
+ARCBEAM_HD bool is_finite(float cost) { return cost >= -3.402823466e38F && cost <= 3.402823466e38F; }
+
 // Admission: a candidate is kept iff it is finite and within the bound (the bound itself may be +inf).
-ARCBEAM_HD bool admits(float bound, float cost) {
-    return cost <= bound && cost <= 3.402823466e38F;
-}
+ARCBEAM_HD bool admits(float bound, float cost) { return cost <= bound && is_finite(cost); }
+
+// What a survivor stores after a frame; `best` goes to the utterance's float64 offset.
+ARCBEAM_HD float rescale(float cost, float best) { return cost - best; }
 
 // Maps a cost to an unsigned integer of the same order, so that a 64-bit minimum over (cost, arc) settles
 // ties by arc. Costs are never -0: they start at +0, and no sum or difference of theirs rounds to -0.

@@ -35,7 +35,7 @@ struct GraphView {
     std::uint32_t num_states;
     std::uint32_t num_arcs;
     std::uint32_t start;
-    std::uint32_t max_depth;       // over all states
+    std::uint32_t max_depth;  // over all states
 
     ARCBEAM_HD std::uint32_t arcs_end(std::uint32_t state) const { return states[state + 1].first_arc; }
 };

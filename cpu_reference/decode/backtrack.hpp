@@ -1,0 +1,74 @@
+// Stage backtrack: the best token of the last live frame, and its path.
+//
+// in   tokens of the last live frame, whose log entries are the last tokens.size() of the log; the offset; whether
+// the
+//      search is alive
+// out  Path
+// rule with final weights added, the smallest (cost, state) among final tokens; if none is final, or the search
+// died
+//      before the last frame, the smallest (cost, state) among all tokens, and reached_final is false
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "decode/acoustic.hpp"
+#include "decode/prune.hpp"
+#include "shared/graph_view.hpp"
+
+namespace arcbeam::twin {
+
+struct Path {
+    std::vector<std::uint32_t> arcs;  // in the order of time, epsilon arcs included
+    double total_cost = 0.0;          // offset + cost, final weight included if reached_final
+    double acoustic_cost = 0.0;       // scaled, blank penalty included
+    double graph_cost = 0.0;          // arc weights and final weight
+    bool reached_final = false;
+};
+
+inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
+                      bool alive, const LogProbs& logp, const Acoustic& acoustic) {
+    Path path;
+    float best_cost = 0.0F;
+    std::size_t best = tokens.size();
+    const auto select = [&](bool final_only) {
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            const float cost =
+                final_only ? extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]) : tokens[i].cost;
+            if (final_only && !is_finite(cost)) {
+                continue;
+            }
+            if (best == tokens.size() || cost < best_cost ||
+                (cost == best_cost && tokens[i].state < tokens[best].state)) {
+                best = i;
+                best_cost = cost;
+            }
+        }
+        return best != tokens.size();
+    };
+    path.reached_final = alive && select(true);
+    if (!path.reached_final) {
+        select(false);
+    }
+    path.total_cost = offset + static_cast<double>(best_cost);
+
+    std::uint32_t at = log.size() - static_cast<std::uint32_t>(tokens.size() - best);
+    for (; log[at].arc != kNoArc; at = log[at].source) {
+        path.arcs.push_back(log[at].arc);
+    }
+    std::reverse(path.arcs.begin(), path.arcs.end());
+
+    std::uint32_t frame = 0;
+    for (const std::uint32_t arc : path.arcs) {
+        path.graph_cost += static_cast<double>(graph.targets[arc].weight);
+        if (graph.columns[arc] != kEpsilonColumn) {
+            path.acoustic_cost += static_cast<double>(acoustic.cost(logp, frame++, graph.columns[arc]));
+        }
+    }
+    if (path.reached_final) {
+        path.graph_cost += static_cast<double>(graph.finals[tokens[best].state]);
+    }
+    return path;
+}
+
+}  // namespace arcbeam::twin

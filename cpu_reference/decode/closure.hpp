@@ -1,0 +1,81 @@
+// Stage closure: the epsilon arcs, to the fixpoint.
+//
+// in   frontier (winners so far), the bound of the frame, the log index that slot 0 will have
+// out  frontier with every state that an epsilon path reaches within the bound, each with its winner
+// rule states by epsilon depth, so a state is complete before its epsilon arcs are followed, each once;
+//      a candidate is admitted iff finite and within the bound; its source is a token of this same frame
+#pragma once
+
+#include <algorithm>
+
+#include "decode/recombine.hpp"
+#include "shared/graph_view.hpp"
+
+namespace arcbeam::twin {
+
+class Closure {
+  public:
+    void begin(const GraphView& graph) { first_of_depth_.fill(graph.max_depth + std::size_t{1}, kNone); }
+
+    void operator()(const GraphView& graph, float bound, std::uint32_t first_log, StateTable& table,
+                    Frontier& frontier) {
+        constexpr std::uint32_t kAhead = 8;
+        next_.clear();
+        deepest_ = 0;
+        for (std::uint32_t slot = 0; slot < frontier.size(); ++slot) {
+            if (slot + kAhead < frontier.size()) {
+                prefetch(graph.states + frontier[slot + kAhead].state);
+            }
+            enlist(graph, frontier[slot].state, slot);
+        }
+        for (std::uint32_t depth = 0; depth <= deepest_; ++depth) {
+            std::uint32_t slot = first_of_depth_[depth];
+            first_of_depth_[depth] = kNone;
+            for (; slot != kNone; slot = next_[slot]) {
+                follow(graph, bound, first_log, slot, table, frontier);
+            }
+        }
+    }
+
+  private:
+    static constexpr std::uint32_t kNone = 0xffffffffU;
+
+    // Puts the slot on the list of its state's depth if there is anything to follow.
+    void enlist(const GraphView& graph, std::uint32_t state, std::uint32_t slot) {
+        const StateRecord& record = graph.states[state];
+        std::uint32_t next = kNone;
+        if (record.first_arc != record.first_emitting) {
+            next = first_of_depth_[record.depth];
+            first_of_depth_[record.depth] = slot;
+            deepest_ = std::max(deepest_, record.depth);
+        }
+        next_.add(next);
+    }
+
+    void follow(const GraphView& graph, float bound, std::uint32_t first_log, std::uint32_t slot, StateTable& table,
+                Frontier& frontier) {
+        const float cost = frontier[slot].cost;
+        const StateRecord& record = graph.states[frontier[slot].state];
+        for (std::uint32_t arc = record.first_arc; arc < record.first_emitting; ++arc) {
+            const ArcTarget& target = graph.targets[arc];
+            const float next_cost = extend_epsilon(cost, target.weight);
+            if (!admits(bound, next_cost)) {
+                continue;
+            }
+            bool added;
+            const std::uint32_t reached = table.find_or_add(target.next_state, frontier, added);
+            if (added || wins(next_cost, arc, frontier[reached])) {
+                frontier[reached] = {next_cost, arc, target.next_state, first_log + slot};
+            }
+            if (added) {
+                enlist(graph, target.next_state, reached);
+            }
+        }
+    }
+
+    Buffer<std::uint32_t> first_of_depth_;  // [max_depth + 1]: first slot of each list
+    Buffer<std::uint32_t> next_;            // [slots]: the next slot of the same list
+    std::uint32_t deepest_ = 0;
+};
+
+}  // namespace arcbeam::twin

@@ -1,0 +1,65 @@
+"""arcbeam: WFST beam search for speech recognition, the same bytes on every engine.
+
+Public names are looked up on first use, so that ``import arcbeam`` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arcbeam.decoder import CtcDecoder, DecodeStats
+    from arcbeam.errors import ArcbeamError, CapacityError, FormatError, GraphError, MissingDependencyError
+    from arcbeam.graph import Graph, GraphInfo
+    from arcbeam.hypothesis import Hypothesis, Word
+    from arcbeam.options import DecoderOptions
+    from arcbeam.symbols import SymbolTable, TokenTable
+
+_HOME = {
+    "CtcDecoder": "decoder",
+    "DecodeStats": "decoder",
+    "DecoderOptions": "options",
+    "Graph": "graph",
+    "GraphInfo": "graph",
+    "Hypothesis": "hypothesis",
+    "Word": "hypothesis",
+    "SymbolTable": "symbols",
+    "TokenTable": "symbols",
+    "ArcbeamError": "errors",
+    "CapacityError": "errors",
+    "FormatError": "errors",
+    "GraphError": "errors",
+    "MissingDependencyError": "errors",
+}
+
+__all__ = [
+    "ArcbeamError",
+    "CapacityError",
+    "CtcDecoder",
+    "DecodeStats",
+    "DecoderOptions",
+    "FormatError",
+    "Graph",
+    "GraphError",
+    "GraphInfo",
+    "Hypothesis",
+    "MissingDependencyError",
+    "SymbolTable",
+    "TokenTable",
+    "Word",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("arcbeam")
+    if name in _HOME:
+        value = getattr(import_module(f"arcbeam.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'arcbeam' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

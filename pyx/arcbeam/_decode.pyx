@@ -1,0 +1,193 @@
+"""The border to the CPU engine: addresses in, paths out."""
+
+import os
+import threading
+
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp cimport bool as cbool
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+from arcbeam._graph_view cimport GraphView, view_of
+
+from arcbeam.errors import CapacityError
+
+
+cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
+    cdef struct DecodeOptions:
+        float beam
+        uint32_t max_active
+        float acoustic_scale
+        float blank_penalty
+        int32_t blank_column
+        uint32_t collect_above
+
+    cdef struct LogProbs:
+        const void* data
+        int64_t row_stride
+        uint32_t frames
+        uint32_t columns
+        cbool is_half
+
+    cdef cppclass Path:
+        vector[uint32_t] arcs
+        double total_cost
+        double acoustic_cost
+        double graph_cost
+        cbool reached_final
+
+    cdef struct Work:
+        uint64_t frames
+        uint64_t tokens
+        uint64_t expanded_tokens
+        uint64_t leaving_arcs
+        uint64_t read_arcs
+        uint64_t candidates
+        uint64_t admitted
+
+    cdef enum class Outcome(uint8_t):
+        kDecoded
+        kBadLogProb
+        kCapacity
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Result:
+        Path path
+        Work work
+        Outcome outcome
+        uint32_t bad_frame
+        uint32_t bad_column
+
+    cdef cppclass Engine:
+        Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
+        void start(vector[LogProbs]) except +
+        cbool wait(int milliseconds) except +
+        void cancel()
+        const vector[Result]& results()
+
+
+cdef class CpuEngine:
+    """A pool of lanes over one graph. Calls from several Python threads take turns."""
+
+    cdef Engine* engine
+    cdef DecodeOptions options
+    cdef size_t threads
+    cdef object graph
+    cdef object turn
+    cdef object process
+
+    def __cinit__(self, graph, *, float beam, uint32_t max_active, float acoustic_scale, float blank_penalty,
+                  int32_t blank_column, uint32_t collect_above, size_t threads):
+        self.graph = graph
+        self.options = DecodeOptions(beam, max_active, acoustic_scale, blank_penalty, blank_column, collect_above)
+        self.threads = threads
+        self.turn = threading.Lock()
+        self._start_threads()
+
+    cdef int _start_threads(self) except -1:
+        self.engine = new Engine(view_of(self.graph), self.options, self.threads)
+        self.process = os.getpid()
+        return 0
+
+    def __dealloc__(self):
+        # In a forked child the threads do not exist; joining them would wait for ever.
+        if self.engine != NULL and self.process == os.getpid():
+            with nogil:
+                del self.engine
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+
+        Returns
+        -------
+        paths : list of (arcs uint32[n], total_cost, acoustic_cost, graph_cost, reached_final)
+        work : dict of counters
+        """
+        with self.turn:
+            if self.process != os.getpid():
+                self._start_threads()
+            return self._decode(utterances, columns)
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+        cdef vector[LogProbs] batch
+        cdef Py_ssize_t i
+        cdef cbool done = False
+        batch.reserve(utterances.shape[0])
+        for i in range(utterances.shape[0]):
+            batch.push_back(LogProbs(
+                <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1], <uint32_t> utterances[i, 2], columns,
+                utterances[i, 3] != 0,
+            ))
+        self.engine.start(move(batch))
+        try:
+            while not done:
+                with nogil:
+                    done = self.engine.wait(100)
+                if not done:
+                    PyErr_CheckSignals()
+        finally:
+            if not done:  # Ctrl-C: the log-probs may go once we return, so the lanes must have let go of them
+                self.engine.cancel()
+                while not done:
+                    with nogil:
+                        done = self.engine.wait(100)
+        self._raise_first_error()
+        return self._paths(), self._work()
+
+    cdef int _raise_first_error(self) except -1:
+        cdef const Result* result
+        for i in range(self.engine.results().size()):
+            result = &self.engine.results()[i]
+            if result.outcome == Outcome.kBadLogProb:
+                raise BadLogProb(i, result.bad_frame, result.bad_column)
+            if result.outcome == Outcome.kOutOfMemory:
+                raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam or max_active, "
+                                  f"or fewer threads")
+            if result.outcome == Outcome.kCapacity:
+                raise CapacityError(f"utterance {i} keeps more than 2**32 tokens alive: use a smaller beam or "
+                                    f"max_active")
+        return 0
+
+    cdef list _paths(self):
+        cdef const Result* result
+        cdef uint32_t[::1] into
+        paths = []
+        for i in range(self.engine.results().size()):
+            result = &self.engine.results()[i]
+            arcs = np.empty(result.path.arcs.size(), dtype=np.uint32)
+            if result.path.arcs.size() > 0:
+                into = arcs
+                memcpy(&into[0], result.path.arcs.data(), result.path.arcs.size() * sizeof(uint32_t))
+            paths.append((arcs, result.path.total_cost, result.path.acoustic_cost, result.path.graph_cost,
+                          result.path.reached_final))
+        return paths
+
+    cdef dict _work(self):
+        cdef Work total
+        cdef const Work* work
+        total = Work(0, 0, 0, 0, 0, 0, 0)
+        for i in range(self.engine.results().size()):
+            work = &self.engine.results()[i].work
+            total.frames += work.frames
+            total.tokens += work.tokens
+            total.expanded_tokens += work.expanded_tokens
+            total.leaving_arcs += work.leaving_arcs
+            total.read_arcs += work.read_arcs
+            total.candidates += work.candidates
+            total.admitted += work.admitted
+        return total
+
+
+class BadLogProb(Exception):
+    """NaN or +inf at (utterance, frame, column); the caller words the message."""

@@ -1,0 +1,41 @@
+"""How a Graph's columns reach C++: addresses of arrays that the holder keeps alive."""
+
+from libc.stdint cimport uint16_t, uint32_t, uintptr_t
+
+
+cdef extern from "shared/graph_view.hpp" namespace "arcbeam" nogil:
+    cdef struct StateRecord:
+        uint32_t first_arc
+        uint32_t first_emitting
+        float smallest_weight
+        uint32_t depth
+
+    cdef struct ArcTarget:
+        uint32_t next_state
+        float weight
+
+    cdef struct GraphView:
+        const StateRecord* states
+        const ArcTarget* targets
+        const uint16_t* columns
+        const uint32_t* words
+        const float* finals
+        uint32_t num_states
+        uint32_t num_arcs
+        uint32_t start
+        uint32_t max_depth
+
+
+cdef inline GraphView view_of(graph):
+    """The view of an arcbeam.Graph, valid as long as the graph lives."""
+    cdef GraphView view
+    view.states = <const StateRecord*> <uintptr_t> graph.states.ctypes.data
+    view.targets = <const ArcTarget*> <uintptr_t> graph.targets.ctypes.data
+    view.columns = <const uint16_t*> <uintptr_t> graph.columns.ctypes.data
+    view.words = <const uint32_t*> <uintptr_t> graph.words.ctypes.data
+    view.finals = <const float*> <uintptr_t> graph.finals.ctypes.data
+    view.num_states = graph.num_states
+    view.num_arcs = graph.num_arcs
+    view.start = graph.start
+    view.max_depth = graph.max_depth
+    return view

@@ -1,0 +1,153 @@
+"""The CTC WFST decoder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from arcbeam._decode import BadLogProb, CpuEngine
+from arcbeam.graph import Graph
+from arcbeam.hypothesis import Hypothesis
+from arcbeam.log_probs import as_utterances
+from arcbeam.options import DecoderOptions
+
+# Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
+COLLECT_ABOVE = 1 << 22
+
+
+@dataclass(frozen=True)
+class DecodeStats:
+    """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
+
+    ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
+    inadmissible unread; ``candidates`` passed the bound known at the time and ``admitted`` the exact one.
+    """
+
+    frames: int
+    tokens: int
+    expanded_tokens: int
+    leaving_arcs: int
+    read_arcs: int
+    candidates: int
+    admitted: int
+
+
+class CtcDecoder:
+    """Best paths through a decoding graph, by beam search over CTC log-probs.
+
+    The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc
+    and state, and the same input gives the same bytes whatever the threads, the batch or its order
+    (Galvez & Kaldewey 2023, section 3, with the pruning of ``docs/architecture.md``).
+
+    Parameters
+    ----------
+    graph : Graph
+        Kept alive and shared, never copied.
+    beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device
+        See :class:`arcbeam.DecoderOptions`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option out of its range.
+
+    Notes
+    -----
+    A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
+    which decode without the GIL.
+    """
+
+    def __init__(self, graph: Graph, **options: Any) -> None:
+        if not isinstance(graph, Graph):
+            raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
+        try:
+            self._options = DecoderOptions(**options)
+        except TypeError as error:
+            if "unexpected keyword" not in str(error):
+                raise
+            unknown = sorted(set(options) - set(DecoderOptions.__dataclass_fields__))
+            known = ", ".join(DecoderOptions.__dataclass_fields__)
+            raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {known}") from None
+        if self._options.blank_penalty != 0.0 and graph.blank is None:
+            raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
+        self._graph = graph
+        self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
+        self._engine = CpuEngine(
+            graph,
+            beam=self._options.beam,
+            max_active=self._options.max_active or 0,
+            acoustic_scale=self._options.acoustic_scale,
+            blank_penalty=self._options.blank_penalty,
+            blank_column=-1 if graph.blank is None else graph.blank,
+            collect_above=COLLECT_ABOVE,
+            threads=self._options.threads or _usable_cores(),
+        )
+
+    @property
+    def graph(self) -> Graph:
+        """The decoding graph."""
+        return self._graph
+
+    @property
+    def options(self) -> DecoderOptions:
+        """The options, as validated."""
+        return self._options
+
+    @property
+    def device(self) -> str:
+        """The device that decodes: ``"cpu"``."""
+        return "cpu"
+
+    @property
+    def stats(self) -> DecodeStats:
+        """Work of the last finished :meth:`decode`."""
+        return self._stats
+
+    def decode(self, log_probs: Any, lengths: Any = None) -> list[Hypothesis]:
+        """Decodes a batch of utterances.
+
+        Parameters
+        ----------
+        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+            Natural-log probabilities, float32 or float16, from numpy or anything with DLPack in CPU memory; not copied
+            unless the columns of a frame lie apart. ``-inf`` means never. Column 0 is input label 1 of the graph.
+        lengths : sequence or array of int [batch], optional
+            Frames of each utterance; the frames beyond are not read.
+
+        Returns
+        -------
+        list of Hypothesis, in the order of the batch
+
+        Raises
+        ------
+        TypeError
+            Values that are not float32 or float16, lengths that are not integers.
+        ValueError
+            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+        MemoryError, CapacityError
+            The search does not fit; the decoder can still be used.
+        """
+        utterances = as_utterances(
+            log_probs, lengths, columns=self._graph.num_columns, exact=self._graph.width_is_exact
+        )
+        try:
+            paths, work = self._engine.decode(utterances.table, utterances.columns)
+        except BadLogProb as bad:
+            i, frame, column = bad.args
+            value = utterances.arrays[i][frame, column]
+            raise ValueError(
+                f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
+            ) from None
+        self._stats = DecodeStats(**work)
+        return [Hypothesis(self._graph, self._options.frame_shift, *path) for path in paths]
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+__all__: Sequence[str] = ["CtcDecoder", "DecodeStats"]

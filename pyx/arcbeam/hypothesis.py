@@ -1,0 +1,120 @@
+"""What a decoder found: text, words with times, scores. Everything is derived from the path, when it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcbeam import word_times
+
+if TYPE_CHECKING:
+    from arcbeam.graph import Graph
+
+EPSILON_COLUMN = 0xFFFF
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word of a hypothesis.
+
+    Attributes
+    ----------
+    word : str
+    start_frame, end_frame : int
+        Frames ``[start_frame, end_frame)`` of the word's tokens.
+    start, end : float or None
+        The same in seconds; None if the decoder was given no ``frame_shift``.
+    """
+
+    word: str
+    start_frame: int
+    end_frame: int
+    start: float | None
+    end: float | None
+
+
+class Hypothesis:
+    """The best path of one utterance.
+
+    Attributes
+    ----------
+    arcs : uint32[n]
+        Arc ids of the path in the graph, epsilon arcs included.
+    score : float
+        Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached.
+    acoustic_score, graph_score : float
+        Its two parts, summed along the path in float64; their sum is ``score`` but for float32 rounding in the search.
+    reached_final : bool
+        False if the path ends in a state that is not final, or the search died before the last frame.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        frame_shift: float | None,
+        arcs: np.ndarray,
+        total_cost: float,
+        acoustic_cost: float,
+        graph_cost: float,
+        reached_final: bool,
+    ) -> None:
+        self._graph = graph
+        self._frame_shift = frame_shift
+        self.arcs = arcs
+        self.score = -total_cost
+        self.acoustic_score = -acoustic_cost
+        self.graph_score = -graph_cost
+        self.reached_final = reached_final
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """int32[frames]: the column that the path reads in each frame; fewer frames if the search died."""
+        columns = self._graph.columns[self.arcs]
+        return columns[columns != EPSILON_COLUMN].astype(np.int32)
+
+    @cached_property
+    def word_ids(self) -> np.ndarray:
+        """uint32[m]: the output labels of the path."""
+        labels = self._graph.words[self.arcs]
+        return labels[labels != 0]
+
+    @cached_property
+    def text(self) -> str:
+        """The words, a space between them."""
+        labels = self._symbols()
+        if self._graph.join == "pieces":
+            return " ".join(word for word, _, _ in word_times.join_pieces(labels, self._graph.separator))
+        return " ".join(labels)
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """The words with their times.
+
+        A word spans the tokens that spell it. Where the graph does not know how its words are spelled, a word starts
+        with the frame that writes it and ends with the last token before the next word.
+        """
+        spans = word_times.spans(self._graph, self.arcs)
+        if self._graph.join == "pieces":
+            pieces = word_times.join_pieces(self._symbols(), self._graph.separator)
+            timed = [(word, spans[first][0], spans[last][1]) for word, first, last in pieces]
+        else:
+            timed = [(word, start, end) for word, (start, end) in zip(self._symbols(), spans, strict=True)]
+        return [
+            Word(word, start, end, self._seconds(start), self._seconds(end))
+            for word, start, end in timed
+        ]
+
+    def _symbols(self) -> list[str]:
+        symbols = self._graph.word_symbols
+        if symbols is None:
+            return [str(label) for label in self.word_ids.tolist()]
+        return [symbols.get(label, f"<{label}>") for label in self.word_ids.tolist()]
+
+    def _seconds(self, frame: int) -> float | None:
+        return None if self._frame_shift is None else frame * self._frame_shift
+
+    def __repr__(self) -> str:
+        return f"Hypothesis({self.text!r}, score={self.score:.3f}, reached_final={self.reached_final})"

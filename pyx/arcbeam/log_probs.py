@@ -1,0 +1,132 @@
+"""Turns log-probs from anywhere into addresses: the one place where a foreign array becomes a pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """A batch as the engines take it.
+
+    Attributes
+    ----------
+    table : int64[batch, 4]
+        Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
+    columns : int
+    arrays : list of array [frames, columns]
+        What the addresses point into; alive as long as this object.
+    """
+
+    table: np.ndarray
+    columns: int
+    arrays: list[np.ndarray]
+
+
+def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: bool) -> Utterances:
+    """Checks a batch and describes it by addresses.
+
+    Parameters
+    ----------
+    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+        float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a row is not contiguous.
+    lengths : sequence or array of int [batch], optional
+        Frames to decode of each utterance; all by default.
+    columns, exact
+        Columns the graph needs, and whether more than these are an error.
+
+    Raises
+    ------
+    TypeError
+        A type other than float32 or float16, or something that is not an array.
+    ValueError
+        Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
+    """
+    if isinstance(log_probs, (list, tuple)):
+        arrays = [_as_numpy(item, f"log_probs[{i}]") for i, item in enumerate(log_probs)]
+        for i, array in enumerate(arrays):
+            _check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
+    else:
+        batch = _as_numpy(log_probs, "log_probs")
+        _check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
+        arrays = list(batch)
+    arrays = [array if _rows_are_contiguous(array) else np.ascontiguousarray(array) for array in arrays]
+    frames = _frames(arrays, lengths)
+    table = np.empty((len(arrays), 4), dtype=np.int64)
+    for row, array, n in zip(table, arrays, frames, strict=True):
+        row[:] = (array.ctypes.data, array.strides[0] // array.itemsize, n, array.dtype == np.float16)
+    widths = {array.shape[1] for array in arrays} or {columns}
+    if len(widths) > 1:
+        raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
+    return Utterances(table, widths.pop(), arrays)
+
+
+def _as_numpy(item: Any, name: str) -> np.ndarray:
+    if isinstance(item, np.ndarray):
+        array = item
+    elif hasattr(item, "__dlpack__"):
+        array = _from_dlpack(item, name)
+    else:
+        raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
+    if array.dtype not in FLOAT_TYPES:
+        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {array.dtype}")
+    return array
+
+
+def _from_dlpack(item: Any, name: str) -> np.ndarray:
+    kind = item.__dlpack_device__()[0]
+    if int(kind) not in (1, 3):  # plain and pinned host memory
+        raise TypeError(f"{name}: expected an array in CPU memory, got DLPack device type {int(kind)}; copy it first")
+    if getattr(item, "requires_grad", False):
+        item = item.detach()
+    try:
+        return np.from_dlpack(item)
+    except (RuntimeError, BufferError, TypeError) as error:
+        got = getattr(item, "dtype", type(item).__name__)
+        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {got} ({error})") from None
+
+
+def _check_shape(array: np.ndarray, name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
+    if array.ndim != len(axes):
+        hint = " (for one utterance, pass a list that holds it)" if array.ndim == 2 else ""
+        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {array.ndim} dimensions {array.shape}{hint}")
+    width = array.shape[-1]
+    if width < columns or (exact and width != columns):
+        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} columns, got {width}")
+    if array.shape[-2] >= 2**31:
+        raise ValueError(f"{name}: expected fewer than 2**31 frames, got {array.shape[-2]}")
+
+
+def _rows_are_contiguous(array: np.ndarray) -> bool:
+    return (
+        array.dtype.isnative
+        and array.flags.aligned
+        and (array.shape[1] <= 1 or array.strides[1] == array.itemsize)
+        and array.strides[0] % array.itemsize == 0
+    )
+
+
+def _frames(arrays: list[np.ndarray], lengths: Any) -> np.ndarray | list[int]:
+    if lengths is None:
+        return [len(array) for array in arrays]
+    if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
+        lengths = lengths.tolist() if hasattr(lengths, "tolist") else np.from_dlpack(lengths)
+    elif isinstance(lengths, Iterable) and not isinstance(lengths, np.ndarray):
+        lengths = list(lengths)
+    given = np.asarray(lengths)
+    if given.size == 0:
+        given = given.astype(np.int64)
+    if given.ndim != 1 or len(given) != len(arrays):
+        raise ValueError(f"lengths: expected one a batch entry, [{len(arrays)}], got shape {given.shape}")
+    if given.dtype.kind not in "iu":
+        raise TypeError(f"lengths: expected integers, got {given.dtype}")
+    for i, (n, array) in enumerate(zip(given.tolist(), arrays, strict=True)):
+        if not 0 <= n <= len(array):
+            raise ValueError(f"lengths[{i}]: expected 0 to {len(array)} frames, got {n}")
+    return given

@@ -1,0 +1,56 @@
+"""Options of the decoders, each validated here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+
+
+def _real(name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
+    number = float(value)
+    low = number >= above if inclusive else number > above
+    if not low or (math.isinf(number) and not infinite):  # NaN compares false
+        raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
+
+
+def _count(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
+    if not 1 <= int(value) < 2**31:
+        raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderOptions:
+    """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs."""
+
+    beam: float = 17.0
+    """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
+    max_active: int | None = 10_000
+    """Tokens that may leave in a frame, ties at the last place kept; None for no limit."""
+    acoustic_scale: float = 1.0
+    """Factor on the log-probs."""
+    blank_penalty: float = 0.0
+    """Cost added to the blank column in every frame; negative values favour blanks."""
+    frame_shift: float | None = None
+    """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
+    threads: int | None = None
+    """CPU threads, one utterance each; None for one a usable core."""
+    device: str = "auto"
+    """``"cpu"``, or ``"auto"`` for the fastest engine there is."""
+
+    def __post_init__(self) -> None:
+        _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        _real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
+        _real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
+        if self.frame_shift is not None:
+            _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
+        if self.max_active is not None:
+            _count("max_active", self.max_active)
+        if self.threads is not None:
+            _count("threads", self.threads)
+        if self.device not in ("cpu", "auto"):
+            raise ValueError(f'device: expected "cpu" or "auto", got {self.device!r}')
