@@ -209,6 +209,9 @@ void pool() {
             expect(worker < 8, "there is no such worker");
             plain[item] += job;
             ++count;
+            for (int turn = 0; turn < 10; ++turn) {  // or the first thread to wake takes every item
+                std::this_thread::yield();
+            }
         });
         while (!pool.wait(std::chrono::milliseconds(kPoll))) {
         }

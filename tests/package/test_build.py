@@ -1,0 +1,108 @@
+"""Building says plainly what is missing, and what is built holds what it should."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import arcbeam
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE_SUFFIXES = {".pyx", ".pxd", ".cpp", ".hpp", ".c", ".cu", ".flac"}
+
+
+def build_ext(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess:
+    pytest.importorskip("setuptools")
+    pytest.importorskip("Cython")
+    for file in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, tmp_path)
+    package = tmp_path / "pyx" / "arcbeam"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "_tiny.pyx").write_text("cdef int answer = 42\n")
+    return subprocess.run(
+        [sys.executable, "setup.py", "build_ext"],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_no_compiler_is_said_plainly(tmp_path):
+    got = build_ext(tmp_path, CC="/nonexistent/cc", CXX="/nonexistent/c++")
+    assert got.returncode != 0
+    assert "arcbeam needs a C++17 compiler to build, and '/nonexistent/c++' does not work" in got.stderr
+    assert "apt-get install g++" in got.stderr
+    assert "Traceback" not in got.stderr
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path):
+    compiler = tmp_path / "old-compiler"
+    compiler.write_text("#!/bin/sh\necho 'error: unrecognized option -std=c++17' >&2\nexit 1\n")
+    compiler.chmod(0o755)
+    got = build_ext(tmp_path, CC=str(compiler), CXX=str(compiler))
+    assert got.returncode != 0
+    assert "arcbeam needs a C++17 compiler" in got.stderr
+    assert "unrecognized option -std=c++17" in got.stderr
+
+
+def check_contents(names: list[str]) -> None:
+    assert "arcbeam/__init__.py" in names
+    assert "arcbeam/py.typed" in names
+    assert "arcbeam/demo_data/log_probs.npz" in names
+    assert "arcbeam/demo_data/reference.tsv" in names
+    for pyx in (ROOT / "pyx").rglob("_*.pyx"):
+        stem = pyx.relative_to(ROOT / "pyx").with_suffix("").as_posix()
+        assert any(name.startswith(f"{stem}.") and name.endswith(".so") for name in names), stem
+    for module in (ROOT / "pyx" / "arcbeam").rglob("*.py"):
+        assert module.relative_to(ROOT / "pyx").as_posix() in names
+    strangers = [n for n in names if Path(n).suffix in SOURCE_SUFFIXES or not n.startswith(("arcbeam/", "arcbeam-"))]
+    assert strangers == []
+
+
+def test_a_compiler_that_works_is_enough(tmp_path):
+    got = build_ext(tmp_path)
+    assert got.returncode == 0, got.stderr
+    assert list((tmp_path / "build").rglob("_tiny.*.so"))
+
+
+def test_what_is_installed():
+    if ROOT in Path(str(arcbeam.__file__)).parents and "site-packages" not in str(arcbeam.__file__):
+        pytest.skip("arcbeam is not installed here: this is its source, or a build beside it")
+    distribution = metadata.distribution("arcbeam")
+    names = [file.as_posix() for file in distribution.files or []]
+    check_contents([n for n in names if not n.startswith("../") and not n.endswith(".pyc")])
+    assert distribution.metadata["License-Expression"] == "Apache-2.0"
+
+
+@pytest.fixture
+def dist() -> Path:
+    """Folder that holds a fresh wheel and sdist."""
+    folder = os.environ.get("ARCBEAM_DIST")
+    if not folder:
+        pytest.skip("ARCBEAM_DIST is not set: it names the folder of a fresh wheel and sdist (.ci/run does)")
+    return Path(folder)
+
+
+def test_what_the_wheel_holds(dist):
+    (wheel,) = dist.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    check_contents(names)
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_the_sdist_holds_the_whole_tree(dist):
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        held = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: nothing to compare with")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert [name for name in tracked.split("\0") if name and name not in held and name != ".gitignore"] == []
