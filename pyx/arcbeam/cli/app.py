@@ -1,0 +1,205 @@
+"""The commands of ``arcbeam``: arguments in, calls to the layers below, results out."""
+
+import dataclasses
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import Failure, guarded, note, progress
+from arcbeam.cli.outputs import STDOUT, Format
+
+app = typer.Typer(
+    name="arcbeam",
+    help="WFST beam search for speech recognition: log-probs of a CTC model in, words out.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Topology(StrEnum):
+    """The CTC topologies that a graph can be built with."""
+
+    compact = "compact"
+    normal = "normal"
+    eesen = "eesen"
+    identity = "identity"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from arcbeam.cli.graphs import version
+
+        print(f"arcbeam {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def arcbeam(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """WFST beam search for speech recognition: log-probs of a CTC model in, words out."""
+
+
+@app.command(epilog="Example: arcbeam decode TLG.arc log_probs.npz --frame-shift 0.02 --reference reference.tsv")
+@guarded
+def decode(
+    graph: opt.GraphFile,
+    inputs: Annotated[list[str], typer.Argument(
+        metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them.")],
+    output: Annotated[str, typer.Option(
+        "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
+    format: Annotated[Format, typer.Option(
+        "--format", "-f",
+        help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: an object a line.")] = Format.text,
+    reference: Annotated[list[Path] | None, typer.Option(
+        "--reference", "-r", metavar="FILE", show_default=False,
+        help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
+        "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None,
+    allow_missing: Annotated[bool, typer.Option(
+        "--allow-missing", help="Score what both sides have when the reference or the input lacks an utterance.")
+    ] = False,
+    ignore_case: Annotated[bool, typer.Option("--ignore-case", help="Capitals do not count as word errors.")] = False,
+    frame_shift: opt.FrameShift = None,
+    beam: opt.Beam = opt.DEFAULT.beam,
+    max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
+    acoustic_scale: opt.AcousticScale = opt.DEFAULT.acoustic_scale,
+    blank_penalty: opt.BlankPenalty = opt.DEFAULT.blank_penalty,
+    threads: opt.Threads = None,
+    batch_size: opt.BatchSize = 256,
+    device: opt.Device = opt.DEFAULT.device,
+    words: opt.Words = None,
+    tokens: opt.Tokens = None,
+    blank: opt.Blank = None,
+    label_to_column: opt.LabelToColumn = None,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Decode log-probs into transcripts."""
+    if format is Format.ctm and frame_shift is None:
+        raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
+    settings = opt.decoder_options(
+        beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
+        frame_shift=frame_shift, device=device, threads=threads,
+    )  # fmt: skip
+    from arcbeam import CtcDecoder
+    from arcbeam.cli.graphs import describe_device, load_graph
+    from arcbeam.cli.inputs import find_inputs, read_all
+    from arcbeam.cli.outputs import open_output, write
+    from arcbeam.cli.references import read_references
+    from arcbeam.cli.run import Referee, decode_all
+
+    found = find_inputs(inputs)
+    referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
+    loaded = load_graph(
+        graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
+    )
+    decoder = CtcDecoder(loaded, **dataclasses.asdict(settings))
+    with open_output(output) as file, progress("decoding") as update:
+        speed = decode_all(
+            decoder, loaded, read_all(found), lambda utterance, hypothesis: write(file, format, utterance, hypothesis),
+            batch_size=batch_size, referee=referee, update=update,
+        )  # fmt: skip
+    note(speed.describe(frame_shift, describe_device(decoder)))
+    if referee:
+        for remark in referee.finish():
+            note(f"note: {remark}")
+        (note if output == STDOUT else print)(str(referee.score))
+
+
+@app.command(
+    "build-graph",
+    epilog="Example: arcbeam build-graph --tokens tokens.txt --word-list words.txt --lm 3gram.arpa.gz -o TLG.arc",
+)
+@guarded
+def build_graph(
+    tokens: Annotated[Path, typer.Option(
+        "--tokens", metavar="FILE", help="Tokens of the model's columns, lines of 'token id' or 'token'.")],
+    lm: Annotated[Path, typer.Option(
+        "--lm", metavar="FILE",
+        help="N-gram LM as ARPA: plain, .gz or .xz; over words, or over tokens without a lexicon.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the graph is written.")],
+    lexicon: Annotated[Path | None, typer.Option(
+        "--lexicon", metavar="FILE", show_default=False,
+        help="Lines of 'word token token ...', with a probability after the word if you like. With neither this nor "
+        "--word-list the graph has an open vocabulary.")] = None,
+    word_list: Annotated[Path | None, typer.Option(
+        "--word-list", metavar="FILE", show_default=False, help="One word a line, to be spelled in tokens.")] = None,
+    sentencepiece_model: Annotated[Path | None, typer.Option(
+        "--sentencepiece-model", metavar="FILE", show_default=False,
+        help="Splits the words of --word-list into pieces; without it they are spelled in characters.")] = None,
+    topology: Annotated[Topology, typer.Option("--topology", help="The CTC topology.")] = Topology.compact,
+    token_self_loops: Annotated[bool, typer.Option(
+        "--token-self-loops/--no-token-self-loops", help="Whether a token may last several frames.")] = True,
+    lm_scale: Annotated[float, typer.Option(
+        "--lm-scale", metavar="FACTOR", help="Multiplies the costs of the LM.")] = 1.0,
+    word_insertion_penalty: Annotated[float, typer.Option(
+        "--word-insertion-penalty", metavar="NATS",
+        help="Added to the cost of every word; above 0 means fewer words.")] = 0.0,
+    epsilon_free: Annotated[bool, typer.Option(
+        "--epsilon-free", help="Remove the epsilon arcs: more arcs, no closure while decoding.")] = False,
+    separator: Annotated[str, typer.Option(
+        "--separator", metavar="TOKEN",
+        help="Token between words, or mark at the start of a word; 'none' for none.")] = "auto",
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Build a decoding graph (TLG) from tokens, a lexicon and a language model."""
+    if lexicon and word_list:
+        raise typer.BadParameter("give --lexicon or --word-list, not both", param_hint="'--word-list'")
+    if sentencepiece_model and not word_list:
+        raise typer.BadParameter("needs --word-list", param_hint="'--sentencepiece-model'")
+    if not output.absolute().parent.is_dir():
+        raise Failure(f"{output}: the folder does not exist")
+    from arcbeam.cli.graphs import build
+
+    graph = build(
+        tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, sentencepiece_model=sentencepiece_model,
+        separator=None if separator == "none" else separator, topology=topology.value, epsilon_free=epsilon_free,
+        token_self_loops=token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
+    )  # fmt: skip
+    graph.save(output)
+    note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+@guarded
+def info(
+    graph: Annotated[
+        str, typer.Argument(metavar="GRAPH", help="Graph of arcbeam, or an OpenFst vector or const file.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    words: opt.Words = None,
+    tokens: opt.Tokens = None,
+    blank: opt.Blank = None,
+    label_to_column: opt.LabelToColumn = None,
+    debug: opt.Debug = False,
+) -> None:
+    """Show the size and shape of a graph."""
+    from arcbeam.cli.graphs import info_fields, load_graph
+
+    loaded = load_graph(
+        graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
+    )
+    described = loaded.info()
+    print(json.dumps(info_fields(described), ensure_ascii=False) if as_json else described)
+
+
+@app.command()
+@guarded
+def demo(
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Build the graph again even if it is in the cache.")
+    ] = False,
+    threads: opt.Threads = None,
+    device: opt.Device = opt.DEFAULT.device,
+    debug: opt.Debug = False,
+) -> None:
+    """Decode thirteen real recordings and compare with greedy decoding."""
+    from arcbeam.cli.demo import run
+
+    run(rebuild=rebuild, threads=threads, device=device)

@@ -1,0 +1,44 @@
+"""Where the command keeps graphs that it can build again."""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arcbeam.graph import Graph
+
+
+def folder() -> Path:
+    """Return the user's cache folder for arcbeam; ``ARCBEAM_CACHE`` overrides the system's custom."""
+    chosen = os.environ.get("ARCBEAM_CACHE")
+    if chosen:
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "arcbeam"
+    base = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "arcbeam"
+
+
+def key(files: Iterable[Path], recipe: str) -> str:
+    """Return a name that changes with the content of `files` and with `recipe`, the rest that the graph depends on."""
+    digest = hashlib.sha256(recipe.encode())
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def store(graph: "Graph", path: Path) -> None:
+    """Save `graph` as `path` in one step, so that no other process sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    try:
+        graph.save(partial)
+        os.replace(partial, path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,103 @@
+"""What all commands share at the terminal: errors to exit codes, notes, progress.
+
+Results go to stdout and nothing else does; notes, summaries and progress go to stderr. Exit codes: 0 fine, 1 an error
+told in one line, 2 usage (also a missing optional package), 130 interrupted, 141 the reader of our output went away.
+"""
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import typer
+
+from arcbeam.errors import ArcbeamError, MissingDependencyError
+
+ERROR, USAGE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Failure(Exception):
+    """An error of the command itself; the message is all that the user needs."""
+
+
+def note(message: str) -> None:
+    """Print a line for the reader at the terminal, apart from the results."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def explain(error: BaseException) -> str:
+    """Return an exception as one line."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    elif isinstance(error, MemoryError) and not isinstance(error, ArcbeamError):
+        text = f"out of memory: {error}" if str(error) else "out of memory"
+    elif isinstance(error, (ArcbeamError, Failure, ValueError, OSError)):
+        text = str(error) or type(error).__name__
+    else:
+        text = f"this should not have happened, please report it: {type(error).__name__}: {error} (--debug shows where)"
+    return " ".join(text.split())
+
+
+def guarded(command: Command) -> Command:
+    """Make every failure of a command one line on stderr and an exit code.
+
+    The command's ``debug`` argument, where it has one, asks for the traceback as well.
+    """
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = command(*args, **kwargs)
+            sys.stdout.flush()
+            return result
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _silence_stdout()
+            raise typer.Exit(BROKEN_PIPE) from None
+        except Exception as error:
+            if kwargs.get("debug"):
+                traceback.print_exc()
+            note(f"error: {explain(error)}")
+            raise typer.Exit(USAGE if isinstance(error, MissingDependencyError) else ERROR) from None
+
+    return run  # type: ignore[return-value]
+
+
+def _silence_stdout() -> None:
+    """Point stdout at nothing, so that the flush at exit does not complain a second time."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+    except (OSError, ValueError):
+        pass
+
+
+@contextmanager
+def progress(what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+    """Show a progress bar on stderr if that is a terminal, else nothing.
+
+    Yields ``update(completed, total=None, what=None)``; `completed` counts from 0 and may be a fraction.
+    """
+    if not sys.stderr.isatty():
+        yield lambda completed, total=None, what=None: None
+        return
+    from rich import progress as bar
+    from rich.console import Console
+
+    columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.MofNCompleteColumn(), bar.TimeElapsedColumn())
+    with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(what, total=total)
+
+        def update(completed: float, total: float | None = None, what: str | None = None) -> None:
+            display.update(task, completed=completed, total=total, description=what)
+
+        yield update

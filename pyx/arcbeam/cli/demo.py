@@ -1,0 +1,129 @@
+"""``arcbeam demo``: real recordings decoded with a language model, beside what was said and beside greedy decoding."""
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.cli import cache
+from arcbeam.cli.console import Failure, note
+from arcbeam.cli.graphs import build, describe_device, version
+from arcbeam.cli.inputs import Utterance, find_inputs, read_all
+from arcbeam.cli.references import read_references
+from arcbeam.cli.run import decode_all
+from arcbeam.cli.score import Score
+from arcbeam.errors import FormatError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from arcbeam.graph import Graph
+    from arcbeam.hypothesis import Hypothesis
+    from arcbeam.symbols import TokenTable
+
+FRAME_SHIFT = 0.02
+#: Found on other recordings than these.
+ACOUSTIC_SCALE = 1.5
+SEPARATOR = "auto"
+GAP = "***"
+
+
+def data_folder() -> Path:
+    """Return the folder of the demo's files: in the installed package, or in the source that this module is part of."""
+    package = Path(str(resources.files("arcbeam")))
+    for folder in (package / "demo_data", package.parent.parent / "data" / "demo"):
+        if (folder / "log_probs.npz").is_file():
+            return folder
+    raise Failure("the recordings of the demo are not in this installation; run it from the source: make demo")
+
+
+def run(*, rebuild: bool, threads: int | None, device: str) -> None:
+    """Decode the demo and print the table, word error rates and speed."""
+    from arcbeam import CtcDecoder
+
+    folder = data_folder()
+    references = read_references([folder / "reference.tsv"])
+    utterances = list(read_all(find_inputs([str(folder / "log_probs.npz")])))
+    graph = demo_graph(folder, rebuild=rebuild)
+    decoder = CtcDecoder(graph, acoustic_scale=ACOUSTIC_SCALE, frame_shift=FRAME_SHIFT, threads=threads, device=device)
+    found: dict[str, Hypothesis] = {}
+    decode_all(decoder, graph, utterances, lambda u, h: None, batch_size=len(utterances))  # warms the memory up
+    speed = decode_all(decoder, graph, utterances, lambda u, h: found.update({u.id: h}), batch_size=len(utterances))
+    beam, simple = Score(keep_alignments=True), Score()
+    for utterance in utterances:
+        beam.add([references[utterance.id]], [found[utterance.id].text])
+        simple.add([references[utterance.id]], [greedy(utterance.log_probs, graph.tokens)])
+    _print_table(utterances, beam)
+    print(f"\nbeam search  {beam}")
+    print(f"greedy       {simple}")
+    print(speed.describe(FRAME_SHIFT, describe_device(decoder)))
+
+
+def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
+    """Return the demo's graph, from the cache if it is there."""
+    from arcbeam import Graph
+
+    lm = only(folder, "*.arpa*")
+    tokens = folder / "tokens.txt"
+    path = cache.folder() / f"demo-{cache.key([lm, tokens], f'{version()} {SEPARATOR}')}.arcbeam"
+    if not rebuild and path.exists():
+        try:
+            return Graph.load(path)
+        except (FormatError, OSError, ValueError) as error:
+            note(f"note: the cached graph cannot be used and is built again ({error})")
+    note("building the graph of the demo (once)")
+    graph = build(tokens=tokens, lm=lm, lexicon=None, spell_lm=True, separator=SEPARATOR)
+    try:
+        cache.store(graph, path)
+    except OSError as error:
+        note(f"note: the graph is not kept: {error}")
+    return graph
+
+
+def only(folder: Path, pattern: str) -> Path:
+    """Return the one file of `folder` that fits `pattern`."""
+    files = sorted(folder.glob(pattern))
+    if len(files) != 1:
+        raise Failure(f"{folder}: expected one file {pattern}, got {len(files)}")
+    return files[0]
+
+
+def greedy(log_probs: np.ndarray, tokens: "TokenTable") -> str:
+    """Return the text of the best token of each frame, repeats merged and blanks dropped."""
+    best = log_probs.argmax(axis=1)
+    kept = best[np.flatnonzero(np.diff(best, prepend=-1))]
+    letters = (tokens.tokens[column] for column in kept if column != tokens.blank)
+    return " ".join("".join(" " if letter in ("<space>", "|", "▁") else letter for letter in letters).split())
+
+
+def _print_table(utterances: list[Utterance], score: Score) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Errors are in capitals", title_justify="left", show_lines=True)
+    for heading in ("id", "transcript", "reference"):
+        table.add_column(heading, no_wrap=heading == "id")
+    for utterance, alignment in zip(utterances, score.alignments, strict=True):
+        transcript, reference = mark_errors(*alignment)
+        table.add_row(utterance.id, transcript, reference)
+    Console(soft_wrap=False).print(table)
+
+
+def mark_errors(reference: list[str], transcript: list[str], alignment: list[Any]) -> tuple["Text", "Text"]:
+    """Return transcript and reference with errors in capitals, and a gap where the other has a word too many."""
+    from rich.text import Text
+
+    said, heard = Text(), Text()
+    for chunk in alignment:
+        left = transcript[chunk.hyp_start_idx : chunk.hyp_end_idx]
+        right = reference[chunk.ref_start_idx : chunk.ref_end_idx]
+        if chunk.type == "equal":
+            heard.append(" ".join(left) + " ")
+            said.append(" ".join(right) + " ")
+        else:
+            heard.append(" ".join(w.upper() for w in left) or GAP, style="bold red").append(" ")
+            said.append(" ".join(w.upper() for w in right) or GAP, style="bold green").append(" ")
+    heard.rstrip()
+    said.rstrip()
+    return heard, said

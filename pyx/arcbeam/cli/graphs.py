@@ -1,0 +1,99 @@
+"""What commands need of graphs: loading with the tables of other tools, building with progress, describing."""
+
+import dataclasses
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.errors import FormatError
+
+if TYPE_CHECKING:
+    from arcbeam.decoder import CtcDecoder
+    from arcbeam.graph import Graph
+
+
+def version() -> str:
+    """Return the version of arcbeam, also where it runs from its source folder."""
+    try:
+        return metadata.version("arcbeam")
+    except metadata.PackageNotFoundError:
+        import arcbeam
+
+        return getattr(arcbeam, "__version__", "unknown")
+
+
+def load_graph(
+    path: str,
+    *,
+    words: Path | None = None,
+    tokens: Path | None = None,
+    blank: int | str | None = None,
+    label_to_column: Path | None = None,
+) -> "Graph":
+    """Load a graph of arcbeam's own or of OpenFst."""
+    from arcbeam import Graph
+
+    table = read_label_table(label_to_column) if label_to_column else None
+    return Graph.load(path, words=words, tokens=tokens, blank=blank, label_to_column=table)
+
+
+def read_label_table(path: Path) -> np.ndarray:
+    """Read lines of ``label column`` into an array indexed by label, -1 where a label has no column."""
+    columns: dict[int, int] = {}
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            fields = line.split()
+            if not fields:
+                continue
+            if len(fields) != 2 or not all(f.isascii() and f.isdigit() and len(f) < 10 for f in fields):
+                raise FormatError(f"{path}:{number}: expected 'label column', got {line.strip()!r}")
+            label, column = int(fields[0]), int(fields[1])
+            if columns.setdefault(label, column) != column:
+                raise FormatError(f"{path}:{number}: label {label} has the columns {columns[label]} and {column}")
+    if not columns:
+        raise FormatError(f"{path}: the table is empty")
+    if max(columns) > 16 * len(columns) + 1024:
+        raise FormatError(f"{path}: label {max(columns)} is far beyond the {len(columns)} labels of the table")
+    table = np.full(max(columns) + 1, -1, np.int64)
+    table[list(columns)] = list(columns.values())
+    return table
+
+
+def build(
+    *,
+    tokens: Path,
+    lm: Path,
+    lexicon: Path | None = None,
+    word_list: Path | None = None,
+    spell_lm: bool = False,
+    sentencepiece_model: Path | None = None,
+    separator: str | None = "auto",
+    **options: Any,
+) -> "Graph":
+    """Build a graph with `arcbeam.build`, which tells its steps on stderr."""
+    from arcbeam.build.recipe import build_graph
+
+    return build_graph(tokens, lexicon, lm, separator=separator, **options)
+
+
+def info_fields(info: Any) -> dict[str, Any]:
+    """Return the fields of a `GraphInfo` as plain Python values."""
+    return {name: _plain(value) for name, value in dataclasses.asdict(info).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value if isinstance(value, (str, int, float, bool, dict, list, tuple, type(None))) else str(value)
+
+
+def describe_device(decoder: "CtcDecoder") -> str:
+    """Name where a decoder works, such as ``cpu, 2 threads``."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = decoder.options.threads or cores
+    return f"{decoder.device}, {threads} thread{'s'[: threads != 1]}"

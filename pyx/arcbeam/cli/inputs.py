@@ -1,0 +1,249 @@
+"""Readers of log-probs: NumPy files, Kaldi archives, folders of them.
+
+In: paths. Out: a stream of `Utterance`, in the order of the arguments and of each file, read when they are asked for.
+
+=============  =======================================================================================
+``.npz`` (a)   ``log_probs`` [all frames, columns] or [batch, frames, columns], ``lengths``, ``ids``
+``.npz`` (b)   one array [frames, columns] per utterance; its name is the utterance id
+``.npy``       [frames, columns]: the id is the file's stem; [batch, frames, columns]: ``stem-0`` ...
+``.ark``       Kaldi archive of matrices; also written ``ark:FILE``
+``.scp``       index into Kaldi archives; also written ``scp:FILE``
+folder         its files of these kinds by name; an archive that an index beside it names is read once
+=============  =======================================================================================
+
+float16 and float32 pass as they are, float64 is rounded to float32, any other type is refused.
+"""
+
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arcbeam.cli import kaldi
+from arcbeam.errors import FormatError
+
+SUFFIXES = (".npz", ".npy", ".ark", ".scp")
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """One utterance to decode.
+
+    Attributes
+    ----------
+    id : str
+        Its name, unique among the inputs.
+    log_probs : numpy.ndarray
+        Natural log-probabilities [frames, columns], float16 or float32.
+    source : pathlib.Path
+        The file it was read from, for messages.
+    """
+
+    id: str
+    log_probs: np.ndarray
+    source: Path
+
+
+@dataclass(frozen=True)
+class Input:
+    """One file of log-probs."""
+
+    path: Path
+    read: Callable[[Path], Iterator[tuple[str, np.ndarray]]]
+
+    def utterances(self) -> Iterator[Utterance]:
+        """Yield the utterances of the file."""
+        for name, log_probs in self.read(self.path):
+            yield Utterance(name, _as_float(log_probs, name, self.path), self.path)
+
+
+def find_inputs(paths: Iterable[str]) -> list[Input]:
+    """Return the files that `paths` name, folders opened.
+
+    Raises
+    ------
+    FileNotFoundError
+        A path does not exist.
+    FormatError
+        A file of an unknown kind, or a folder without any input.
+    """
+    return [found for path in paths for found in _find(path)]
+
+
+def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
+    """Yield the utterances of all `inputs`; an id that comes twice is a `FormatError` that names both files."""
+    seen: dict[str, Path] = {}
+    for source in inputs:
+        for utterance in source.utterances():
+            if utterance.id in seen:
+                raise FormatError(
+                    f"the utterance id {utterance.id!r} comes twice: in {seen[utterance.id]} and in {utterance.source}"
+                )
+            seen[utterance.id] = utterance.source
+            yield utterance
+
+
+def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
+    """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
+    batch: list[Utterance] = []
+    held = 0
+    for utterance in utterances:
+        if batch and (len(batch) == size or held + utterance.log_probs.nbytes > most_bytes):
+            yield batch
+            batch, held = [], 0
+        batch.append(utterance)
+        held += utterance.log_probs.nbytes
+    if batch:
+        yield batch
+
+
+def _find(path: str) -> Iterator[Input]:
+    scheme, colon, rest = path.partition(":")
+    if colon and scheme in ("ark", "scp") and not Path(path).exists():
+        yield Input(_existing(Path(rest)), READERS["." + scheme])
+        return
+    file = _existing(Path(path))
+    if file.is_dir():
+        yield from _find_in_folder(file)
+    elif file.suffix.lower() in READERS:
+        yield Input(file, READERS[file.suffix.lower()])
+    else:
+        raise FormatError(
+            f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
+            "or ark:FILE or scp:FILE"
+        )
+
+
+def _existing(path: Path) -> Path:
+    path.stat()  # the FileNotFoundError or PermissionError of the system names the path
+    return path
+
+
+def _find_in_folder(folder: Path) -> Iterator[Input]:
+    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in READERS and f.is_file())
+    if not files:
+        raise FormatError(f"{folder}: the folder holds no input ({', '.join(SUFFIXES)})")
+    indexed = {entry[1].resolve() for f in files if f.suffix.lower() == ".scp" for entry in kaldi.scp_entries(f)}
+    for file in files:
+        if file.suffix.lower() != ".ark" or file.resolve() not in indexed:
+            yield Input(file, READERS[file.suffix.lower()])
+
+
+def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
+    if log_probs.dtype.kind != "f" or log_probs.dtype.itemsize > 8:
+        raise FormatError(
+            f"{path}: utterance {name!r}: log-probs must be float16, float32 or float64, got {log_probs.dtype}"
+        )
+    if log_probs.dtype.itemsize == 8 or not log_probs.dtype.isnative:
+        return log_probs.astype(np.float16 if log_probs.dtype.itemsize == 2 else np.float32)
+    return log_probs
+
+
+def _read_npy(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    array = _load(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+    if not isinstance(array, np.ndarray):
+        raise FormatError(f"{path}: not a .npy file but an archive of arrays; call it .npz")
+    if array.ndim == 3:
+        width = len(str(len(array) - 1))
+        yield from ((f"{path.stem}-{n:0{width}d}", utterance) for n, utterance in enumerate(array))
+    else:
+        yield path.stem, _matrix(array, path, "the array")
+
+
+def _read_npz(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    with open(path, "rb") as file:
+        if file.read(4) not in (b"PK\3\4", b"PK\5\6"):
+            raise FormatError(f"{path}: not a .npz file (it does not begin as a zip archive does)")
+    archive = _load(path, lambda: np.load(path, allow_pickle=False))
+    with archive:
+        names = archive.files
+        if not names:
+            raise FormatError(f"{path}: the archive holds no array")
+        if "log_probs" in names and ("lengths" in names or "ids" in names or len(names) == 1):
+            yield from _read_packed(path, archive)
+            return
+        for name in names:
+            yield name, _matrix(_member(path, archive, name), path, f"array {name!r}")
+
+
+def _read_packed(path: Path, archive: np.lib.npyio.NpzFile) -> Iterator[tuple[str, np.ndarray]]:
+    log_probs = _member(path, archive, "log_probs")
+    lengths = _member(path, archive, "lengths") if "lengths" in archive.files else None
+    if log_probs.ndim not in (2, 3):
+        raise FormatError(
+            f"{path}: log_probs must be [all frames, columns] or [batch, frames, columns], "
+            f"got the shape {log_probs.shape}"
+        )
+    if lengths is None:
+        count, most = (1, log_probs.shape[0]) if log_probs.ndim == 2 else log_probs.shape[:2]
+        lengths = np.full(count, most, np.int64)
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
+        raise FormatError(f"{path}: lengths must be integers [batch], got {lengths.dtype} {list(lengths.shape)}")
+    if lengths.size and int(lengths.min()) < 0:
+        raise FormatError(f"{path}: lengths must not be negative, got {int(lengths.min())}")
+    frames = [int(length) for length in lengths]
+    names = _names(path, archive, len(frames))
+    if log_probs.ndim == 3:
+        if len(frames) != len(log_probs):
+            raise FormatError(f"{path}: {len(log_probs)} utterances in log_probs, but {len(frames)} lengths")
+        if frames and max(frames) > log_probs.shape[1]:
+            raise FormatError(f"{path}: a length of {max(frames)} is beyond the {log_probs.shape[1]} frames")
+        yield from ((name, log_probs[n, :length]) for n, (name, length) in enumerate(zip(names, frames, strict=True)))
+        return
+    if sum(frames) != len(log_probs):
+        raise FormatError(f"{path}: the lengths add up to {sum(frames)} frames, but log_probs has {len(log_probs)}")
+    start = 0
+    for name, length in zip(names, frames, strict=True):
+        yield name, log_probs[start : start + length]
+        start += length
+
+
+def _names(path: Path, archive: np.lib.npyio.NpzFile, count: int) -> list[str]:
+    if "ids" not in archive.files:
+        return [path.stem] if count == 1 else [f"{path.stem}-{n:0{len(str(count - 1))}d}" for n in range(count)]
+    ids = _member(path, archive, "ids")
+    if ids.ndim != 1 or ids.dtype.kind not in "USiu":
+        raise FormatError(f"{path}: ids must be names [batch], got {ids.dtype} {list(ids.shape)}")
+    if len(ids) != count:
+        raise FormatError(f"{path}: {len(ids)} ids, but {count} lengths")
+    try:
+        return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in ids.tolist()]
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: ids are bytes that are not UTF-8") from None
+
+
+def _member(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
+    array = _load(path, lambda: archive[name])
+    if not isinstance(array, np.ndarray):
+        raise FormatError(f"{path}: {name!r} in the archive is not an array")
+    return array
+
+
+def _matrix(array: np.ndarray, path: Path, what: str) -> np.ndarray:
+    if array.ndim != 2:
+        raise FormatError(f"{path}: {what} must be [frames, columns], got the shape {array.shape}")
+    return array
+
+
+def _load(path: Path, load: Callable[[], Any]) -> Any:
+    """Run one of numpy's loaders; whatever a damaged file makes it raise becomes a `FormatError`."""
+    try:
+        return load()
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else f"{type(error).__name__}: {error}"
+        if isinstance(error, zipfile.BadZipFile):
+            reason = f"damaged or truncated: {error}"
+        raise FormatError(f"{path}: not a readable {path.suffix.lower()} file ({reason})") from None
+
+
+READERS: dict[str, Callable[[Path], Iterator[tuple[str, np.ndarray]]]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".ark": kaldi.read_ark,
+    ".scp": kaldi.read_scp,
+}

@@ -1,0 +1,201 @@
+"""Kaldi archives of matrices: ``.ark`` (binary, compressed or text) and ``.scp`` (where each matrix lies).
+
+In: a path. Out: (utterance id, float32 or float64 array [frames, columns]) one at a time, in file order.
+
+Sizes in a binary header are checked against the file before anything is allocated. Only matrices are read: an archive
+entry that is a Python pickle, and an ``.scp`` line that is a shell command, would run whatever the file says, and are
+refused.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from arcbeam.errors import FormatError, MissingDependencyError
+
+FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
+# Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).
+COMPRESSED = {b"CM": (8, 1), b"CM2": (0, 2), b"CM3": (0, 1)}
+LONGEST_ID = 4096
+RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
+
+
+def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each entry of an archive."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        while (utterance := _read_id(file, path)) is not None:
+            yield utterance, _read_matrix(file, size, f"{path}: {utterance!r}")
+
+
+def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each matrix that an index names, in the order of the index.
+
+    A relative path in it is looked up from the working folder, as Kaldi does, then from the folder of the index.
+    """
+    opened: BinaryIO | None = None
+    opened_path: Path | None = None
+    try:
+        for utterance, target, offset, rows in scp_entries(path):
+            if opened is None or target != opened_path:
+                if opened is not None:
+                    opened.close()
+                opened, opened_path = _open(target, path), target
+            where = f"{path}: {utterance!r} ({target}:{offset})"
+            size = os.fstat(opened.fileno()).st_size
+            if offset > size:
+                raise FormatError(f"{where}: starts beyond the end of the file, which has {size} bytes")
+            opened.seek(offset)
+            yield utterance, _cut(_read_matrix(opened, size, where), rows, where)
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
+    """Yield (utterance id, archive, byte offset, range or "") for each line of an index."""
+    with open(path, encoding="utf-8") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                utterance, _, target = line.strip().partition(" ")
+                target = target.strip()
+                if not target:
+                    raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line.strip()!r}")
+                if target.endswith("|") or target.startswith("|"):
+                    raise FormatError(
+                        f"{path}:{number}: {utterance!r} is a shell command, and arcbeam runs none; "
+                        "write its output to an .ark file first"
+                    )
+                cut = RANGE.search(target)
+                rows = cut.group() if cut else ""
+                archive, colon, offset = target.removesuffix(rows).rpartition(":")
+                if not (colon and offset.isascii() and offset.isdigit()):
+                    archive, offset = target.removesuffix(rows), "0"
+                if len(offset) > 18:
+                    raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
+                yield utterance, _locate(archive, path), int(offset), rows
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: is not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def _open(archive: Path, index: Path) -> BinaryIO:
+    try:
+        return open(archive, "rb")
+    except ValueError as error:  # a NUL in the name
+        raise FormatError(f"{index}: {str(archive)!r} is no name of a file: {error}") from None
+
+
+def _locate(archive: str, index: Path) -> Path:
+    beside = index.parent / archive
+    return beside if not os.path.exists(archive) and beside.exists() else Path(archive)
+
+
+def _read_id(file: BinaryIO, path: Path) -> str | None:
+    start = file.tell()
+    name = bytearray()
+    while (byte := file.read(1)) not in (b" ", b""):
+        name += byte
+        if len(name) > LONGEST_ID:
+            raise FormatError(f"{path}: byte {start}: no utterance id here; is this a Kaldi archive?")
+    if not byte:
+        if name.strip():
+            raise FormatError(f"{path}: byte {start}: the file ends after {bytes(name[:40])!r}, expected an utterance")
+        return None
+    try:
+        # A text archive ends its entries with a line feed, which is then in front of the next id.
+        return name.decode("utf-8").lstrip()
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: byte {start}: the utterance id is not UTF-8; is this a Kaldi archive?") from None
+
+
+def _read_matrix(file: BinaryIO, size: int, where: str) -> np.ndarray:
+    start = file.tell()
+    if file.read(2) == b"\0B":
+        matrix = _read_binary(file, size, where)
+    else:
+        file.seek(start)
+        matrix = _read_text(file, where)
+    if matrix.ndim != 2:
+        raise FormatError(f"{where}: expected a matrix [frames, columns], got a vector of {matrix.size}")
+    return matrix
+
+
+def _read_binary(file: BinaryIO, size: int, where: str) -> np.ndarray:
+    start = file.tell() - 2
+    kind = file.read(4).split(b" ")[0].rstrip(b"\4")
+    if kind not in FLOATS and kind not in COMPRESSED:
+        raise FormatError(f"{where}: expected a matrix (FM, DM, CM, CM2 or CM3), got the type {kind!r}")
+    file.seek(start + 2 + len(kind) + 1)
+    if kind in FLOATS:
+        header = file.read(10)
+        if len(header) < 10 or header[0] != 4 or header[5] != 4:
+            raise FormatError(f"{where}: the header of the matrix is damaged")
+        rows, columns = struct.unpack("<i", header[1:5])[0], struct.unpack("<i", header[6:])[0]
+        needed = rows * columns * FLOATS[kind].itemsize
+    else:
+        header = file.read(16)
+        if len(header) < 16:
+            raise FormatError(f"{where}: the header of the matrix is damaged")
+        rows, columns = struct.unpack("<ii", header[8:])
+        per_column, per_element = COMPRESSED[kind]
+        needed = columns * per_column + rows * columns * per_element
+    left = size - file.tell()
+    if rows < 0 or columns < 0 or needed > left:
+        raise FormatError(f"{where}: a matrix of {rows} x {columns} does not fit in the {left} bytes that are left")
+    if kind in FLOATS:
+        return np.frombuffer(file.read(needed), FLOATS[kind]).reshape(rows, columns)
+    end = file.tell() + needed
+    file.seek(start)
+    try:
+        return np.ascontiguousarray(_kaldiio().read_matrix_or_vector(file), dtype=np.float32)
+    except MissingDependencyError:
+        raise
+    except Exception as error:
+        raise FormatError(f"{where}: not a readable compressed matrix ({type(error).__name__}: {error})") from None
+    finally:
+        file.seek(end)
+
+
+def _read_text(file: BinaryIO, where: str) -> np.ndarray:
+    head = file.read(64)
+    if not head.lstrip().startswith(b"["):
+        raise FormatError(f"{where}: expected a Kaldi matrix, binary or text, got {head[:8]!r}")
+    file.seek(-len(head), os.SEEK_CUR)
+    try:
+        return np.asarray(_kaldiio().read_ascii_mat(file), dtype=np.float32)
+    except MissingDependencyError:
+        raise
+    except Exception as error:
+        raise FormatError(f"{where}: not a readable text matrix ({type(error).__name__}: {error})") from None
+
+
+def _kaldiio() -> Any:
+    try:
+        from kaldiio import matio
+    except ModuleNotFoundError:
+        raise MissingDependencyError(
+            "compressed and text Kaldi matrices need the package 'kaldiio'; install it with: pip install 'arcbeam[cli]'"
+        ) from None
+    return matio
+
+
+def _cut(matrix: np.ndarray, rows: str, where: str) -> np.ndarray:
+    """Apply a range such as ``[0:51]`` or ``[0:51,3:9]``, first and last included."""
+    if not rows:
+        return matrix
+    for axis, part in enumerate(rows[1:-1].split(",")):
+        if part in ("", ":"):
+            continue
+        first, colon, last = part.partition(":")
+        start, end = int(first or -1), int(last or -1) if colon else int(first)
+        if not 0 <= start <= end < matrix.shape[axis]:
+            raise FormatError(f"{where}: the range {rows} does not fit a matrix of {matrix.shape}")
+        matrix = matrix[start : end + 1] if axis == 0 else matrix[:, start : end + 1]
+    return matrix

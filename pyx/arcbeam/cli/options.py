@@ -1,0 +1,154 @@
+"""Options that commands share: names, units and help texts in one place. `DecoderOptions` validates the values."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arcbeam.options import DecoderOptions
+
+SEARCH = "Search"
+FOREIGN = "Graphs of other tools"
+DEFAULT = DecoderOptions()
+
+
+def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
+    """Check the values given on the command line; a bad one is a usage error."""
+    try:
+        return DecoderOptions(max_active=max_active or None, **options)
+    except (TypeError, ValueError) as error:
+        name, colon, reason = str(error).partition(": ")
+        if not colon:
+            raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(reason, param_hint=f"'--{name.replace('_', '-')}'") from None
+
+
+def parse_blank(value: str | None) -> int | str | None:
+    """Return the blank as a column, where it is written as a number, or as a token."""
+    return int(value) if value is not None and value.isascii() and value.isdigit() else value
+
+
+def _check_frame_shift(value: float | None) -> float | None:
+    if value is not None and value > 1:
+        raise typer.BadParameter(f"is in seconds, got {value}; for 20 ms write 0.02")
+    return value
+
+
+GraphFile = Annotated[
+    str, typer.Argument(metavar="GRAPH", help="Graph of arcbeam, or an OpenFst vector or const file.")
+]
+Beam = Annotated[
+    float,
+    typer.Option(
+        "--beam",
+        metavar="NATS",
+        rich_help_panel=SEARCH,
+        help="Paths worse than the best by more than this are dropped (difference of natural logs).",
+    ),
+]
+MaxActive = Annotated[
+    int,
+    typer.Option(
+        "--max-active",
+        metavar="TOKENS",
+        min=0,
+        rich_help_panel=SEARCH,
+        help="At most this many tokens leave in a frame, ties at the last place kept; 0 for no limit.",
+    ),
+]
+AcousticScale = Annotated[
+    float,
+    typer.Option(
+        "--acoustic-scale",
+        metavar="FACTOR",
+        rich_help_panel=SEARCH,
+        help="The log-probs are multiplied by this.",
+    ),
+]
+BlankPenalty = Annotated[
+    float,
+    typer.Option(
+        "--blank-penalty",
+        metavar="NATS",
+        rich_help_panel=SEARCH,
+        help="Added to the cost of the blank in every frame; above 0 means fewer deletions.",
+    ),
+]
+FrameShift = Annotated[
+    float | None,
+    typer.Option(
+        "--frame-shift",
+        metavar="SECONDS",
+        callback=_check_frame_shift,
+        show_default="unknown",
+        help="Time from one frame of log-probs to the next, such as 0.02; for times in seconds, CTM and RTFx.",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        min=1,
+        show_default="all cores",
+        rich_help_panel=SEARCH,
+        help="CPU threads, an utterance each; the results do not depend on it.",
+    ),
+]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        "--batch-size",
+        metavar="UTTERANCES",
+        min=1,
+        rich_help_panel=SEARCH,
+        help="Utterances read and handed to the decoder at a time; the results do not depend on it.",
+    ),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        "--device", metavar="auto|cpu", rich_help_panel=SEARCH, help="Where to decode; auto is the fastest there is."
+    ),
+]
+Words = Annotated[
+    Path | None,
+    typer.Option(
+        "--words",
+        metavar="FILE",
+        rich_help_panel=FOREIGN,
+        show_default=False,
+        help="Word symbols of the graph, lines of 'word id'.",
+    ),
+]
+Tokens = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokens",
+        metavar="FILE",
+        rich_help_panel=FOREIGN,
+        show_default=False,
+        help="Tokens of the model's columns, lines of 'token id' or 'token'.",
+    ),
+]
+Blank = Annotated[
+    str | None,
+    typer.Option(
+        "--blank",
+        metavar="TOKEN|COLUMN",
+        rich_help_panel=FOREIGN,
+        show_default="found by its name",
+        help="The CTC blank, as a token or as a column counted from 0.",
+    ),
+]
+LabelToColumn = Annotated[
+    Path | None,
+    typer.Option(
+        "--label-to-column",
+        metavar="FILE",
+        rich_help_panel=FOREIGN,
+        show_default="label - 1",
+        help="Lines of 'label column' for the input labels of the graph, such as transition ids to pdfs.",
+    ),
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -1,0 +1,81 @@
+"""Readers of reference transcripts: from files to ``{utterance id: transcript}``.
+
+``.tsv`` is ``id<TAB>transcript``; ``.trn`` is ``transcript (id)``; any other name is ``id transcript``, which are
+Kaldi's ``text`` and LibriSpeech's ``.trans.txt``. A folder stands for all ``.trans.txt`` below it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from arcbeam.errors import FormatError
+
+TRN = re.compile(r"(.*)\(([^()\s]+)\)$")
+
+
+def read_references(paths: Iterable[Path]) -> dict[str, str]:
+    """Read the transcripts of all `paths`.
+
+    Returns
+    -------
+    dict of str to str
+        Transcript of each utterance id, words separated by single spaces.
+
+    Raises
+    ------
+    FormatError
+        A malformed line or an id that comes twice: the message names the file and the line.
+    OSError
+        A file cannot be read.
+    """
+    references: dict[str, str] = {}
+    for path in paths:
+        for file in _files(path):
+            for number, utterance, transcript in _read(file):
+                if utterance in references:
+                    raise FormatError(f"{file}:{number}: the utterance id {utterance!r} comes twice")
+                references[utterance] = " ".join(transcript.split())
+    if not references:
+        raise FormatError(f"{', '.join(map(str, paths))}: no reference transcript found")
+    return references
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.rglob("*.trans.txt"))
+    if not files:
+        raise FormatError(f"{path}: no *.trans.txt below this folder")
+    return files
+
+
+def _read(path: Path) -> Iterator[tuple[int, str, str]]:
+    split = {".tsv": _split_tsv, ".trn": _split_trn}.get(path.suffix.lower(), _split_text)
+    with open(path, encoding="utf-8-sig") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
+                yield number, utterance, transcript
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: is not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def _split_tsv(line: str, where: str) -> tuple[str, str]:
+    utterance, tab, transcript = line.partition("\t")
+    if not tab or not utterance.strip():
+        raise FormatError(f"{where}: expected 'id<TAB>transcript', got {line!r}")
+    return utterance.strip(), transcript
+
+
+def _split_trn(line: str, where: str) -> tuple[str, str]:
+    match = TRN.match(line.rstrip())
+    if not match:
+        raise FormatError(f"{where}: expected 'transcript (id)', got {line!r}")
+    return match.group(2), match.group(1)
+
+
+def _split_text(line: str, where: str) -> tuple[str, str]:
+    utterance, *transcript = line.split(maxsplit=1)
+    return utterance, "".join(transcript)

@@ -1,0 +1,163 @@
+"""The loop behind ``arcbeam decode``: batches of utterances in, transcripts, word error rate and speed out."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from arcbeam.cli.console import Failure
+from arcbeam.cli.inputs import Utterance, batches
+from arcbeam.cli.score import Score
+
+if TYPE_CHECKING:
+    from arcbeam.decoder import CtcDecoder
+    from arcbeam.graph import Graph
+    from arcbeam.hypothesis import Hypothesis
+
+NAMED = 5
+
+
+@dataclass
+class Speed:
+    """What was decoded, and in what time.
+
+    Attributes
+    ----------
+    utterances, frames : int
+        How many were decoded.
+    seconds : float
+        Wall time within the decoder; reading and writing files is not in it.
+    """
+
+    utterances: int = 0
+    frames: int = 0
+    seconds: float = 0.0
+    unfinished: int = 0
+
+    def describe(self, frame_shift: float | None, device: str) -> str:
+        """Return the summary line; audio seconds and RTFx are in it where `frame_shift` (seconds) is known."""
+        amount = f"{self.utterances} utterance{'s'[: self.utterances != 1]}, {self.frames} frames"
+        if frame_shift is None:
+            rate = f"{self.frames / max(self.seconds, 1e-9):.0f} frames/s; RTFx needs --frame-shift"
+        else:
+            audio = self.frames * frame_shift
+            amount += f", {audio:.1f} s of audio"
+            rate = f"RTFx {audio / max(self.seconds, 1e-9):.0f}"
+        text = f"decoded {amount} in {self.seconds:.2f} s ({rate}) on {device}"
+        if self.unfinished:
+            text += f"; {self.unfinished} ended in no final state"
+        return text
+
+
+@dataclass
+class Referee:
+    """Compares transcripts with references as they come, and knows which side lacks an utterance."""
+
+    references: Mapping[str, str]
+    allow_missing: bool = False
+    ignore_case: bool = False
+    seen: set[str] = field(default_factory=set)
+    without_reference: int = 0
+    lower_transcripts: bool = False
+
+    def __post_init__(self) -> None:
+        self.score = Score(ignore_case=self.ignore_case)
+
+    def expect(self, batch: Iterable[Utterance]) -> None:
+        """Fail before any work on utterances without a reference."""
+        missing = [u.id for u in batch if u.id not in self.references]
+        self.without_reference += len(missing)
+        if missing and not self.allow_missing:
+            raise Failure(f"the reference lacks {_named(missing)}; --allow-missing scores the others")
+
+    def add(self, batch: Iterable[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
+        """Score a decoded batch."""
+        pairs = [(u.id, h.text) for u, h in zip(batch, hypotheses, strict=True) if u.id in self.references]
+        self.seen.update(name for name, _ in pairs)
+        self.lower_transcripts |= any(text != text.upper() for _, text in pairs)
+        self.score.add([self.references[name] for name, _ in pairs], [text for _, text in pairs])
+
+    def finish(self) -> list[str]:
+        """Return notes on what was left out; fail where a reference has no transcript."""
+        missing = [name for name in self.references if name not in self.seen]
+        if missing and not self.allow_missing:
+            raise Failure(f"the input lacks {_named(missing)} of the reference; --allow-missing scores the others")
+        notes = []
+        if missing or self.without_reference:
+            notes.append(
+                f"not scored: {self.without_reference} without a reference, {len(missing)} without a transcript"
+            )
+        upper = all(text == text.upper() for text in self.references.values())
+        if self.score.words and upper and self.lower_transcripts and not self.ignore_case:
+            notes.append("the reference is in capitals and the transcripts are not; --ignore-case compares them")
+        return notes
+
+
+def decode_all(
+    decoder: "CtcDecoder",
+    graph: "Graph",
+    utterances: Iterable[Utterance],
+    write: Callable[[Utterance, "Hypothesis"], None],
+    *,
+    batch_size: int,
+    referee: Referee | None = None,
+    update: Callable[..., None] = lambda completed: None,
+) -> Speed:
+    """Decode `utterances` in batches and `write` each hypothesis, in order.
+
+    Raises
+    ------
+    Failure
+        There is nothing to decode, or a reference is missing.
+    ValueError
+        Log-probs that do not fit the graph or are not log-probs: the message names the file and the utterance.
+    """
+    speed = Speed()
+    for batch in batches(utterances, batch_size):
+        if referee:
+            referee.expect(batch)
+        check_width(graph, batch)
+        start = time.perf_counter()
+        hypotheses = _decode(decoder, batch)
+        speed.seconds += time.perf_counter() - start
+        for utterance, hypothesis in zip(batch, hypotheses, strict=True):
+            write(utterance, hypothesis)
+            speed.frames += len(utterance.log_probs)
+            speed.unfinished += not hypothesis.reached_final
+        if referee:
+            referee.add(batch, hypotheses)
+        speed.utterances += len(batch)
+        update(speed.utterances)
+    if not speed.utterances:
+        raise Failure("the input holds no utterance")
+    return speed
+
+
+def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
+    """Raise a `ValueError` that names the utterance whose columns do not fit the graph."""
+    for utterance in batch:
+        columns = utterance.log_probs.shape[1]
+        if columns < graph.num_columns or (graph.width_is_exact and columns != graph.num_columns):
+            expected = f"{graph.num_columns}" if graph.width_is_exact else f"at least {graph.num_columns}"
+            raise ValueError(
+                f"{utterance.source}: utterance {utterance.id!r} has {columns} columns, the graph expects {expected}"
+            )
+
+
+def _decode(decoder: "CtcDecoder", batch: list[Utterance]) -> list["Hypothesis"]:
+    try:
+        return decoder.decode([u.log_probs for u in batch])
+    except ValueError:
+        # One utterance spoils its batch: find it, so that the message can name it.
+        for utterance in batch:
+            try:
+                decoder.decode([utterance.log_probs])
+            except ValueError as error:
+                raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {error}") from error
+        raise
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{len(names)} utterance{'s'[: len(names) != 1]}: {shown}{more}"

@@ -1,0 +1,278 @@
+"""Readers of log-probs: every layout gives the same utterances, every bad file a clear error."""
+
+import io
+import pickle
+import zipfile
+from pathlib import Path
+
+import kaldiio
+import numpy as np
+import pytest
+
+from arcbeam.cli.inputs import batches, find_inputs, read_all
+from arcbeam.errors import FormatError
+
+RNG = np.random.default_rng(7)
+UTTERANCES = {f"utt-{n}": np.log(RNG.dirichlet(np.ones(5), n + 2)).astype(np.float32) for n in range(4)}
+STACKED = np.concatenate(list(UTTERANCES.values()))
+LENGTHS = np.array([len(u) for u in UTTERANCES.values()])
+IDS = np.array(list(UTTERANCES))
+
+
+def padded():
+    batch = np.full((len(LENGTHS), LENGTHS.max(), 5), 9, np.float32)
+    for row, utterance in zip(batch, UTTERANCES.values(), strict=True):
+        row[: len(utterance)] = utterance
+    return batch
+
+
+def read(*paths):
+    return {u.id: u.log_probs for u in read_all(find_inputs(map(str, paths)))}
+
+
+def write_npz_packed(folder):
+    np.savez_compressed(folder / "a.npz", log_probs=STACKED, lengths=LENGTHS, ids=IDS)
+    return folder / "a.npz"
+
+
+def write_npz_padded(folder):
+    np.savez(folder / "a.npz", log_probs=padded(), lengths=LENGTHS, ids=IDS.astype(bytes))
+    return folder / "a.npz"
+
+
+def write_npz_named(folder):
+    np.savez(folder / "a.npz", **UTTERANCES)
+    return folder / "a.npz"
+
+
+def write_npy_folder(folder):
+    (folder / "all").mkdir()
+    for name, log_probs in UTTERANCES.items():
+        np.save(folder / "all" / f"{name}.npy", log_probs)
+    (folder / "all" / "README.txt").write_text("not an input")
+    return folder / "all"
+
+
+def write_ark(folder, **settings):
+    kaldiio.save_ark(str(folder / "a.ark"), UTTERANCES, scp=str(folder / "a.scp"), **settings)
+    return folder / "a.ark"
+
+
+def write_ark_text(folder):
+    return write_ark(folder, text=True)
+
+
+def write_scp(folder):
+    write_ark(folder)
+    return folder / "a.scp"
+
+
+def write_scp_relative(folder):
+    write_ark(folder)
+    moved = (folder / "a.scp").read_text().replace(str(folder) + "/", "")
+    (folder / "a.scp").write_text(moved)
+    return folder / "a.scp"
+
+
+def write_kaldi_folder(folder):
+    write_ark(folder)  # both the archive and its index: read once
+    return folder
+
+
+LAYOUTS = [write_npz_packed, write_npz_padded, write_npz_named, write_npy_folder, write_ark, write_ark_text, write_scp,
+           write_scp_relative, write_kaldi_folder]  # fmt: skip
+
+
+@pytest.mark.parametrize("write", LAYOUTS)
+def test_every_layout_gives_the_same_utterances(write, tmp_path):
+    got = read(write(tmp_path))
+    assert list(got) == list(UTTERANCES)
+    for name, expected in UTTERANCES.items():
+        if write is write_ark_text:
+            np.testing.assert_allclose(got[name], expected, rtol=1e-6)
+        else:
+            np.testing.assert_array_equal(got[name], expected)
+        assert got[name].dtype == np.float32
+
+
+def test_kaldi_prefixes_name_files_of_any_name(tmp_path):
+    write_ark(tmp_path)
+    (tmp_path / "a.ark").rename(tmp_path / "plain")
+    assert list(read(f"ark:{tmp_path}/plain")) == list(UTTERANCES)
+
+
+@pytest.mark.parametrize("method", [1, 2, 3, 5])
+def test_compressed_kaldi_matrices(method, tmp_path):
+    got = read(write_ark(tmp_path, compression_method=method))
+    for name, expected in UTTERANCES.items():
+        np.testing.assert_allclose(got[name], expected, atol=0.2)
+
+
+def test_double_and_big_endian_become_native_float32(tmp_path):
+    doubles = {k: v.astype(np.float64) for k, v in UTTERANCES.items()}
+    kaldiio.save_ark(str(tmp_path / "d.ark"), doubles)
+    np.savez(tmp_path / "b.npz", big=UTTERANCES["utt-0"].astype(">f4"))
+    got = read(tmp_path / "d.ark", tmp_path / "b.npz")
+    assert {str(u.dtype) for u in got.values()} == {"float32"}
+    np.testing.assert_array_equal(got["big"], got["utt-0"])
+
+
+def test_float16_stays(tmp_path):
+    np.save(tmp_path / "h.npy", UTTERANCES["utt-1"].astype(np.float16))
+    assert read(tmp_path / "h.npy")["h"].dtype == np.float16
+
+
+def test_batch_in_npy_is_numbered(tmp_path):
+    np.save(tmp_path / "b.npy", np.zeros((11, 2, 3), np.float32))
+    assert list(read(tmp_path / "b.npy"))[:2] == ["b-00", "b-01"]
+
+
+def test_single_array_npz_is_named_by_its_file(tmp_path):
+    np.savez(tmp_path / "one.npz", log_probs=UTTERANCES["utt-0"])
+    assert list(read(tmp_path / "one.npz")) == ["one"]
+
+
+def test_no_frames(tmp_path):
+    np.savez(tmp_path / "a.npz", log_probs=np.zeros((0, 5), np.float32), lengths=np.array([0]), ids=np.array(["x"]))
+    np.save(tmp_path / "y.npy", np.zeros((0, 5), np.float32))
+    kaldiio.save_ark(str(tmp_path / "z.ark"), {"z": np.zeros((0, 5), np.float32)})
+    assert {k: v.shape for k, v in read(tmp_path).items()} == {"x": (0, 5), "y": (0, 5), "z": (0, 5)}
+
+
+def test_ranges_in_an_index(tmp_path):
+    write_ark(tmp_path)
+    line = (tmp_path / "a.scp").read_text().splitlines()[3]
+    (tmp_path / "cut.scp").write_text(f"{line}[1:3]\n")
+    np.testing.assert_array_equal(read(tmp_path / "cut.scp")["utt-3"], UTTERANCES["utt-3"][1:4])
+    (tmp_path / "cut.scp").write_text(f"{line}[:,0:2]\n")
+    np.testing.assert_array_equal(read(tmp_path / "cut.scp")["utt-3"], UTTERANCES["utt-3"][:, :3])
+    for bad in ("[3:99]", "[3:2]", "[:2]"):
+        (tmp_path / "cut.scp").write_text(line + bad)
+        with pytest.raises(FormatError, match="does not fit a matrix of"):
+            read(tmp_path / "cut.scp")
+
+
+def test_files_are_read_when_asked_for(tmp_path):
+    write_ark(tmp_path)
+    with open(tmp_path / "a.scp", "a") as index:
+        index.write("late /nowhere/late.ark:5\n")
+    stream = iter(read_all(find_inputs([str(tmp_path / "a.scp")])))
+    assert [next(stream).id for _ in UTTERANCES] == list(UTTERANCES)
+    with pytest.raises(FileNotFoundError, match=r"late\.ark"):
+        next(stream)
+
+
+def test_batches_hold_to_both_limits(tmp_path):
+    stream = list(read_all(find_inputs([str(write_npz_named(tmp_path))])))
+    assert [len(b) for b in batches(stream, 3)] == [3, 1]
+    assert [len(b) for b in batches(stream, 9, most_bytes=100)] == [2, 1, 1]
+    assert list(batches([], 3)) == []
+
+
+def test_an_id_that_comes_twice(tmp_path):
+    first = write_npz_named(tmp_path)
+    np.save(tmp_path / "utt-2.npy", UTTERANCES["utt-2"])
+    with pytest.raises(FormatError, match=r"'utt-2' comes twice: in .*a\.npz and in .*utt-2\.npy"):
+        read(first, tmp_path / "utt-2.npy")
+
+
+PACKED = {"log_probs": STACKED, "lengths": LENGTHS, "ids": IDS}
+BAD_NPZ = [
+    ({"lengths": LENGTHS[:-1], "ids": IDS[:-1]}, r"add up to 9 frames, but log_probs has 14"),
+    ({"ids": IDS[:-1]}, "3 ids, but 4 lengths"),
+    ({"lengths": LENGTHS - 3}, "must not be negative, got -1"),
+    ({"lengths": LENGTHS.astype(np.float32)}, "lengths must be integers"),
+    ({"lengths": LENGTHS.reshape(2, 2)}, "lengths must be integers"),
+    ({"log_probs": STACKED[0]}, r"got the shape \(5,\)"),
+    ({"log_probs": STACKED.astype(np.int32)}, "must be float16, float32 or float64, got int32"),
+    ({"log_probs": STACKED.astype(np.complex64)}, "got complex64"),
+    ({"log_probs": padded()[:3]}, "3 utterances in log_probs, but 4 lengths"),
+    ({"log_probs": padded()[:, :4]}, "a length of 5 is beyond the 4 frames"),
+    ({"ids": np.array(list(UTTERANCES), object)}, "it holds Python objects"),
+    ({"ids": np.zeros(4)}, "ids must be names"),
+    ({"ids": np.array([b"\xff"] * 4)}, "not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_NPZ)
+def test_bad_npz(change, message, tmp_path):
+    np.savez(tmp_path / "a.npz", **{**PACKED, **change})
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path / "a.npz")
+
+
+def test_bad_files(tmp_path):
+    def expect(name, content, message, error=FormatError):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(error, match=message):
+            read(tmp_path / name)
+
+    expect("empty.npz", b"", "does not begin as a zip archive")
+    expect("text.npz", b"hello", "does not begin as a zip archive")
+    expect("empty.npy", b"", "not a readable .npy file")
+    expect("a.wav", b"", "unknown kind of input '.wav', expected one of .npz, .npy")
+    expect("empty.scp", b"only-an-id\n", r"empty.scp:1: expected 'id archive:offset'")
+    expect("bytes.scp", b"\xff\xfe", "not a text file in UTF-8")
+    expect("pipe.scp", b"x cat /etc/passwd |\n", "is a shell command")
+    expect("huge.scp", b"x a.ark:" + b"9" * 5000, "no file has an offset")
+    expect("gone.scp", b"x gone.ark:3\n", "gone.ark", FileNotFoundError)
+    expect("end.ark", b"name", "the file ends after b'name'")
+    expect("long.ark", b"x" * 9999, "is this a Kaldi archive")
+    expect("bytes.ark", b"\xff\xff ", "is this a Kaldi archive")
+    expect("pickle.ark", b"x PKL" + pickle.dumps([1]), "expected a Kaldi matrix")
+    expect("vector.ark", b"x \0BFV \4\1\0\0\0\0\0\0\0", "expected a matrix .* got the type b'FV'")
+    expect("ints.ark", b"x \0B\4\1\0\0\0\4\0\0\0\0", "expected a matrix")
+    expect("row.ark", b"x  [ 1.0 2.0 ]\n", "got a vector of 2")
+    expect("word.ark", b"x  [ one two\n three ]\n", "not a readable text matrix")
+    expect("open.ark", b"x  [ 1.0 2.0\n 3.0", "not a readable text matrix")
+    expect("huge.ark", b"x \0BFM \4\xff\xff\xff\x7f\4\xff\xff\xff\x7f", "does not fit in the 0 bytes that are left")
+    expect("minus.ark", b"x \0BFM \4\xff\xff\xff\xff\4\1\0\0\0aaaa", "matrix of -1 x 1 does not fit")
+    expect("header.ark", b"x \0BFM \4\1", "the header of the matrix is damaged")
+    expect("cm.ark", b"x \0BCM \0\0\0\0\0\0\0\0\xff\xff\xff\x7f\xff\xff\xff\x7f", "does not fit")
+    with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
+        archive.writestr("notes.txt", "hello")
+    with pytest.raises(FormatError, match="is not an array"):
+        read(tmp_path / "other.npz")
+    with zipfile.ZipFile(tmp_path / "none.npz", "w"):
+        pass
+    with pytest.raises(FormatError, match="holds no array"):
+        read(tmp_path / "none.npz")
+    (tmp_path / "bare").mkdir()
+    with pytest.raises(FormatError, match="holds no input"):
+        read(tmp_path / "bare")
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "nothing.npz")
+    buffer = io.BytesIO()
+    np.savez(buffer, x=np.zeros((1, 1), np.float32))
+    expect("archive.npy", buffer.getvalue(), "call it .npz")
+    np.save(tmp_path / "flat.npy", np.zeros(3, np.float32))
+    with pytest.raises(FormatError, match=r"must be \[frames, columns\], got the shape \(3,\)"):
+        read(tmp_path / "flat.npy")
+
+
+@pytest.mark.parametrize("write", [write_npz_packed, write_npz_named, write_npy_folder, write_ark, write_ark_text,
+                                   write_scp])  # fmt: skip
+def test_damaged_files_give_a_format_error_or_data(write, tmp_path):
+    """Cut and flip bytes all over a file: never anything but utterances, a FormatError or a missing file."""
+    path = write(tmp_path)
+    path = next(path.glob("*.npy")) if path.is_dir() else path
+    good = path.read_bytes()
+    rng = np.random.default_rng(3)
+    cuts = [good[:n] for n in rng.integers(0, len(good), 60)]
+    flips = []
+    for _ in range(240):
+        mutated = bytearray(good)
+        for position in rng.integers(0, len(good), rng.integers(1, 4)):
+            mutated[position] = rng.integers(0, 256)
+        flips.append(bytes(mutated))
+    # Headers are where sizes live, so hit every byte of the first hundred.
+    flips += [good[:n] + bytes([value]) + good[n + 1 :] for n in range(min(100, len(good))) for value in (0, 127, 255)]
+    target = Path(tmp_path / f"damaged{path.suffix}")
+    for content in cuts + flips:
+        target.write_bytes(content)
+        try:
+            for log_probs in read(target).values():
+                assert log_probs.dtype in (np.float16, np.float32)
+                assert log_probs.ndim == 2
+        except (FormatError, OSError):  # an index may name what is not there, or a folder
+            pass

@@ -1,0 +1,69 @@
+"""Formats of transcripts, on hypotheses made by hand."""
+
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from arcbeam.cli.inputs import Utterance
+from arcbeam.cli.outputs import Format, open_output, write
+from arcbeam.errors import FormatError
+
+WORDS = [SimpleNamespace(word="he", start=0.02, end=0.1, start_frame=1, end_frame=5),
+         SimpleNamespace(word="was", start=0.12, end=0.3, start_frame=6, end_frame=15)]  # fmt: skip
+HYPOTHESIS = SimpleNamespace(
+    text="he was", words=WORDS, score=3.5, acoustic_score=1.0, graph_score=2.5, reached_final=True
+)
+NOTHING = SimpleNamespace(
+    text="", words=[], score=float("inf"), acoustic_score=0.0, graph_score=0.0, reached_final=False
+)
+
+
+def utterance(name):
+    return Utterance(name, np.zeros((20, 3), np.float32), Path("x.npz"))
+
+
+def written(format, hypothesis, name="utt"):
+    file = io.StringIO()
+    write(file, format, utterance(name), hypothesis)
+    return file.getvalue()
+
+
+def test_formats():
+    assert written(Format.text, HYPOTHESIS) == "utt he was\n"
+    assert written(Format.trn, HYPOTHESIS) == "he was (utt)\n"
+    assert written(Format.ctm, HYPOTHESIS) == "utt 1 0.020 0.080 he\nutt 1 0.120 0.180 was\n"
+    assert json.loads(written(Format.json, HYPOTHESIS)) == {
+        "id": "utt", "text": "he was", "score": 3.5, "acoustic_score": 1.0, "graph_score": 2.5, "reached_final": True,
+        "frames": 20, "words": [vars(w) for w in WORDS],
+    }  # fmt: skip
+
+
+def test_empty_transcript():
+    assert written(Format.text, NOTHING) == "utt\n"
+    assert written(Format.trn, NOTHING) == "(utt)\n"
+    assert written(Format.ctm, NOTHING) == ""
+    assert json.loads(written(Format.json, NOTHING))["score"] is None
+
+
+@pytest.mark.parametrize("name", ["two words", "line\nfeed", ""])
+def test_ids_with_spaces_only_fit_json(name):
+    for format in (Format.text, Format.trn, Format.ctm):
+        with pytest.raises(FormatError, match="use --format json"):
+            written(format, HYPOTHESIS, name)
+    assert json.loads(written(Format.json, HYPOTHESIS, name))["id"] == name
+
+
+def test_ctm_without_times():
+    untimed = SimpleNamespace(words=[SimpleNamespace(word="he", start=None, end=None)])
+    with pytest.raises(FormatError, match="--frame-shift"):
+        written(Format.ctm, untimed)
+
+
+def test_files_are_utf8(tmp_path):
+    with open_output(str(tmp_path / "o")) as file:
+        file.write("naïve ▁\n")
+    assert (tmp_path / "o").read_bytes() == "naïve ▁\n".encode()

@@ -1,0 +1,56 @@
+"""Reference files: each kind, and what is wrong with a bad one."""
+
+import pytest
+
+from arcbeam.cli.references import read_references
+from arcbeam.errors import FormatError
+
+EXPECTED = {"a-1": "the cat", "a-2": "", "b": "don't stop"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("r.tsv", "a-1\tthe cat\na-2\t\nb\tdon't  stop\n"),
+        ("bom.tsv", "\ufeffa-1\tthe cat\r\na-2\t\r\nb\tdon't stop\r\n"),
+        ("r.trn", "the cat (a-1)\n(a-2)\n\ndon't stop (b)\n"),
+        ("text", "a-1 the cat\na-2\nb don't stop\n"),
+        ("84-1.trans.txt", "a-1 the cat\na-2 \nb don't stop"),
+        ("tabs.txt", "a-1\tthe cat\na-2\nb\tdon't stop"),
+    ],
+)
+def test_kinds(name, content, tmp_path):
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    assert read_references([tmp_path / name]) == EXPECTED
+
+
+def test_folder_of_librispeech(tmp_path):
+    for chapter in ("1/2", "3/4"):
+        (tmp_path / chapter).mkdir(parents=True)
+        dashed = chapter.replace("/", "-")
+        (tmp_path / chapter / f"{dashed}.trans.txt").write_text(f"{dashed}-0000 HELLO\n")
+    assert read_references([tmp_path]) == {"1-2-0000": "HELLO", "3-4-0000": "HELLO"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("r.tsv", b"a\tx\nb x\n", r"r.tsv:2: expected 'id<TAB>transcript', got 'b x'"),
+        ("r.tsv", b"\tx\n", "r.tsv:1: expected"),
+        ("r.trn", b"x (a)\nno id\n", r"r.trn:2: expected 'transcript \(id\)'"),
+        ("text", b"a x\na y\n", "text:2: the utterance id 'a' comes twice"),
+        ("text", b"a \xff\n", "not a text file in UTF-8"),
+        ("text", b"\n", "no reference transcript found"),
+    ],
+)
+def test_bad(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FormatError, match=message):
+        read_references([tmp_path / name])
+
+
+def test_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_references([tmp_path / "gone.tsv"])
+    with pytest.raises(FormatError, match=r"no \*\.trans\.txt below"):
+        read_references([tmp_path])

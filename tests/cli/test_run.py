@@ -1,0 +1,121 @@
+"""The loop over batches: order, messages, scoring of what is missing; with a decoder that spells what it is given."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from arcbeam.cli.console import Failure
+from arcbeam.cli.inputs import Utterance
+from arcbeam.cli.run import Referee, Speed, decode_all
+
+GRAPH = SimpleNamespace(num_columns=3, width_is_exact=True)
+
+
+@dataclass
+class Spelling:
+    """Stands for the decoder: the text of an utterance is its best columns."""
+
+    batches: list
+
+    def decode(self, log_probs):
+        self.batches.append(len(log_probs))
+        if any(np.isnan(u).any() for u in log_probs):
+            raise ValueError("log_probs: expected finite values, got nan")
+        texts = [" ".join("abc"[c] for c in u.argmax(1)) for u in log_probs]
+        return [SimpleNamespace(text=text, reached_final=text != "c") for text in texts]
+
+
+def utterance(name, text):
+    log_probs = np.full((len(text), 3), -5, np.float32)
+    log_probs[np.arange(len(text)), ["abc".index(c) for c in text]] = 0
+    return Utterance(name, log_probs, Path("in.npz"))
+
+
+UTTERANCES = [utterance("u1", "ab"), utterance("u2", "cab"), utterance("u3", "c")]
+REFERENCES = {"u1": "a b", "u2": "c b", "u3": "c"}
+
+
+def decode(utterances, referee=None, **settings):
+    decoder, lines = Spelling([]), []
+    speed = decode_all(decoder, GRAPH, utterances, lambda u, h: lines.append((u.id, h.text)),
+                       batch_size=2, referee=referee, **settings)  # fmt: skip
+    return lines, speed, decoder.batches
+
+
+def test_order_and_counts():
+    done = []
+    lines, speed, sizes = decode(UTTERANCES, update=done.append)
+    assert lines == [("u1", "a b"), ("u2", "c a b"), ("u3", "c")]
+    assert (speed.utterances, speed.frames, speed.unfinished) == (3, 6, 1)
+    assert sizes == [2, 1]
+    assert done == [2, 3]
+
+
+def test_summary():
+    speed = Speed(utterances=3, frames=1000, seconds=0.5, unfinished=1)
+    assert speed.describe(0.02, "cpu") == (
+        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 0.50 s (RTFx 40) on cpu; 1 ended in no final state"
+    )
+    assert Speed(1, 10, 0.1).describe(None, "cpu") == (
+        "decoded 1 utterance, 10 frames in 0.10 s (100 frames/s; RTFx needs --frame-shift) on cpu"
+    )
+
+
+def test_nothing_to_decode():
+    with pytest.raises(Failure, match="holds no utterance"):
+        decode([])
+
+
+def test_wrong_width_names_the_utterance():
+    wide = Utterance("wide", np.zeros((2, 4), np.float32), Path("in.npz"))
+    with pytest.raises(ValueError, match=r"in.npz: utterance 'wide' has 4 columns, the graph expects 3"):
+        decode([UTTERANCES[0], wide])
+    loose = SimpleNamespace(num_columns=5, width_is_exact=False)
+    with pytest.raises(ValueError, match="expects at least 5"):
+        decode_all(Spelling([]), loose, [wide], lambda u, h: None, batch_size=1)
+
+
+def test_bad_values_name_the_utterance():
+    bad = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz"))
+    with pytest.raises(ValueError, match=r"in.npz: utterance 'bad': log_probs: expected finite values, got nan"):
+        decode([UTTERANCES[0], bad])
+
+
+def test_scores():
+    referee = Referee(REFERENCES)
+    decode(UTTERANCES, referee)
+    assert referee.finish() == []
+    assert (referee.score.errors, referee.score.insertions, referee.score.words) == (1, 1, 5)
+
+
+def test_input_without_reference_fails_before_decoding():
+    referee = Referee({"u1": "a b", "u3": "c"})
+    with pytest.raises(Failure, match=r"the reference lacks 1 utterance: u2; --allow-missing"):
+        decode(UTTERANCES, referee)
+
+
+def test_reference_without_input():
+    referee = Referee({**REFERENCES, **{f"v{n}": "" for n in range(7)}})
+    decode(UTTERANCES, referee)
+    with pytest.raises(Failure, match=r"the input lacks 7 utterances: v0, v1, v2, v3, v4 and 2 more of the reference"):
+        referee.finish()
+
+
+def test_allow_missing_scores_the_rest():
+    referee = Referee({"u2": "c b", "v": "a"}, allow_missing=True)
+    decode(UTTERANCES, referee)
+    assert referee.finish() == ["not scored: 2 without a reference, 1 without a transcript"]
+    assert (referee.score.errors, referee.score.utterances) == (1, 1)
+
+
+def test_capitals_are_pointed_out():
+    referee = Referee({k: v.upper() for k, v in REFERENCES.items()})
+    decode(UTTERANCES, referee)
+    assert "--ignore-case" in referee.finish()[0]
+    blind = Referee({k: v.upper() for k, v in REFERENCES.items()}, ignore_case=True)
+    decode(UTTERANCES, blind)
+    assert blind.finish() == []
+    assert blind.score.errors == 1

@@ -1,0 +1,53 @@
+"""Word error counts against an edit distance written out here."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcbeam.cli.score import Score
+
+TEXT = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6).map(" ".join)
+
+
+def distance(reference, transcript):
+    """Levenshtein distance of two lists of words, row by row."""
+    row = list(range(len(transcript) + 1))
+    for i, word in enumerate(reference, 1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(transcript, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (word != other))
+    return row[-1]
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), max_size=5))
+def test_errors_are_the_edit_distance(pairs):
+    score = Score()
+    for reference, transcript in pairs:
+        score.add([reference], [transcript])
+    distances = [distance(r.split(), t.split()) for r, t in pairs]
+    assert score.errors == sum(distances)
+    assert score.wrong == sum(d > 0 for d in distances)
+    assert score.words == sum(len(r.split()) for r, _ in pairs)
+    assert score.deletions - score.insertions == sum(len(r.split()) - len(t.split()) for r, t in pairs)
+
+
+def test_text_of_a_score():
+    score = Score()
+    score.add(["a b c d", "x"], ["a q c", "x y"])
+    assert str(score) == (
+        "WER 60.00 % [ 3 / 5: 1 substitutions, 1 insertions, 1 deletions ], 2 of 2 utterances with errors"
+    )
+
+
+def test_no_words_no_rate():
+    score = Score()
+    score.add([], [])
+    score.add([""], ["a"])
+    assert score.wer is None
+    assert "undefined" in str(score)
+
+
+def test_case():
+    score, blind = Score(), Score(ignore_case=True)
+    for s in (score, blind):
+        s.add(["THE CAT"], ["the  cat"])
+    assert (score.errors, blind.errors) == (2, 0)
