@@ -1,0 +1,33 @@
+// validate: columns of a graph that come from a file or from a caller's arrays, believed in nothing.
+//
+// A decoder may read such columns without looking once more: arcs of states lie in order and within the graph,
+// every arc leads to a state, every column is below num_columns, no cost is NaN or -inf, smallest weights are what
+// they say, and along every epsilon arc the depth grows (so there is no cycle) up to max_depth at most.
+#pragma once
+
+#include "graph/columns.hpp"
+#include "graph/status.hpp"
+
+namespace arcbeam {
+
+Status validate(const GraphView& graph, std::uint32_t num_columns, unsigned threads);
+
+// The first arc whose output label is 0 < label and not known (known[label] != 0), or num_arcs.
+std::uint32_t find_unknown_word(const std::uint32_t* words, std::uint32_t num_arcs, const unsigned char* known,
+                                std::uint64_t num_known, unsigned threads);
+
+// The state that an arc leaves.
+std::uint32_t state_of_arc(const StateRecord* states, std::uint32_t num_states, std::uint32_t arc);
+
+struct ArcCounts {
+    std::uint64_t epsilon;
+    std::uint64_t epsilon_with_word;
+    std::uint64_t emitting;
+    std::uint64_t emitting_with_word;
+    std::uint64_t self_loops;
+    std::uint64_t final_states;
+};
+
+ArcCounts count_arcs(const GraphView& graph);
+
+}  // namespace arcbeam

@@ -1,0 +1,493 @@
+"""The compiled decoding graph."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam import _graph, openfst
+from arcbeam.errors import FormatError, GraphError
+from arcbeam.symbols import SymbolTable, TokenTable, find_blank
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
+Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
+Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
+Meta: TypeAlias = dict[str, str | int | float]
+
+COLUMNS = ("states", "targets", "columns", "words", "finals")
+HOT_BYTES_PER_ARC = 10
+
+
+@dataclass(frozen=True)
+class Pronunciations:
+    """How words are written in tokens; used to find where in time a word begins and ends.
+
+    Attributes
+    ----------
+    words
+        uint32 [P]: the output label of each pronunciation; a word may have several.
+    offsets
+        uint32 [P + 1]: pronunciation p is ``columns[offsets[p]:offsets[p + 1]]``.
+    columns
+        uint16 [offsets[P]]: columns of the log-probs.
+    """
+
+    words: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.uint32]
+    columns: npt.NDArray[np.uint16]
+
+    def check(self, num_columns: int) -> None:
+        """GraphError unless the arrays agree with each other and with the number of columns."""
+        for name, dtype in (("words", "<u4"), ("offsets", "<u4"), ("columns", "<u2")):
+            array = getattr(self, name)
+            if array.dtype != np.dtype(dtype) or array.ndim != 1:
+                raise GraphError(f"pronunciations.{name}: expected {dtype}, one axis, got {array.dtype} {array.shape}")
+        offsets = self.offsets
+        if len(offsets) != len(self.words) + 1 or offsets[0] != 0 or offsets[-1] != len(self.columns):
+            raise GraphError(f"pronunciations: {len(self.words)} words, {len(offsets)} offsets up to "
+                             f"{offsets[-1] if len(offsets) else None}, {len(self.columns)} columns do not fit together")
+        if np.any(offsets[1:] < offsets[:-1]):
+            raise GraphError(f"pronunciation {int(np.argmax(offsets[1:] < offsets[:-1]))} ends before it begins")
+        if len(self.columns) and int(self.columns.max()) >= num_columns:
+            raise GraphError(f"pronunciations read column {int(self.columns.max())}, but there are {num_columns}")
+
+
+class Graph:
+    """A decoding graph, compiled and checked; immutable, safe to share among threads and decoders.
+
+    Made by `from_arcs`, `from_fst`, `load` or `build`. Costs are negative natural logs in float32.
+
+    Attributes
+    ----------
+    states : structured [num_states + 1]
+        ``first_arc, first_emitting`` (uint32), ``smallest_weight`` (float32; over the emitting arcs, +inf where there
+        is none), ``depth`` (uint32; arcs on the longest epsilon path that ends in the state).
+    targets : structured [num_arcs]
+        ``next_state`` (uint32), ``weight`` (float32).
+    columns : uint16 [num_arcs]
+        The column of the log-probs that an arc reads; 0xffff for an epsilon arc. Epsilon arcs of a state come first,
+        in their original order, then the others, stably sorted by column.
+    words : uint32 [num_arcs]
+        Output labels; 0 for none.
+    finals : float32 [num_states]
+        Final costs; +inf where not final.
+    start, num_states, num_arcs, max_depth : int
+    num_columns : int
+        Columns that log-probs must have (`width_is_exact`), or have at least.
+    tokens : TokenTable or None
+    word_symbols : SymbolTable or None
+    blank : int or None
+        The blank's column.
+    pronunciations : Pronunciations or None
+    join : str
+        "words": the text is the output words with spaces between; "pieces": outputs are pieces, put together and split
+        at `separator`.
+    separator : str or None
+        The token that separates words, or the mark that starts one.
+    separator_column : int or None
+        Column of a separator that is a token of its own.
+    meta : dict of str to str, int or float
+        Anything known about how the graph was made.
+    """
+
+    states: npt.NDArray[Any]
+    targets: npt.NDArray[Any]
+    columns: npt.NDArray[np.uint16]
+    words: npt.NDArray[np.uint32]
+    finals: npt.NDArray[np.float32]
+
+    def __init__(
+        self,
+        columns: Mapping[str, npt.NDArray[Any]],
+        *,
+        start: int,
+        max_depth: int,
+        num_columns: int,
+        width_is_exact: bool = False,
+        tokens: TokenTable | None = None,
+        word_symbols: SymbolTable | None = None,
+        blank: str | int | None = None,
+        pronunciations: Pronunciations | None = None,
+        join: str = "words",
+        separator: str | None = None,
+        separator_column: int | None = None,
+        meta: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        for name in COLUMNS:
+            array = columns[name]
+            array.flags.writeable = False
+            setattr(self, name, array)
+        self.start = int(start)
+        self.num_states = len(self.finals)
+        self.num_arcs = len(self.words)
+        self.max_depth = int(max_depth)
+        self.num_columns = int(num_columns)
+        self.width_is_exact = bool(width_is_exact)
+        self.tokens = tokens
+        self.word_symbols = word_symbols
+        self.blank = self._find_blank(blank)
+        self.pronunciations = pronunciations
+        if join not in ("words", "pieces"):
+            raise ValueError(f'join: expected "words" or "pieces", got {join!r}')
+        self.join = join
+        self.separator = separator
+        self.separator_column = separator_column if separator_column is not None else self._find_separator()
+        self.meta: Meta = dict(meta or {})
+        self._path: str | None = None
+        if tokens is not None and len(tokens) != self.num_columns:
+            raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
+        if pronunciations is not None:
+            pronunciations.check(self.num_columns)
+        self._check_words()
+
+    @classmethod
+    def from_arcs(
+        cls,
+        arcs: Arcs,
+        *,
+        start: int = 0,
+        finals: Mapping[int, float] | npt.ArrayLike,
+        num_states: int | None = None,
+        tokens: Tokens = None,
+        word_symbols: Words = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compiles arcs.
+
+        Parameters
+        ----------
+        arcs
+            ``(source, destination, input label, output label, cost)`` each, or five arrays of these [arcs].
+            Input label 0 is epsilon and label l reads column l - 1, unless `label_to_column` is given.
+        start
+            The start state.
+        finals
+            ``{state: cost}``, or costs [states] with +inf where not final.
+        num_states
+            Number of states; None takes the largest that is mentioned.
+        tokens, word_symbols
+            A table, the path of one, or a list of symbols (of columns from 0, of ids from 0).
+        blank
+            The blank's token or column; None looks for a usual name among the tokens.
+        label_to_column
+            int [labels]: the column that each input label reads.
+        num_columns
+            Columns of the log-probs, where no tokens say it.
+        **options
+            ``pronunciations, join, separator, separator_column, meta``, as the attributes.
+
+        Raises
+        ------
+        GraphError
+            An arc leads to or leaves a state that does not exist, a weight is NaN or -inf, a label has no column or no
+            symbol, there is no start state, or epsilon arcs form a cycle; the message names the state and arc (its
+            position among the arcs of the state).
+        """
+        table = as_tokens(tokens, blank)
+        five = openfst.as_arcs(*unzip(arcs))
+        if num_states is None:
+            num_states = openfst.count_states(five, start, finals)
+        if num_states <= 0 or start < 0:
+            raise GraphError(f"the graph has no start state ({num_states} states, start {start})")
+        if table is not None:
+            num_columns = len(table)
+        labels = None if label_to_column is None else openfst.as_label_table(label_to_column)
+        check_width(num_columns)
+        costs = openfst.as_finals(finals, num_states)
+        columns, depth = _graph.compile_arrays(five, num_states, start, costs, labels, num_columns)
+        exact = num_columns is not None
+        if num_columns is None:
+            num_columns = openfst.used_columns(columns["columns"], labels)
+        return cls(
+            columns, start=start, max_depth=depth, num_columns=num_columns, width_is_exact=exact, tokens=table,
+            word_symbols=as_words(word_symbols), blank=blank, **options,
+        )
+
+    @classmethod
+    def from_fst(
+        cls,
+        fst: Any,
+        *,
+        words: Words = None,
+        tokens: Tokens = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compiles a kaldifst or pywrapfst (pynini) FST with the standard arc type.
+
+        Parameters are those of `from_arcs`; symbol tables inside the FST serve where none is given.
+
+        Raises
+        ------
+        TypeError
+            `fst` is no such object, or has another arc type.
+        GraphError
+            As `from_arcs`.
+        """
+        check_width(num_columns)
+        table = as_tokens(tokens, blank)
+        compiled = openfst.from_object(
+            fst, tokens=table, blank=blank, label_to_column=label_to_column, num_columns=num_columns
+        )
+        return cls._from_compiled(compiled, words, blank, options)
+
+    @classmethod
+    def load(
+        cls,
+        path: StrPath,
+        *,
+        words: Words = None,
+        tokens: Tokens = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Loads a graph of arcbeam's own format, or an OpenFst `vector` or `const` file; which, its first bytes say.
+
+        A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
+        replaces files and never does that).
+
+        Parameters
+        ----------
+        path
+            The file.
+        words, tokens, blank, label_to_column, num_columns, **options
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file serve where none is given. A file of
+            arcbeam's own takes `words`, `tokens` and `blank` only: the rest is settled in it.
+
+        Raises
+        ------
+        FormatError
+            The file is neither, truncated, corrupted, or of another version.
+        GraphError
+            As `from_arcs`.
+        OSError
+            The file cannot be read.
+        """
+        check_width(num_columns)
+        with open(path, "rb") as file:
+            head = file.read(8)
+        if head and _graph.is_openfst(head):
+            compiled = openfst.read_file(
+                path, tokens=as_tokens(tokens, blank), blank=blank, label_to_column=label_to_column,
+                num_columns=num_columns,
+            )
+            return cls._from_compiled(compiled, words, blank, options)
+        from arcbeam import graph_file
+
+        if not graph_file.is_ours(head):
+            raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file that "
+                              f"begins with {head!r}")
+        if label_to_column is not None or num_columns is not None or options:
+            given = [*options, *(["label_to_column"] if label_to_column is not None else [])]
+            raise ValueError(f"{path} is a graph of arcbeam, which settles {', '.join(given or ['num_columns'])} itself")
+        fields = graph_file.read(path)
+        overridden = words is not None or tokens is not None or blank is not None
+        if words is not None:
+            fields["word_symbols"] = as_words(words)
+        if tokens is not None:
+            fields["tokens"] = as_tokens(tokens, blank)
+            fields["blank"] = None
+        if blank is not None:
+            fields["blank"] = blank
+        graph = cls(**fields)
+        graph._path = None if overridden else os.path.abspath(path)
+        return graph
+
+    @classmethod
+    def build(cls, tokens: Any, lexicon: Any, lm: Any, topology: str = "compact", **options: Any) -> "Graph":
+        """Builds T, L and G and composes them; see `arcbeam.build.recipe.build_graph` for the options."""
+        from arcbeam.build.recipe import build_graph
+
+        graph: Graph = build_graph(tokens, lexicon, lm, topology, **options)
+        return graph
+
+    def save(self, path: StrPath) -> None:
+        """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
+
+        The file appears under its name only when it is complete.
+        """
+        from arcbeam import graph_file
+
+        graph_file.write(path, self)
+
+    def info(self) -> "GraphInfo":
+        """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
+        return GraphInfo.of(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.num_states:,} states, {self.num_arcs:,} arcs, {self.num_columns} columns>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._path is not None:
+            return Graph.load, (self._path,)
+        return restore, (self.fields(),)
+
+    def fields(self) -> dict[str, Any]:
+        """The arguments that make an equal graph."""
+        names = ("start", "max_depth", "num_columns", "width_is_exact", "tokens", "word_symbols", "blank",
+                 "pronunciations", "join", "separator", "separator_column", "meta")
+        return {"columns": {name: getattr(self, name) for name in COLUMNS}} | {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_compiled(
+        cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, options: dict[str, Any]
+    ) -> Self:
+        return cls(
+            compiled.columns, start=compiled.start, max_depth=compiled.max_depth, num_columns=compiled.num_columns,
+            width_is_exact=compiled.width_is_exact, tokens=compiled.tokens,
+            word_symbols=compiled.word_symbols if words is None else as_words(words), blank=blank, **options,
+        )
+
+    def _find_blank(self, blank: str | int | None) -> int | None:
+        if self.tokens is not None:
+            return self.tokens.blank if blank is None else find_blank(self.tokens.tokens, blank)
+        if isinstance(blank, str):
+            raise ValueError(f"blank: {blank!r} is a token, which needs tokens; give its column, or the tokens")
+        if blank is not None and (blank < 0 or (self.width_is_exact and blank >= self.num_columns)):
+            raise ValueError(f"blank: expected a column from 0 to {self.num_columns - 1}, got {blank}")
+        return None if blank is None else int(blank)
+
+    def _find_separator(self) -> int | None:
+        # A mark that other tokens begin with (as SentencePiece's) starts words even where it is a token, too.
+        if self.tokens is None or self.separator is None or self.separator not in self.tokens:
+            return None
+        if any(token != self.separator and token.startswith(self.separator) for token in self.tokens.tokens):
+            return None
+        return self.tokens.column(self.separator)
+
+    def _check_words(self) -> None:
+        if self.word_symbols is None:
+            return
+        offender = _graph.unknown_word(self._columns(), self.word_symbols.known(1 << 32))
+        if offender is not None:
+            state, arc, word = offender
+            raise GraphError(f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
+                             f"{len(self.word_symbols)} words")
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+def restore(fields: dict[str, Any]) -> Graph:
+    """Unpickles a graph that was pickled with its arrays."""
+    return Graph(**fields)
+
+
+def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
+    """Five arrays from arcs in either form."""
+    if isinstance(arcs, Sequence) and len(arcs) == 5 and all(isinstance(array, np.ndarray) for array in arcs):
+        return arcs
+    rows = list(arcs)
+    for index, row in enumerate(rows):
+        if len(row) != 5:  # type: ignore[arg-type]
+            raise ValueError(f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}")
+    if not rows:
+        return [np.empty(0, np.int64)] * 4 + [np.empty(0, np.float32)]
+    return list(zip(*rows, strict=True))  # type: ignore[arg-type]
+
+
+def as_words(words: Words) -> SymbolTable | None:
+    """A symbol table from a table, a path or a list."""
+    if words is None or isinstance(words, SymbolTable):
+        return words
+    if isinstance(words, (str, os.PathLike)):
+        return SymbolTable.read(words)
+    return SymbolTable.from_list(words)
+
+
+def as_tokens(tokens: Tokens, blank: str | int | None) -> TokenTable | None:
+    """A token table from a table, a path or a list."""
+    if tokens is None or isinstance(tokens, TokenTable):
+        return tokens
+    if isinstance(tokens, (str, os.PathLike)):
+        return TokenTable.read(tokens, blank)
+    return TokenTable.from_list(tokens, blank)
+
+
+def check_width(num_columns: int | None) -> None:
+    """ValueError unless a number of columns can be told apart in 16 bits."""
+    if num_columns is not None and not 0 < num_columns <= _graph.MOST_COLUMNS:
+        raise ValueError(f"num_columns: expected 1 to {_graph.MOST_COLUMNS}, got {num_columns}")
+
+
+@dataclass(frozen=True)
+class GraphInfo:
+    """Sizes of a graph. Bytes are those of its columns; symbol tables are apart."""
+
+    states: int
+    final_states: int
+    arcs: int
+    epsilon_arcs: int
+    epsilon_arcs_with_word: int
+    emitting_arcs: int
+    emitting_arcs_with_word: int
+    self_loops: int
+    epsilon_depth: int
+    columns: int
+    width_is_exact: bool
+    words: int | None
+    pronunciations: int | None
+    blank: str | None
+    hot_bytes_per_arc: int
+    memory_bytes: int
+    meta: Meta
+
+    @classmethod
+    def of(cls, graph: Graph) -> Self:
+        counts = _graph.count_arcs(graph._columns())
+        blank = None if graph.blank is None else f"column {graph.blank}"
+        if graph.blank is not None and graph.tokens is not None:
+            blank = f"{graph.tokens[graph.blank]} ({blank})"
+        return cls(
+            states=graph.num_states,
+            final_states=counts["final_states"],
+            arcs=graph.num_arcs,
+            epsilon_arcs=counts["epsilon"],
+            epsilon_arcs_with_word=counts["epsilon_with_word"],
+            emitting_arcs=counts["emitting"],
+            emitting_arcs_with_word=counts["emitting_with_word"],
+            self_loops=counts["self_loops"],
+            epsilon_depth=graph.max_depth,
+            columns=graph.num_columns,
+            width_is_exact=graph.width_is_exact,
+            words=None if graph.word_symbols is None else len(graph.word_symbols),
+            pronunciations=None if graph.pronunciations is None else len(graph.pronunciations.words),
+            blank=blank,
+            hot_bytes_per_arc=HOT_BYTES_PER_ARC,
+            memory_bytes=sum(getattr(graph, name).nbytes for name in COLUMNS),
+            meta=dict(graph.meta),
+        )
+
+    def __str__(self) -> str:
+        def share(part: int) -> str:
+            return f"{part:,} ({100.0 * part / max(1, self.arcs):.1f} % of arcs)"
+
+        lines = [
+            ("states", f"{self.states:,} ({self.final_states:,} final)"),
+            ("arcs", f"{self.arcs:,}"),
+            ("  epsilon", share(self.epsilon_arcs)),
+            ("    with a word", share(self.epsilon_arcs_with_word)),
+            ("  emitting", share(self.emitting_arcs)),
+            ("    with a word", share(self.emitting_arcs_with_word)),
+            ("    self-loops", share(self.self_loops)),
+            ("epsilon depth", f"{self.epsilon_depth}"),
+            ("columns", f"{self.columns:,}" + ("" if self.width_is_exact else " or more")),
+            ("blank", self.blank or "not known"),
+            ("words", "no symbols" if self.words is None else f"{self.words:,}"),
+            ("pronunciations", "none" if self.pronunciations is None else f"{self.pronunciations:,}"),
+            ("hot bytes an arc", f"{self.hot_bytes_per_arc}"),
+            ("memory", f"{self.memory_bytes / 1e6:,.1f} MB"),
+            *sorted((name, str(value)) for name, value in self.meta.items()),
+        ]
+        return "\n".join(f"{name:<22} {value}" for name, value in lines)
