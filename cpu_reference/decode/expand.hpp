@@ -1,6 +1,7 @@
 // Stage expand: the emitting arcs of the tokens within the cut-off.
 //
-// in   tokens[n] with log indices first_log + i, the cut-off, the frame's acoustic costs, the beam
+// in   tokens[n] with log indices first_log + i, the cut-off (the best token is within it), the frame's acoustic
+//      costs, the beam
 // out  candidates: every arc whose cost is within the bound of the next frame, and some above it;
 //      the bound: best + beam, where best is the exact smallest finite cost over all arcs (+inf where there is
 //      none)

@@ -129,9 +129,9 @@ class CtcDecoder:
         MemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         """
-        utterances = as_utterances(
-            log_probs, lengths, columns=self._graph.num_columns, exact=self._graph.width_is_exact
-        )
+        graph = self._graph
+        columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        utterances = as_utterances(log_probs, lengths, columns=columns, exact=graph.width_is_exact)
         try:
             paths, work = self._engine.decode(utterances.table, utterances.columns)
         except BadLogProb as bad:
@@ -141,7 +141,7 @@ class CtcDecoder:
                 f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
             ) from None
         self._stats = DecodeStats(**work)
-        return [Hypothesis(self._graph, self._options.frame_shift, *path) for path in paths]
+        return [Hypothesis(graph, self._options.frame_shift, *path) for path in paths]
 
 
 def _usable_cores() -> int:

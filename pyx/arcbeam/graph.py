@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -39,6 +40,30 @@ class Pronunciations:
     words: npt.NDArray[np.uint32]
     offsets: npt.NDArray[np.uint32]
     columns: npt.NDArray[np.uint16]
+
+    @classmethod
+    def from_lists(cls, spellings: Iterable[tuple[int, Sequence[int]]]) -> Self:
+        """Pronunciations from (output label, columns) pairs."""
+        pairs = list(spellings)
+        lengths = [len(columns) for _, columns in pairs]
+        return cls(
+            np.array([word for word, _ in pairs], dtype=np.uint32),
+            np.concatenate(([0], np.cumsum(lengths))).astype(np.uint32),
+            np.array([column for _, columns in pairs for column in columns], dtype=np.uint16),
+        )
+
+    def of(self, word: int) -> list[list[int]]:
+        """The pronunciations of an output label, each a list of columns; in the order they were given."""
+        first, last = np.searchsorted(self._sorted_words, (word, word + 1))
+        return [self.columns[self.offsets[p] : self.offsets[p + 1]].tolist() for p in self._by_word[first:last]]
+
+    @cached_property
+    def _by_word(self) -> npt.NDArray[np.intp]:
+        return np.argsort(self.words, kind="stable")
+
+    @cached_property
+    def _sorted_words(self) -> npt.NDArray[np.uint32]:
+        return self.words[self._by_word]
 
     def check(self, num_columns: int) -> None:
         """GraphError unless the arrays agree with each other and with the number of columns."""

@@ -56,7 +56,7 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
         batch = _as_numpy(log_probs, "log_probs")
         _check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
         arrays = list(batch)
-    arrays = [array if _rows_are_contiguous(array) else np.ascontiguousarray(array) for array in arrays]
+    arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
     frames = _frames(arrays, lengths)
     table = np.empty((len(arrays), 4), dtype=np.int64)
     for row, array, n in zip(table, arrays, frames, strict=True):
@@ -74,7 +74,7 @@ def _as_numpy(item: Any, name: str) -> np.ndarray:
         array = _from_dlpack(item, name)
     else:
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
-    if array.dtype not in FLOAT_TYPES:
+    if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
         raise TypeError(f"{name}: expected float32 or float16 log-probs, got {array.dtype}")
     return array
 
@@ -103,7 +103,12 @@ def _check_shape(array: np.ndarray, name: str, axes: Sequence[str], columns: int
         raise ValueError(f"{name}: expected fewer than 2**31 frames, got {array.shape[-2]}")
 
 
-def _rows_are_contiguous(array: np.ndarray) -> bool:
+def _native_copy(array: np.ndarray) -> np.ndarray:
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _is_readable(array: np.ndarray) -> bool:
+    """Whether the engines can read the array where it lies: rows contiguous, values aligned and of this machine."""
     return (
         array.dtype.isnative
         and array.flags.aligned

@@ -1,0 +1,224 @@
+"""Each stage of the CPU twin by itself, for tests and benchmarks: arrays in, arrays out.
+
+Tokens, candidates and log entries are structured arrays (TOKEN, CANDIDATE, LOG_ENTRY below).
+"""
+
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+from arcbeam._graph_view cimport GraphView, view_of
+
+TOKEN = np.dtype([("state", "<u4"), ("cost", "<f4")])
+CANDIDATE = np.dtype([("cost", "<f4"), ("arc", "<u4"), ("state", "<u4"), ("source", "<u4")])
+LOG_ENTRY = np.dtype([("source", "<u4"), ("arc", "<u4")])
+NO_SOURCE = NO_ARC = 0xFFFFFFFF
+
+
+cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
+    cdef struct Token:
+        uint32_t state
+        float cost
+
+    cdef struct Candidate:
+        float cost
+        uint32_t arc
+        uint32_t state
+        uint32_t source
+
+    cdef struct LogEntry:
+        uint32_t source
+        uint32_t arc
+
+    cdef struct Work:
+        uint64_t expanded_tokens
+        uint64_t leaving_arcs
+        uint64_t read_arcs
+        uint64_t candidates
+        uint64_t admitted
+
+    cdef cppclass Buffer[T]:
+        size_t size()
+        T* begin()
+        void resize(size_t)
+        void clear()
+
+    ctypedef Buffer[float] CutoffScratch
+    ctypedef Buffer[Candidate] Frontier
+
+    cdef struct LogProbs:
+        const void* data
+        int64_t row_stride
+        uint32_t frames
+        uint32_t columns
+        cbool is_half
+
+    cdef cppclass Acoustic:
+        void begin(float, float, int32_t)
+        void load(const LogProbs&, uint32_t) except +
+        float operator[](uint32_t)
+
+    cdef cppclass Expand:
+        Expand(const GraphView&, Acoustic&, float, Buffer[Candidate]&, Work&)
+        float run "operator()"(const Buffer[Token]&, uint32_t, float) except +
+
+    cdef cppclass StateTable:
+        void begin_frame(size_t, size_t) except +
+
+    cdef cppclass Closure:
+        void begin(const GraphView&) except +
+        void run "operator()"(const GraphView&, float, uint32_t, StateTable&, Frontier&) except +
+
+    cdef cppclass CppTokenLog "arcbeam::twin::TokenLog":
+        void begin(uint32_t)
+        uint32_t size()
+        const LogEntry& operator[](uint32_t)
+
+    cdef cppclass Path:
+        vector[uint32_t] arcs
+        double total_cost
+        double acoustic_cost
+        double graph_cost
+        cbool reached_final
+
+    float cpp_cutoff "arcbeam::twin::cutoff"(const Buffer[Token]&, float, uint32_t, CutoffScratch&) except +
+    void cpp_recombine "arcbeam::twin::recombine"(
+        const Buffer[Candidate]&, float, StateTable&, Frontier&, Work&) except +
+    float cpp_prune "arcbeam::twin::prune"(const Frontier&, Buffer[Token]&, CppTokenLog&) except +
+    Path cpp_backtrack "arcbeam::twin::backtrack"(
+        const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool, const LogProbs&,
+        const Acoustic&) except +
+
+
+cdef int fill_tokens(Buffer[Token]& buffer, tokens) except -1:
+    cdef const unsigned char[::1] source = np.ascontiguousarray(tokens, dtype=TOKEN).view(np.uint8)
+    buffer.resize(len(tokens))
+    if len(tokens):
+        memcpy(buffer.begin(), &source[0], source.shape[0])
+    return 0
+
+
+cdef int fill_candidates(Buffer[Candidate]& buffer, candidates) except -1:
+    cdef const unsigned char[::1] source = np.ascontiguousarray(candidates, dtype=CANDIDATE).view(np.uint8)
+    buffer.resize(len(candidates))
+    if len(candidates):
+        memcpy(buffer.begin(), &source[0], source.shape[0])
+    return 0
+
+
+cdef copy_out(const void* data, size_t count, dtype):
+    array = np.empty(count, dtype=dtype)
+    cdef unsigned char[::1] into
+    if count:
+        into = array.view(np.uint8)
+        memcpy(&into[0], data, into.shape[0])
+    return array
+
+
+cdef class AcousticCosts:
+    """Acoustic costs of one frame: float32[columns] log-probs under scale and blank penalty."""
+
+    cdef Acoustic acoustic
+    cdef object row
+
+    def __cinit__(self, row, *, float acoustic_scale=1.0, float blank_penalty=0.0, int32_t blank=-1):
+        self.row = np.ascontiguousarray(row)
+        if self.row.ndim != 1 or self.row.dtype not in (np.float32, np.float16):
+            raise ValueError(f"expected float32[columns] or float16[columns], got {self.row.dtype} {self.row.shape}")
+        cdef LogProbs logp = LogProbs(<const void*> <uintptr_t> self.row.ctypes.data, len(self.row), 1, len(self.row),
+                                      self.row.dtype == np.float16)
+        self.acoustic.begin(acoustic_scale, blank_penalty, blank)
+        self.acoustic.load(logp, 0)
+
+    def costs(self):
+        """float32[columns]"""
+        return np.array([self.acoustic[i] for i in range(len(self.row))], dtype=np.float32)
+
+
+def cutoff(tokens, float beam, uint32_t max_active):
+    """The largest cost that may leave; ``max_active`` 0 for no limit."""
+    cdef Buffer[Token] buffer
+    cdef CutoffScratch scratch
+    fill_tokens(buffer, tokens)
+    return cpp_cutoff(buffer, beam, max_active, scratch)
+
+
+def expand(graph, tokens, uint32_t first_log, float cut, AcousticCosts acoustic, float beam):
+    """Returns (candidates, bound, work)."""
+    cdef Buffer[Token] buffer
+    cdef Buffer[Candidate] candidates
+    cdef Work work
+    cdef GraphView view = view_of(graph)
+    fill_tokens(buffer, tokens)
+    cdef Expand* stage = new Expand(view, acoustic.acoustic, beam, candidates, work)
+    try:
+        bound = stage.run(buffer, first_log, cut)
+    finally:
+        del stage
+    return copy_out(candidates.begin(), candidates.size(), CANDIDATE), bound, dict(work)
+
+
+def recombine(candidates, float bound):
+    """Returns the frontier: one winner a state."""
+    cdef Buffer[Candidate] buffer
+    cdef StateTable table
+    cdef Frontier frontier
+    cdef Work work
+    fill_candidates(buffer, candidates)
+    table.begin_frame(0, buffer.size())
+    cpp_recombine(buffer, bound, table, frontier, work)
+    return copy_out(frontier.begin(), frontier.size(), CANDIDATE)
+
+
+def closure(graph, frontier, float bound, uint32_t first_log):
+    """Returns the frontier with everything its epsilon arcs reach within the bound."""
+    cdef Buffer[Candidate] buffer
+    cdef StateTable table
+    cdef Frontier closed
+    cdef Work work
+    cdef Closure stage
+    cdef GraphView view = view_of(graph)
+    fill_candidates(buffer, frontier)
+    table.begin_frame(0, buffer.size())
+    cpp_recombine(buffer, bound, table, closed, work)
+    stage.begin(view)
+    stage.run(view, bound, first_log, table, closed)
+    return copy_out(closed.begin(), closed.size(), CANDIDATE)
+
+
+cdef class TokenLog:
+    """A token log and the tokens of its last frame."""
+
+    cdef CppTokenLog log
+    cdef Buffer[Token] tokens
+
+    def __cinit__(self, uint32_t collect_above):
+        self.log.begin(collect_above)
+
+    def prune(self, frontier):
+        """Appends a complete frame; returns (tokens, best)."""
+        cdef Buffer[Candidate] buffer
+        fill_candidates(buffer, frontier)
+        best = cpp_prune(buffer, self.tokens, self.log)
+        return copy_out(self.tokens.begin(), self.tokens.size(), TOKEN), best
+
+    def entries(self):
+        """LOG_ENTRY[n]"""
+        if self.log.size() == 0:
+            return np.empty(0, dtype=LOG_ENTRY)
+        return copy_out(&self.log[0], self.log.size(), LOG_ENTRY)
+
+    def backtrack(self, graph, log_probs, *, double offset=0.0, cbool alive=True, float acoustic_scale=1.0,
+                  float blank_penalty=0.0, int32_t blank=-1):
+        """Returns (arcs, total_cost, acoustic_cost, graph_cost, reached_final); log_probs: float32[frames, columns]."""
+        rows = np.ascontiguousarray(log_probs, dtype=np.float32)
+        cdef LogProbs logp = LogProbs(<const void*> <uintptr_t> rows.ctypes.data, rows.shape[1], rows.shape[0],
+                                      rows.shape[1], False)
+        cdef Acoustic acoustic
+        acoustic.begin(acoustic_scale, blank_penalty, blank)
+        cdef Path path = cpp_backtrack(view_of(graph), self.tokens, self.log, offset, alive, logp, acoustic)
+        return (copy_out(path.arcs.data(), path.arcs.size(), np.uint32), path.total_cost, path.acoustic_cost,
+                path.graph_cost, path.reached_final)

@@ -1,0 +1,74 @@
+"""Random decoding graphs and log-probs for hypothesis. Weights are multiples of 1/64, so that sums tie exactly."""
+
+import numpy as np
+from hypothesis import strategies as st
+
+from arcbeam import Graph, TokenTable
+
+COLUMNS = 4
+
+
+def sixty_fourths(low, high):
+    return st.integers(int(low * 64), int(high * 64)).map(lambda n: n / 64)
+
+
+@st.composite
+def graphs(draw, max_states=9, max_arcs=30, columns=COLUMNS, blank=None):
+    """Any graph the law allows: epsilon chains and diamonds, ties, dead ends, unreachable states, maybe no final state."""
+    n = draw(st.integers(1, max_states))
+    rank = draw(st.permutations(range(n)))  # epsilon arcs go up in rank, so they form no cycle
+    weights = draw(st.sampled_from([sixty_fourths(-1, 3), st.sampled_from([0.0, 0.5, 1.0]), st.just(0.0)]))
+    weights = st.one_of(weights, weights, weights, weights, st.just(float("inf")))
+    state = st.integers(0, n - 1)
+    arcs = []
+    for _ in range(draw(st.integers(0, max_arcs))):
+        a, b = draw(state), draw(state)
+        label = draw(st.integers(0, columns))
+        if label == 0:
+            if rank[a] == rank[b]:
+                continue
+            a, b = (a, b) if rank[a] < rank[b] else (b, a)
+        arcs.append((a, b, label, draw(st.integers(0, 3)), draw(weights)))
+    finals = draw(st.dictionaries(state, sixty_fourths(0, 2), max_size=n))
+    return Graph.from_arcs(
+        arcs, start=draw(state), finals=finals, num_states=n, num_columns=columns, blank=blank
+    )
+
+
+@st.composite
+def log_probs(draw, max_frames=6, columns=COLUMNS):
+    """float32[frames, columns] in multiples of 1/64, with -inf here and there."""
+    frames = draw(st.integers(0, max_frames))
+    value = st.one_of(sixty_fourths(-4, 0), sixty_fourths(-4, 0), sixty_fourths(-4, 0), st.just(float("-inf")))
+    rows = draw(st.lists(st.lists(value, min_size=columns, max_size=columns), min_size=frames, max_size=frames))
+    return np.array(rows, dtype=np.float32).reshape(frames, columns)
+
+
+def random_graph(seed, states=2000, arcs_a_state=4, columns=32, epsilon_share=0.3):
+    """A larger graph with real-valued weights, quick to make: for invariances rather than for counter-examples."""
+    rng = np.random.default_rng(seed)
+    n = states * arcs_a_state
+    source = rng.integers(0, states, n)
+    destination = rng.integers(0, states, n)
+    epsilon = rng.random(n) < epsilon_share
+    epsilon &= source != destination
+    low, high = np.minimum(source, destination), np.maximum(source, destination)
+    source, destination = np.where(epsilon, low, source), np.where(epsilon, high, destination)
+    # A few states of high degree, to reach the search by column.
+    hub = rng.integers(0, states, 400)
+    source = np.concatenate([source, np.repeat(rng.integers(0, states, 8), 50)])
+    destination = np.concatenate([destination, hub])
+    labels = np.where(np.concatenate([epsilon, np.zeros(400, bool)]), 0, rng.integers(1, columns + 1, len(source)))
+    words = np.where(rng.random(len(source)) < 0.2, rng.integers(1, 50, len(source)), 0)
+    weights = rng.gamma(1.0, 2.0, len(source)).astype(np.float32)
+    finals = {int(s): float(w) for s, w in zip(rng.integers(0, states, states // 10), rng.random(states // 10))}
+    return Graph.from_arcs(
+        (source, destination, labels, words, weights), start=0, finals=finals, num_states=states, num_columns=columns,
+        tokens=TokenTable.from_list([f"t{i}" for i in range(columns - 1)] + ["<blank>"]),
+    )
+
+
+def random_log_probs(seed, frames, columns=32, sharpness=4.0):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(frames, columns)) * sharpness
+    return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)

@@ -1,0 +1,126 @@
+"""Everything a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
+
+import numpy as np
+import pytest
+
+from arcbeam import CtcDecoder
+from tests.decode import graphs
+
+GOOD = graphs.random_log_probs(0, 12)
+
+
+def spoiled(value, dtype=np.float32):
+    logp = GOOD.astype(dtype)
+    logp[5, 3] = value
+    return logp
+
+
+class OnAnotherDevice:
+    def __dlpack__(self, **_):
+        raise AssertionError("must not be asked")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+
+INPUTS = {
+    "nan": ([GOOD, spoiled(np.nan)], None, ValueError, r"finite values or -inf, got nan in utterance 1, frame 5, column 3"),
+    "inf": ([spoiled(np.inf)], None, ValueError, r"got inf in utterance 0, frame 5, column 3"),
+    "nan in float16": ([spoiled(np.nan, np.float16)], None, ValueError, r"got nan in utterance 0, frame 5, column 3"),
+    "inf in float16": ([spoiled(np.inf, np.float16)], None, ValueError, r"got inf in utterance 0, frame 5"),
+    "too narrow": ([GOOD[:, :31]], None, ValueError, r"log_probs\[0\]: expected 32 columns, got 31"),
+    "too wide": (np.zeros((2, 3, 33), np.float32), None, ValueError, r"log_probs: expected 32 columns, got 33"),
+    "negative length": ([GOOD, GOOD], [3, -1], ValueError, r"lengths\[1\]: expected 0 to 12 frames, got -1"),
+    "length beyond": (GOOD[None], [13], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
+    "huge length": (GOOD[None], np.array([2**63], np.uint64), ValueError, r"expected 0 to 12 frames, got 9223372036854775808"),
+    "lengths missing": ([GOOD, GOOD], [3], ValueError, r"lengths: expected one a batch entry, \[2\], got shape \(1,\)"),
+    "lengths nested": (GOOD[None], [[3]], ValueError, r"got shape \(1, 1\)"),
+    "lengths real": (GOOD[None], [3.0], TypeError, r"lengths: expected integers, got float64"),
+    "lengths bool": (GOOD[None], [True], TypeError, r"lengths: expected integers, got bool"),
+    "lengths a number": (GOOD[None], 3, ValueError, r"got shape \(\)"),
+    "lengths for no batch": ([], [3], ValueError, r"lengths: expected one a batch entry, \[0\]"),
+    "float64": ([GOOD.astype(np.float64)], None, TypeError, r"log_probs\[0\]: expected float32 or float16 log-probs, got float64"),
+    "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),
+    "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str"),
+    "none": (None, None, TypeError, r"expected an array .* got NoneType"),
+    "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list"),
+    "one utterance": (GOOD, None, ValueError, r"expected \[batch, frames, columns\], got 2 dimensions \(12, 32\) \(for one"),
+    "four dimensions": (GOOD[None, None], None, ValueError, r"got 4 dimensions"),
+    "three in a list": ([GOOD[None]], None, ValueError, r"log_probs\[0\]: expected \[frames, columns\], got 3"),
+    "another device": ([OnAnotherDevice()], None, TypeError, r"expected an array in CPU memory, got DLPack device type 2"),
+}
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    return CtcDecoder(graphs.random_graph(1), beam=8.0, threads=2)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_bad_log_probs(decoder, name):
+    log_probs, lengths, error, message = INPUTS[name]
+    before = decoder.decode([GOOD])[0]
+    with pytest.raises(error, match=message):
+        decoder.decode(log_probs, lengths)
+    after = decoder.decode([GOOD])[0]
+    assert after.arcs.tobytes() == before.arcs.tobytes()
+    assert after.score == before.score
+
+
+def test_all_minus_inf_frame_is_legal(decoder):
+    logp = GOOD.copy()
+    logp[4] = -np.inf
+    (found,) = decoder.decode([logp])
+    assert len(found.tokens) == 4
+    assert not found.reached_final
+
+
+def test_values_that_overflow_are_never_admitted(decoder):
+    huge = np.full_like(GOOD, 3e38)
+    (found,) = CtcDecoder(decoder.graph, acoustic_scale=2.0).decode([huge])
+    assert len(found.tokens) == 0
+    assert not found.reached_final
+
+
+OPTIONS = {
+    "beam negative": ({"beam": -1.0}, ValueError, r"beam: expected a number of at least 0, got -1.0"),
+    "beam nan": ({"beam": float("nan")}, ValueError, r"beam: .* got nan"),
+    "beam text": ({"beam": "17"}, TypeError, r"beam: expected a number of at least 0, got str"),
+    "beam bool": ({"beam": True}, TypeError, r"got bool"),
+    "max_active 0": ({"max_active": 0}, ValueError, r"max_active: expected a whole number of at least 1, or None, got 0"),
+    "max_active real": ({"max_active": 5.0}, TypeError, r"max_active: .* got float"),
+    "max_active huge": ({"max_active": 2**40}, ValueError, r"max_active"),
+    "scale 0": ({"acoustic_scale": 0.0}, ValueError, r"acoustic_scale: expected a number above 0, got 0.0"),
+    "scale inf": ({"acoustic_scale": float("inf")}, ValueError, r"acoustic_scale"),
+    "penalty nan": ({"blank_penalty": float("nan")}, ValueError, r"blank_penalty"),
+    "penalty inf": ({"blank_penalty": float("inf")}, ValueError, r"blank_penalty"),
+    "frame shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0"),
+    "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
+    "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu" or "auto", got \'tpu\''),
+    "unknown": ({"baem": 3.0}, TypeError, r"unknown option baem: expected one of beam, max_active"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_bad_options(decoder, name):
+    options, error, message = OPTIONS[name]
+    with pytest.raises(error, match=message):
+        CtcDecoder(decoder.graph, **options)
+
+
+def test_no_graph():
+    with pytest.raises(TypeError, match=r"graph: expected an arcbeam.Graph, got str"):
+        CtcDecoder("TLG.fst")
+
+
+def test_blank_penalty_without_a_blank():
+    graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
+    with pytest.raises(ValueError, match="the graph does not know its blank"):
+        CtcDecoder(graph, blank_penalty=1.0)
+
+
+def test_more_columns_than_a_graph_without_tokens_needs():
+    graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
+    assert CtcDecoder(graph).decode([GOOD])[0].reached_final
+    with pytest.raises(ValueError, match=r"expected at least 1 columns, got 0"):
+        CtcDecoder(graph).decode([GOOD[:, :0]])

@@ -1,0 +1,249 @@
+"""The whole CPU engine against the oracle, and the invariances of the law, compared as bytes."""
+
+import multiprocessing
+import os
+import signal
+import struct
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CtcDecoder, Graph
+from tests.decode import graphs, oracle
+
+
+def as_bytes(hypotheses):
+    return [
+        h.arcs.tobytes()
+        + struct.pack("<3d?", h.score, h.acoustic_score, h.graph_score, h.reached_final)
+        + h.tokens.tobytes()
+        + repr((h.text, h.words)).encode()
+        for h in hypotheses
+    ]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    graphs.graphs(blank=3),
+    st.lists(graphs.log_probs(), max_size=4),
+    st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
+    st.sampled_from([None, 1, 2, 5]),
+    st.sampled_from([1.0, 0.5, 2.0]),
+    st.sampled_from([0.0, 0.25, -0.5]),
+)
+def test_agrees_with_the_oracle(graph, batch, beam, max_active, scale, penalty):
+    options = {"beam": beam, "max_active": max_active, "acoustic_scale": scale, "blank_penalty": penalty}
+    for logp, got in zip(batch, CtcDecoder(graph, threads=2, **options).decode(batch), strict=True):
+        wanted = oracle.decode(graph, logp, **options)
+        assert got.arcs.tolist() == wanted.arcs
+        assert -got.score == wanted.total_cost
+        assert got.reached_final == wanted.reached_final
+
+
+@pytest.mark.parametrize("beam", [2.0, 6.0])
+def test_agrees_with_the_oracle_on_real_weights(beam):
+    graph = graphs.random_graph(3, states=300)
+    batch = [graphs.random_log_probs(seed, 25) for seed in range(6)]
+    options = {"beam": beam, "max_active": 60, "acoustic_scale": 0.7, "blank_penalty": 0.3}
+    for logp, got in zip(batch, CtcDecoder(graph, **options).decode(batch), strict=True):
+        wanted = oracle.decode(graph, logp, **options)
+        assert got.arcs.tolist() == wanted.arcs
+        assert -got.score == wanted.total_cost
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return graphs.random_graph(1)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    rng = np.random.default_rng(2)
+    return [graphs.random_log_probs(seed, int(rng.integers(0, 60))) for seed in range(40)]
+
+
+@pytest.fixture(scope="module")
+def answer(graph, batch):
+    return as_bytes(CtcDecoder(graph, beam=8.0, max_active=500, threads=1, frame_shift=0.02).decode(batch))
+
+
+def decoder(graph, **options):
+    return CtcDecoder(graph, **{"beam": 8.0, "max_active": 500, "threads": 2, "frame_shift": 0.02} | options)
+
+
+def test_something_is_decoded(graph, batch):
+    found = decoder(graph).decode(batch)
+    assert sum(len(h.words) for h in found) > 100
+    assert any(h.reached_final for h in found)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_do_not_change_the_bytes(graph, batch, answer, threads):
+    assert as_bytes(decoder(graph, threads=threads).decode(batch)) == answer
+
+
+def test_rerun(graph, batch, answer):
+    again = decoder(graph)
+    for _ in range(20):
+        assert as_bytes(again.decode(batch)) == answer
+
+
+def test_batch_order(graph, batch, answer):
+    order = np.random.default_rng(0).permutation(len(batch))
+    got = as_bytes(decoder(graph).decode([batch[i] for i in order]))
+    assert [got[int(np.flatnonzero(order == i)[0])] for i in range(len(batch))] == answer
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_batch_split(graph, batch, answer, size):
+    one = decoder(graph)
+    got = [h for i in range(0, len(batch), size) for h in one.decode(batch[i : i + size])]
+    assert as_bytes(got) == answer
+
+
+def padded(batch, dtype=np.float32, fill=np.nan):
+    array = np.full((len(batch), max(map(len, batch)), batch[0].shape[1]), fill, dtype=dtype)
+    for row, logp in zip(array, batch, strict=True):
+        row[: len(logp)] = logp
+    return array, [len(logp) for logp in batch]
+
+
+def test_list_or_padded(graph, batch, answer):
+    """Padding is never read, not even NaN in it."""
+    array, lengths = padded(batch)
+    assert as_bytes(decoder(graph).decode(array, lengths)) == answer
+    assert as_bytes(decoder(graph).decode(array, np.array(lengths, dtype=np.uint16))) == answer
+
+
+def test_float16_equals_its_float32_copy(graph, batch):
+    halves = [logp.astype(np.float16) for logp in batch]
+    singles = [logp.astype(np.float32) for logp in halves]
+    assert as_bytes(decoder(graph).decode(halves)) == as_bytes(decoder(graph).decode(singles))
+
+
+def test_strides_and_read_only(graph, batch, answer):
+    array, lengths = padded(batch, fill=0)
+    strided = np.zeros((array.shape[1], array.shape[0], array.shape[2] * 2), dtype=np.float32)[:, :, ::2]
+    strided[:] = array.transpose(1, 0, 2)  # frames first, columns apart
+    strided.flags.writeable = False
+    assert as_bytes(decoder(graph).decode(strided.transpose(1, 0, 2), lengths)) == answer
+    frames_first = np.ascontiguousarray(array.transpose(1, 0, 2)).transpose(1, 0, 2)
+    assert as_bytes(decoder(graph).decode(frames_first, lengths)) == answer
+    reversed_rows = [np.ascontiguousarray(logp[::-1])[::-1] for logp in batch]
+    assert as_bytes(decoder(graph).decode(reversed_rows)) == answer
+    swapped = [logp.astype(">f4") for logp in batch]
+    assert as_bytes(decoder(graph).decode(swapped)) == answer
+
+
+def test_a_row_of_the_batch_is_not_copied(graph):
+    from arcbeam.log_probs import as_utterances
+
+    array = np.zeros((3, 5, 32), dtype=np.float16)
+    utterances = as_utterances(array[:, 1:], columns=32, exact=True)
+    assert [a.__array_interface__["data"][0] for a in utterances.arrays] == [
+        array[i, 1:].__array_interface__["data"][0] for i in range(3)
+    ]
+
+
+def test_log_collection_does_not_change_the_bytes(graph, batch, answer, monkeypatch):
+    monkeypatch.setattr("arcbeam.decoder.COLLECT_ABOVE", 1)
+    assert as_bytes(decoder(graph).decode(batch)) == answer
+
+
+def test_several_python_threads_share_a_decoder(graph, batch, answer):
+    shared = decoder(graph)
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(as_bytes(shared.decode(batch)))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [answer] * 6
+
+
+def test_python_runs_on_while_decoding(graph):
+    """The GIL is released: another Python thread makes progress during one decode."""
+    long = [graphs.random_log_probs(9, 3000)] * 2
+    one = decoder(graph)
+    done = threading.Event()
+    worker = threading.Thread(target=lambda: (one.decode(long), done.set()))
+    worker.start()
+    ticks = 0
+    while not done.is_set():
+        ticks += 1
+        time.sleep(0.0005)
+    worker.join()
+    assert ticks > 5
+
+
+def _decode_in_child(one, batch, queue):
+    queue.put(as_bytes(one.decode(batch)))
+
+
+def test_a_forked_child_decodes_too(graph, batch, answer):
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_decode_in_child, args=(decoder(graph), batch, queue))
+    child.start()
+    assert queue.get(timeout=60) == answer
+    child.join(timeout=60)
+    assert child.exitcode == 0
+
+
+def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(graph, batch, answer):
+    one = decoder(graph)
+    long = [graphs.random_log_probs(9, 40_000)] * 4
+    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        one.decode(long)
+        time.sleep(30)  # should the machine be so fast that the decode ended first
+    timer.join()
+    assert as_bytes(one.decode(batch)) == answer
+
+
+def test_many_decoders_come_and_go(graph, batch):
+    for _ in range(200):
+        CtcDecoder(graph, threads=2).decode(batch[:1])
+
+
+def test_empty_batch_and_zero_frames(graph):
+    one = decoder(graph)
+    assert one.decode([]) == []
+    assert one.decode(np.zeros((0, 5, 32), dtype=np.float32)) == []
+    (found,) = one.decode(np.zeros((1, 0, 32), dtype=np.float32))
+    assert found.tokens.tolist() == []
+    assert found.text == ""
+
+
+def test_a_dead_search_reports_its_last_live_frame():
+    graph = Graph.from_arcs(
+        [(0, 1, 1, 4, 1.0), (1, 2, 2, 5, 1.0)], start=0, finals={1: 0.0, 2: 0.0}, num_columns=2
+    )
+    rows = np.log(np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], dtype=np.float32))
+    (found,) = CtcDecoder(graph).decode([rows])
+    assert found.word_ids.tolist() == [4, 5]
+    assert not found.reached_final
+    assert len(found.tokens) == 2
+    rows[1] = -np.inf
+    (found,) = CtcDecoder(graph).decode([rows])
+    assert found.word_ids.tolist() == [4]
+    assert not found.reached_final
+
+
+def test_work_is_counted(graph, batch):
+    one = decoder(graph)
+    one.decode(batch)
+    stats = one.stats
+    assert stats.frames == sum(map(len, batch))
+    assert stats.leaving_arcs >= stats.read_arcs >= stats.candidates >= stats.admitted > 0
+    assert stats.tokens >= stats.expanded_tokens > stats.frames
+
+
+def test_scores_add_up(graph, batch):
+    for found in decoder(graph).decode(batch):
+        assert found.score == pytest.approx(found.acoustic_score + found.graph_score, abs=1e-3)

@@ -1,0 +1,133 @@
+"""Which frames a word gets: spelled, in pieces, and where only its label is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable, word_times
+from arcbeam.graph import Pronunciations
+
+BLANK, SPACE, A, B = 3, 0, 1, 2
+TOKENS = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
+
+
+def loop_graph(**known):
+    """One state a token with a self-loop, a blank state between; words written late or early as the arcs say."""
+    arcs = [(0, 0, BLANK + 1, 0, 0.0)]
+    for column in (SPACE, A, B):
+        arcs += [(0, column + 1, column + 1, 0, 0.0), (column + 1, column + 1, column + 1, 0, 0.0)]
+        arcs += [(column + 1, 0, 0, 0, 0.0)]
+    return Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=TOKENS, **known)
+
+
+def rows(text):
+    """One frame a letter; '_' is space, '-' blank."""
+    columns = ["_ab-".index(letter) for letter in text]
+    logp = np.full((len(text), 4), -20.0, dtype=np.float32)
+    logp[np.arange(len(text)), columns] = 0.0
+    return logp
+
+
+def decoded_arcs(graph, text):
+    return CtcDecoder(graph).decode([rows(text)])[0].arcs
+
+
+def test_repeats_and_blanks_are_not_tokens():
+    graph = loop_graph()
+    tokens = word_times._tokens(graph, decoded_arcs(graph, "-aa-ab_b"))
+    assert tokens.columns == [A, A, B, SPACE, B]
+    assert list(zip(tokens.starts, tokens.ends, strict=True)) == [(1, 3), (4, 5), (5, 6), (6, 7), (7, 8)]
+
+
+def word_graph(pronunciations, separator_column=SPACE):
+    """Writes 1 for "ab" on its second token, 2 for "b" on its first, tokens as in loop_graph, spaces anywhere."""
+    arcs = [
+        (0, 0, BLANK + 1, 0, 0.0),
+        (0, 1, SPACE + 1, 0, 0.0), (1, 1, SPACE + 1, 0, 0.0), (1, 0, 0, 0, 0.0),
+        (0, 2, A + 1, 0, 0.0), (2, 2, A + 1, 0, 0.0), (2, 3, 0, 0, 0.0), (3, 3, BLANK + 1, 0, 0.0),
+        (3, 4, B + 1, 1, 0.0), (4, 4, B + 1, 0, 0.0), (4, 0, 0, 0, 0.0),
+        (0, 5, B + 1, 2, 0.0), (5, 5, B + 1, 0, 0.0), (5, 0, 0, 0, 0.0),
+    ]  # fmt: skip
+    return Graph.from_arcs(
+        arcs, start=0, finals={0: 0.0}, tokens=TOKENS, word_symbols=SymbolTable.from_list(["<eps>", "ab", "b"]),
+        pronunciations=pronunciations, separator_column=separator_column,
+    )  # fmt: skip
+
+
+SPELLED = Pronunciations.from_lists([(1, [A, B]), (2, [B])])
+
+
+def timed(graph, text, frame_shift=None):
+    found = CtcDecoder(graph, frame_shift=frame_shift).decode([rows(text)])[0]
+    return [(w.word, w.start_frame, w.end_frame, w.start, w.end) for w in found.words]
+
+
+def test_words_span_the_tokens_that_spell_them():
+    assert timed(word_graph(SPELLED), "--aa-bb__-b-", 0.5) == [("ab", 2, 7, 1.0, 3.5), ("b", 10, 11, 5.0, 5.5)]
+
+
+def test_without_a_frame_shift_there_are_frames_only():
+    assert timed(word_graph(SPELLED), "ab") == [("ab", 0, 2, None, None)]
+
+
+def test_without_pronunciations_a_word_starts_where_it_is_written():
+    assert timed(word_graph(None), "--aa-bb__-b-") == [("ab", 5, 9, None, None), ("b", 10, 11, None, None)]
+
+
+def test_spellings_that_share_a_prefix_are_told_apart_by_what_follows():
+    """Label 1 may be "a" or "ab"; only "a" leaves a "b" for label 2."""
+    spellings = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B])])
+    tokens = word_times._Tokens([A, B], [0, 5], [2, 6], [1, 5])
+    graph = word_graph(spellings)
+    assert word_times._spelled(graph, [1, 2], tokens) == [(0, 2), (5, 6)]
+    assert word_times._spelled(graph, [1], tokens) == [(0, 6)]
+    assert word_times._spelled(graph, [2, 1], tokens) is None
+
+
+def test_a_path_that_ends_inside_a_word():
+    """The last word may lack its last tokens."""
+    tokens = word_times._Tokens([B, A], [0, 3], [1, 4], [0, 3])
+    assert word_times._spelled(word_graph(SPELLED), [2, 1], tokens) == [(0, 1), (3, 4)]
+
+
+@given(st.lists(st.sampled_from([1, 2]), max_size=40), st.data())
+def test_every_spelling_is_found(labels, data):
+    spellings = {1: [[A], [A, A]], 2: [[A, B], [B], [A]]}
+    chosen = [data.draw(st.sampled_from(spellings[label])) for label in labels]
+    columns = [c for spelling in chosen for c in ([SPACE, *spelling] if data.draw(st.booleans()) else spelling)]
+    graph = word_graph(Pronunciations.from_lists([(w, s) for w, many in spellings.items() for s in many]))
+    n = len(columns)
+    tokens = word_times._Tokens(columns, list(range(n)), list(range(1, n + 1)), [0] * len(labels))
+    found = word_times._spelled(graph, labels, tokens)
+    assert found is not None
+    for label, (start, end) in zip(labels, found, strict=True):
+        assert columns[start:end] in spellings[label]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "separator", "words"),
+    [
+        (["▁the", "▁c", "at", "s"], "▁", [("the", 0, 0), ("cats", 1, 3)]),
+        (["▁", "a", "▁", "b"], "▁", [("a", 1, 1), ("b", 3, 3)]),
+        (["h", "i", "<space>", "<space>", "y", "o"], "<space>", [("hi", 0, 1), ("yo", 4, 5)]),
+        (["a", "b"], None, [("ab", 0, 1)]),
+        ([], "▁", []),
+    ],
+)
+def test_pieces_make_words(pieces, separator, words):
+    assert word_times.join_pieces(pieces, separator) == words
+
+
+def test_a_graph_of_pieces():
+    arcs = [(0, 0, BLANK + 1, 0, 0.0)]
+    for column in (SPACE, A, B):
+        arcs += [(0, column + 1, column + 1, column + 1, 0.0), (column + 1, column + 1, column + 1, 0, 0.0)]
+        arcs += [(column + 1, 0, 0, 0, 0.0)]
+    graph = Graph.from_arcs(
+        arcs, start=0, finals={0: 0.0}, tokens=TOKENS, join="pieces", separator="<space>",
+        word_symbols=SymbolTable.from_list(["<eps>", "<space>", "a", "b"]),
+    )  # fmt: skip
+    (found,) = CtcDecoder(graph, frame_shift=0.02).decode([rows("_aab--_-b")])
+    assert found.text == "ab b"
+    assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("ab", 1, 4), ("b", 8, 9)]
