@@ -17,7 +17,7 @@ def loop_graph(**known):
     arcs = [(0, 0, BLANK + 1, 0, 0.0)]
     for column in (SPACE, A, B):
         arcs += [(0, column + 1, column + 1, 0, 0.0), (column + 1, column + 1, column + 1, 0, 0.0)]
-        arcs += [(column + 1, 0, 0, 0, 0.0)]
+        arcs += [(column + 1, 0, 0, 0, 0.5)]  # dearer than its loop, so that a repeat is a repeat
     return Graph.from_arcs(arcs, start=0, finals={0: 0.0}, tokens=TOKENS, **known)
 
 
@@ -123,7 +123,7 @@ def test_a_graph_of_pieces():
     arcs = [(0, 0, BLANK + 1, 0, 0.0)]
     for column in (SPACE, A, B):
         arcs += [(0, column + 1, column + 1, column + 1, 0.0), (column + 1, column + 1, column + 1, 0, 0.0)]
-        arcs += [(column + 1, 0, 0, 0, 0.0)]
+        arcs += [(column + 1, 0, 0, 0, 0.5)]  # dearer than its loop, so that a repeat is a repeat
     graph = Graph.from_arcs(
         arcs, start=0, finals={0: 0.0}, tokens=TOKENS, join="pieces", separator="<space>",
         word_symbols=SymbolTable.from_list(["<eps>", "<space>", "a", "b"]),
