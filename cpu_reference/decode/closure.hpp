@@ -31,6 +31,9 @@ class Closure {
         for (std::uint32_t depth = 0; depth <= deepest_; ++depth) {
             std::uint32_t slot = first_of_depth_[depth];
             first_of_depth_[depth] = kNone;
+            for (std::uint32_t ahead = slot; ahead != kNone; ahead = next_[ahead]) {
+                look_ahead(graph, frontier[ahead].state);
+            }
             for (; slot != kNone; slot = next_[slot]) {
                 follow(graph, bound, first_log, slot, table, frontier);
             }
@@ -45,11 +48,20 @@ class Closure {
         const StateRecord& record = graph.states[state];
         std::uint32_t next = kNone;
         if (record.first_arc != record.first_emitting) {
+            prefetch(graph.targets + record.first_arc);
             next = first_of_depth_[record.depth];
             first_of_depth_[record.depth] = slot;
             deepest_ = std::max(deepest_, record.depth);
         }
+        prefetch(graph.columns + record.first_emitting);  // for the next frame
         next_.add(next);
+    }
+
+    static void look_ahead(const GraphView& graph, std::uint32_t state) {
+        const StateRecord& record = graph.states[state];
+        for (std::uint32_t arc = record.first_arc; arc < record.first_emitting; ++arc) {
+            prefetch(graph.states + graph.targets[arc].next_state);
+        }
     }
 
     void follow(const GraphView& graph, float bound, std::uint32_t first_log, std::uint32_t slot, StateTable& table,

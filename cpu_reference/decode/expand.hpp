@@ -29,20 +29,30 @@ class Expand {
         out_.clear();
         const std::size_t n = tokens.size();
         const std::size_t best = best_token(tokens);
-        leave(tokens[best], first_log + static_cast<std::uint32_t>(best));  // a good bound from the first arc on
+        leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
+        follow_all();  // a good bound before the others leave
         for (std::size_t i = 0; i < n; ++i) {
             look_ahead(tokens, i);
             if (tokens[i].cost <= cutoff && i != best) {
                 leave(tokens[i], first_log + static_cast<std::uint32_t>(i));
             }
         }
+        follow_all();
         work_.candidates += out_.size();
         return bound_;
     }
 
   private:
-    // States of more arcs than this are searched by column instead of read through.
-    static constexpr std::uint32_t kReadThrough = 32;
+    // An arc that the bound does not let skip; it is followed a little later, when its target has come from memory.
+    struct Pending {
+        float cost;
+        float acoustic;
+        std::uint32_t arc;
+        std::uint32_t source;
+    };
+
+    static constexpr std::uint32_t kReadThrough = 32;  // states of more arcs are searched by column
+    static constexpr std::uint32_t kMostPending = 32;
     static constexpr std::size_t kArcsAhead = 4;
     static constexpr std::size_t kStateAhead = 12;
 
@@ -58,9 +68,7 @@ class Expand {
             prefetch(graph_.states + tokens[i + kStateAhead].state);
         }
         if (i + kArcsAhead < tokens.size()) {
-            const std::uint32_t arc = graph_.states[tokens[i + kArcsAhead].state].first_emitting;
-            prefetch(graph_.columns + arc);
-            prefetch(graph_.targets + arc);
+            prefetch(graph_.columns + graph_.states[tokens[i + kArcsAhead].state].first_emitting);
         }
     }
 
@@ -73,12 +81,11 @@ class Expand {
         if (begin == end || extend(token.cost, acoustic_.smallest(), state.smallest_weight) > bound_) {
             return;
         }
-        out_.make_room(end - begin);
         if (end - begin <= kReadThrough) {
             for (std::uint32_t arc = begin; arc < end; ++arc) {
                 const float acoustic = acoustic_[graph_.columns[arc]];
                 if (extend(token.cost, acoustic, state.smallest_weight) <= bound_) {
-                    follow(token, acoustic, arc, source);
+                    postpone({token.cost, acoustic, arc, source});
                 }
             }
             return;
@@ -92,23 +99,37 @@ class Expand {
             }
             const std::uint16_t* at = std::lower_bound(graph_.columns + begin, columns_end, column);
             for (; at != columns_end && *at == column; ++at) {
-                follow(token, acoustic, static_cast<std::uint32_t>(at - graph_.columns), source);
+                postpone({token.cost, acoustic, static_cast<std::uint32_t>(at - graph_.columns), source});
             }
         }
     }
 
-    void follow(const Token& token, float acoustic, std::uint32_t arc, std::uint32_t source) {
-        const ArcTarget& target = graph_.targets[arc];
-        const float cost = extend(token.cost, acoustic, target.weight);
-        ++work_.read_arcs;
-        if (!admits(bound_, cost)) {
-            return;
+    void postpone(const Pending& pending) {
+        prefetch(graph_.targets + pending.arc);
+        pending_[num_pending_++] = pending;
+        if (num_pending_ == kMostPending) {
+            follow_all();
         }
-        out_.add_unchecked({cost, arc, target.next_state, source});
-        if (cost < best_) {
-            best_ = cost;
-            bound_ = beam_bound(best_, beam_);
+    }
+
+    void follow_all() {
+        work_.read_arcs += num_pending_;
+        out_.make_room(num_pending_);
+        for (std::uint32_t i = 0; i < num_pending_; ++i) {
+            const Pending& pending = pending_[i];
+            const ArcTarget& target = graph_.targets[pending.arc];
+            const float cost = extend(pending.cost, pending.acoustic, target.weight);
+            if (!admits(bound_, cost)) {
+                continue;
+            }
+            prefetch(graph_.states + target.next_state);
+            out_.add_unchecked({cost, pending.arc, target.next_state, pending.source});
+            if (cost < best_) {
+                best_ = cost;
+                bound_ = beam_bound(best_, beam_);
+            }
         }
+        num_pending_ = 0;
     }
 
     const GraphView& graph_;
@@ -118,6 +139,8 @@ class Expand {
     Work& work_;
     float best_ = std::numeric_limits<float>::infinity();
     float bound_ = std::numeric_limits<float>::infinity();
+    std::uint32_t num_pending_ = 0;
+    Pending pending_[kMostPending];
 };
 
 }  // namespace arcbeam::twin
