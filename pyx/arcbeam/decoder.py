@@ -138,7 +138,8 @@ class CtcDecoder:
             i, frame, column = bad.args
             value = utterances.arrays[i][frame, column]
             raise ValueError(
-                f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
+                f"log_probs: expected finite values or -inf, got {value} in utterance {i}, "
+                f"frame {frame}, column {column}"
             ) from None
         self._stats = DecodeStats(**work)
         return [Hypothesis(graph, self._options.frame_shift, *path) for path in paths]

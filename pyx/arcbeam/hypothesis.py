@@ -102,10 +102,7 @@ class Hypothesis:
             timed = [(word, spans[first][0], spans[last][1]) for word, first, last in pieces]
         else:
             timed = [(word, start, end) for word, (start, end) in zip(self._symbols(), spans, strict=True)]
-        return [
-            Word(word, start, end, self._seconds(start), self._seconds(end))
-            for word, start, end in timed
-        ]
+        return [Word(word, start, end, self._seconds(start), self._seconds(end)) for word, start, end in timed]
 
     def _symbols(self) -> list[str]:
         symbols = self._graph.word_symbols

@@ -7,7 +7,9 @@ import numbers
 from dataclasses import dataclass
 
 
-def _real(name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False) -> None:
+def _real(
+    name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
+) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
     number = float(value)

@@ -14,7 +14,7 @@ def sixty_fourths(low, high):
 
 @st.composite
 def graphs(draw, max_states=9, max_arcs=30, columns=COLUMNS, blank=None):
-    """Any graph the law allows: epsilon chains and diamonds, ties, dead ends, unreachable states, maybe no final state."""
+    """Any graph the law allows: epsilon chains and diamonds, ties, dead ends, unreachable states, no final state."""
     n = draw(st.integers(1, max_states))
     rank = draw(st.permutations(range(n)))  # epsilon arcs go up in rank, so they form no cycle
     weights = draw(st.sampled_from([sixty_fourths(-1, 3), st.sampled_from([0.0, 0.5, 1.0]), st.just(0.0)]))
@@ -30,9 +30,7 @@ def graphs(draw, max_states=9, max_arcs=30, columns=COLUMNS, blank=None):
             a, b = (a, b) if rank[a] < rank[b] else (b, a)
         arcs.append((a, b, label, draw(st.integers(0, 3)), draw(weights)))
     finals = draw(st.dictionaries(state, sixty_fourths(0, 2), max_size=n))
-    return Graph.from_arcs(
-        arcs, start=draw(state), finals=finals, num_states=n, num_columns=columns, blank=blank
-    )
+    return Graph.from_arcs(arcs, start=draw(state), finals=finals, num_states=n, num_columns=columns, blank=blank)
 
 
 @st.composite
@@ -61,9 +59,15 @@ def random_graph(seed, states=2000, arcs_a_state=4, columns=32, epsilon_share=0.
     labels = np.where(np.concatenate([epsilon, np.zeros(400, bool)]), 0, rng.integers(1, columns + 1, len(source)))
     words = np.where(rng.random(len(source)) < 0.2, rng.integers(1, 50, len(source)), 0)
     weights = rng.gamma(1.0, 2.0, len(source)).astype(np.float32)
-    finals = {int(s): float(w) for s, w in zip(rng.integers(0, states, states // 10), rng.random(states // 10))}
+    finals = {
+        int(s): float(w) for s, w in zip(rng.integers(0, states, states // 10), rng.random(states // 10), strict=True)
+    }
     return Graph.from_arcs(
-        (source, destination, labels, words, weights), start=0, finals=finals, num_states=states, num_columns=columns,
+        (source, destination, labels, words, weights),
+        start=0,
+        finals=finals,
+        num_states=states,
+        num_columns=columns,
         tokens=TokenTable.from_list([f"t{i}" for i in range(columns - 1)] + ["<blank>"]),
     )
 

@@ -1,4 +1,4 @@
-"""Everything a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
+"""What a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,12 @@ class OnAnotherDevice:
 
 
 INPUTS = {
-    "nan": ([GOOD, spoiled(np.nan)], None, ValueError, r"finite values or -inf, got nan in utterance 1, frame 5, column 3"),
+    "nan": (
+        [GOOD, spoiled(np.nan)],
+        None,
+        ValueError,
+        r"finite values or -inf, got nan in utterance 1, frame 5, column 3",
+    ),
     "inf": ([spoiled(np.inf)], None, ValueError, r"got inf in utterance 0, frame 5, column 3"),
     "nan in float16": ([spoiled(np.nan, np.float16)], None, ValueError, r"got nan in utterance 0, frame 5, column 3"),
     "inf in float16": ([spoiled(np.inf, np.float16)], None, ValueError, r"got inf in utterance 0, frame 5"),
@@ -32,22 +37,42 @@ INPUTS = {
     "too wide": (np.zeros((2, 3, 33), np.float32), None, ValueError, r"log_probs: expected 32 columns, got 33"),
     "negative length": ([GOOD, GOOD], [3, -1], ValueError, r"lengths\[1\]: expected 0 to 12 frames, got -1"),
     "length beyond": (GOOD[None], [13], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
-    "huge length": (GOOD[None], np.array([2**63], np.uint64), ValueError, r"expected 0 to 12 frames, got 9223372036854775808"),
+    "huge length": (
+        GOOD[None],
+        np.array([2**63], np.uint64),
+        ValueError,
+        r"expected 0 to 12 frames, got 9223372036854775808",
+    ),
     "lengths missing": ([GOOD, GOOD], [3], ValueError, r"lengths: expected one a batch entry, \[2\], got shape \(1,\)"),
     "lengths nested": (GOOD[None], [[3]], ValueError, r"got shape \(1, 1\)"),
     "lengths real": (GOOD[None], [3.0], TypeError, r"lengths: expected integers, got float64"),
     "lengths bool": (GOOD[None], [True], TypeError, r"lengths: expected integers, got bool"),
     "lengths a number": (GOOD[None], 3, ValueError, r"got shape \(\)"),
     "lengths for no batch": ([], [3], ValueError, r"lengths: expected one a batch entry, \[0\]"),
-    "float64": ([GOOD.astype(np.float64)], None, TypeError, r"log_probs\[0\]: expected float32 or float16 log-probs, got float64"),
+    "float64": (
+        [GOOD.astype(np.float64)],
+        None,
+        TypeError,
+        r"log_probs\[0\]: expected float32 or float16 log-probs, got float64",
+    ),
     "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),
     "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str"),
     "none": (None, None, TypeError, r"expected an array .* got NoneType"),
     "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list"),
-    "one utterance": (GOOD, None, ValueError, r"expected \[batch, frames, columns\], got 2 dimensions \(12, 32\) \(for one"),
+    "one utterance": (
+        GOOD,
+        None,
+        ValueError,
+        r"expected \[batch, frames, columns\], got 2 dimensions \(12, 32\) \(for one",
+    ),
     "four dimensions": (GOOD[None, None], None, ValueError, r"got 4 dimensions"),
     "three in a list": ([GOOD[None]], None, ValueError, r"log_probs\[0\]: expected \[frames, columns\], got 3"),
-    "another device": ([OnAnotherDevice()], None, TypeError, r"expected an array in CPU memory, got DLPack device type 2"),
+    "another device": (
+        [OnAnotherDevice()],
+        None,
+        TypeError,
+        r"expected an array in CPU memory, got DLPack device type 2",
+    ),
 }
 
 
@@ -87,7 +112,11 @@ OPTIONS = {
     "beam nan": ({"beam": float("nan")}, ValueError, r"beam: .* got nan"),
     "beam text": ({"beam": "17"}, TypeError, r"beam: expected a number of at least 0, got str"),
     "beam bool": ({"beam": True}, TypeError, r"got bool"),
-    "max_active 0": ({"max_active": 0}, ValueError, r"max_active: expected a whole number of at least 1, or None, got 0"),
+    "max_active 0": (
+        {"max_active": 0},
+        ValueError,
+        r"max_active: expected a whole number of at least 1, or None, got 0",
+    ),
     "max_active real": ({"max_active": 5.0}, TypeError, r"max_active: .* got float"),
     "max_active huge": ({"max_active": 2**40}, ValueError, r"max_active"),
     "scale 0": ({"acoustic_scale": 0.0}, ValueError, r"acoustic_scale: expected a number above 0, got 0.0"),

@@ -26,9 +26,7 @@ def test_a_state_is_complete_before_its_arcs_are_followed():
 
 
 def test_the_bound_holds_and_ties_go_to_the_smaller_arc():
-    graph = Graph.from_arcs(
-        [(0, 2, 0, 0, 1.0), (1, 2, 0, 0, 1.0), (2, 3, 0, 0, 1.5)], start=0, finals={3: 0.0}
-    )
+    graph = Graph.from_arcs([(0, 2, 0, 0, 1.0), (1, 2, 0, 0, 1.0), (2, 3, 0, 0, 1.5)], start=0, finals={3: 0.0})
     got = _stages.closure(graph, frontier([(0.0, 9, 1, 5), (0.0, 8, 0, 6)]), 2.0, 0)
     assert sorted(got.tolist()) == [(0.0, 8, 0, 6), (0.0, 9, 1, 5), (1.0, 0, 2, 1)]
 

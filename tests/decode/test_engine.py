@@ -221,9 +221,7 @@ def test_empty_batch_and_zero_frames(graph):
 
 
 def test_a_dead_search_reports_its_last_live_frame():
-    graph = Graph.from_arcs(
-        [(0, 1, 1, 4, 1.0), (1, 2, 2, 5, 1.0)], start=0, finals={1: 0.0, 2: 0.0}, num_columns=2
-    )
+    graph = Graph.from_arcs([(0, 1, 1, 4, 1.0), (1, 2, 2, 5, 1.0)], start=0, finals={1: 0.0, 2: 0.0}, num_columns=2)
     rows = np.log(np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], dtype=np.float32))
     (found,) = CtcDecoder(graph).decode([rows])
     assert found.word_ids.tolist() == [4, 5]

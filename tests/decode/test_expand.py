@@ -86,7 +86,10 @@ def test_all_that_the_exact_bound_admits(graph, costs, rows, beam, cutoff_above_
 def test_states_of_high_degree(dtype, columns):
     """The search by column reads fewer arcs and finds the same candidates, several arcs of one column included."""
     rng = np.random.default_rng(columns)
-    arcs = [(0, int(rng.integers(0, 5)), int(label), 0, float(rng.gamma(1.0))) for label in rng.integers(1, columns + 1, 2000)]
+    arcs = [
+        (0, int(rng.integers(0, 5)), int(label), 0, float(rng.gamma(1.0)))
+        for label in rng.integers(1, columns + 1, 2000)
+    ]
     arcs += [(1, 0, 1, 0, 0.0)]
     graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, num_states=5, num_columns=columns)
     row = graphs.random_log_probs(columns, 1, columns)[0].astype(dtype)
