@@ -1,5 +1,5 @@
-// A 64-bit checksum of our own, for files: finds every change of a single byte and all but 2^-64 of other accidents.
-// It is no defence against forgery; validate.hpp is.
+// A 64-bit checksum of our own, for files: finds every change of a single byte and all but 2^-64 of other
+// accidents. It is no defence against forgery; validate.hpp is.
 //
 // Blocks of 1 MiB are digested independently (so that threads may share the work), each by eight lanes of
 //   lane = rotate(lane ^ word, 29) * odd constant

@@ -9,7 +9,7 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kMostColumns = 65535U;  // 0xffff is taken by epsilon
+constexpr std::uint32_t kMostColumns = 65535U;      // 0xffff is taken by epsilon
 constexpr std::uint64_t kMostStates = 0x7fffffffU;  // OpenFst numbers states with a signed integer
 constexpr std::uint64_t kMostArcs = 0xfffffffeU;
 

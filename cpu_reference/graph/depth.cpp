@@ -99,8 +99,7 @@ Status fill_depths(const GraphColumns& graph, unsigned /*threads*/, std::uint32_
                 __builtin_prefetch(&graph.targets[graph.states[round[i + 2U * kAhead]].first_arc]);
             }
             if (i + kAhead < round.size()) {
-                const std::uint32_t next =
-                    graph.targets[graph.states[round[i + kAhead]].first_arc].next_state;
+                const std::uint32_t next = graph.targets[graph.states[round[i + kAhead]].first_arc].next_state;
                 __builtin_prefetch(&waiting[next], 1);
                 __builtin_prefetch(&graph.states[next], 1);
             }

@@ -96,11 +96,11 @@ Status read_symbols(Reader& reader, const char* which, SymbolSpans* symbols) {
     std::uint32_t length = 0U;
     if (!reader.read("symbol table magic", &magic)) return reader.status();
     if (magic != kSymbolsMagic) {
-        return format_error("byte %llu: expected an %s symbol table (magic %d), got %d", static_cast<ull>(at), which,
-                            kSymbolsMagic, magic);
+        return format_error("byte %llu: expected an %s symbol table (magic %d), got %d", static_cast<ull>(at),
+                            which, kSymbolsMagic, magic);
     }
-    if (!reader.read_span("symbol table name", &begin, &length) || !reader.read("symbol table next key", &next_key) ||
-        !reader.read("symbol table size", &size)) {
+    if (!reader.read_span("symbol table name", &begin, &length) ||
+        !reader.read("symbol table next key", &next_key) || !reader.read("symbol table size", &size)) {
         return reader.status();
     }
     if (size < 0 || static_cast<std::uint64_t>(size) > reader.left() / kSmallestSymbol) {
@@ -111,7 +111,8 @@ Status read_symbols(Reader& reader, const char* which, SymbolSpans* symbols) {
     symbols->present = true;
     for (std::int64_t i = 0; i < size; ++i) {
         std::int64_t key = 0;
-        if (!reader.read_span("symbol", &begin, &length) || !reader.read("symbol key", &key)) return reader.status();
+        if (!reader.read_span("symbol", &begin, &length) || !reader.read("symbol key", &key))
+            return reader.status();
         symbols->begins.push_back(begin);
         symbols->lengths.push_back(length);
         symbols->keys.push_back(key);
@@ -128,7 +129,8 @@ Status place_const(const Bytes& file, std::uint64_t at, bool aligned, OpenFstFil
     const std::uint64_t room = file.size - std::min(file.size, fst->states_at);
     if (states > room / kConstState || arcs > room / sizeof(RawArc)) {
         return format_error(
-            "byte %llu: the header says %llu states and %llu arcs, but only %llu bytes follow; the file is truncated "
+            "byte %llu: the header says %llu states and %llu arcs, but only %llu bytes follow; the file is "
+            "truncated "
             "or corrupted",
             static_cast<ull>(at), static_cast<ull>(states), static_cast<ull>(arcs), static_cast<ull>(room));
     }
@@ -136,9 +138,9 @@ Status place_const(const Bytes& file, std::uint64_t at, bool aligned, OpenFstFil
     fst->arcs_at = aligned ? align(states_end) : states_end;
     const std::uint64_t end = fst->arcs_at + sizeof(RawArc) * arcs;
     if (end != file.size) {
-        return format_error("byte %llu: expected the file to end here after %llu states and %llu arcs, got %llu bytes",
-                            static_cast<ull>(end), static_cast<ull>(states), static_cast<ull>(arcs),
-                            static_cast<ull>(file.size));
+        return format_error(
+            "byte %llu: expected the file to end here after %llu states and %llu arcs, got %llu bytes",
+            static_cast<ull>(end), static_cast<ull>(states), static_cast<ull>(arcs), static_cast<ull>(file.size));
     }
     fst->most_states = states;
     return {};
@@ -262,15 +264,16 @@ Status read_openfst_header(const Bytes& file, OpenFstFile* fst) {
                             arc_type.c_str());
     }
     fst->is_const = type == "const";
-    const bool known = fst->is_const ? version == kConstAlignedVersion || version == kConstVersion
-                                     : version == kVectorVersion;
+    const bool known =
+        fst->is_const ? version == kConstAlignedVersion || version == kConstVersion : version == kVectorVersion;
     if (!known) {
         return format_error("version of the %s file is %d; expected %s", type.c_str(), version,
                             fst->is_const ? "1 or 2" : "2");
     }
     if (fst->num_states < (fst->is_const ? 0 : -1) || (fst->is_const && fst->num_arcs < 0)) {
-        return format_error("byte %llu: the header says %lld states and %lld arcs", static_cast<ull>(reader.at() - 16U),
-                            static_cast<long long>(fst->num_states), static_cast<long long>(fst->num_arcs));
+        return format_error("byte %llu: the header says %lld states and %lld arcs",
+                            static_cast<ull>(reader.at() - 16U), static_cast<long long>(fst->num_states),
+                            static_cast<long long>(fst->num_arcs));
     }
     if (fst->num_states > static_cast<std::int64_t>(kMostStates) ||
         (fst->is_const && fst->num_arcs > static_cast<std::int64_t>(kMostArcs))) {

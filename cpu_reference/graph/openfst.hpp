@@ -3,7 +3,8 @@
 //   header      magic, fst type, arc type, version, flags, properties, start, number of states, number of arcs
 //   symbols     optional tables, input then output: magic, name, next key, size, then size x (symbol, key)
 //   vector      a state after the other: final weight f4, number of arcs i8, its arcs
-//   const       all states (final weight f4, first arc u4, arcs u4, input and output epsilons u4 each), then all arcs;
+//   const       all states (final weight f4, first arc u4, arcs u4, input and output epsilons u4 each), then all
+//   arcs;
 //               each of the two parts starts at a multiple of 16 bytes where the file is aligned
 //
 // Strings are a 4-byte length and bytes. Nothing in a file is believed before it is held against the size of the
@@ -35,10 +36,10 @@ struct SymbolSpans {
 struct OpenFstFile {
     bool is_const = false;
     std::int64_t start = -1;
-    std::int64_t num_states = -1;  // -1 in a vector file: as many as there are
-    std::int64_t num_arcs = -1;    // believed for const files only
-    std::uint64_t states_at = 0U;  // byte of the first state
-    std::uint64_t arcs_at = 0U;    // const files: byte of the first arc
+    std::int64_t num_states = -1;    // -1 in a vector file: as many as there are
+    std::int64_t num_arcs = -1;      // believed for const files only
+    std::uint64_t states_at = 0U;    // byte of the first state
+    std::uint64_t arcs_at = 0U;      // const files: byte of the first arc
     std::uint64_t most_states = 0U;  // that the rest of the file has room for
     SymbolSpans input;
     SymbolSpans output;

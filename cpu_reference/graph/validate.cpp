@@ -47,8 +47,8 @@ Status validate_state(const GraphView& graph, std::uint32_t num_columns, std::ui
         const std::uint32_t column = graph.columns[a];
         if (a < record.first_emitting) {
             if (column != kEpsilonColumn) {
-                return graph_error("state %u, arc %u: an epsilon arc reads column %u; expected %u", state, a, column,
-                                   static_cast<unsigned>(kEpsilonColumn));
+                return graph_error("state %u, arc %u: an epsilon arc reads column %u; expected %u", state, a,
+                                   column, static_cast<unsigned>(kEpsilonColumn));
             }
             if (graph.states[target.next_state].depth <= record.depth) {
                 return graph_error(
@@ -59,8 +59,9 @@ Status validate_state(const GraphView& graph, std::uint32_t num_columns, std::ui
             continue;
         }
         if (column >= num_columns || column < previous) {
-            return graph_error("state %u, arc %u: reads column %u after column %u; expected an order below %u columns",
-                               state, a, column, previous, num_columns);
+            return graph_error(
+                "state %u, arc %u: reads column %u after column %u; expected an order below %u columns", state, a,
+                column, previous, num_columns);
         }
         previous = column;
         smallest = std::min(smallest, target.weight);
@@ -82,7 +83,8 @@ Status validate(const GraphView& graph, std::uint32_t num_columns, unsigned thre
         return graph_error("the graph reads %u columns; at most %u can be told apart", num_columns, kMostColumns);
     }
     if (graph.max_depth >= graph.num_states) {
-        return graph_error("the epsilon depth is %u, but the graph has %u states", graph.max_depth, graph.num_states);
+        return graph_error("the epsilon depth is %u, but the graph has %u states", graph.max_depth,
+                           graph.num_states);
     }
     if (graph.states[0].first_arc != 0U || graph.states[graph.num_states].first_arc != graph.num_arcs) {
         return graph_error("the arcs of the states run from %u to %u; expected 0 to %u", graph.states[0].first_arc,
@@ -115,9 +117,9 @@ std::uint32_t find_unknown_word(const std::uint32_t* words, std::uint32_t num_ar
 }
 
 std::uint32_t state_of_arc(const StateRecord* states, std::uint32_t num_states, std::uint32_t arc) {
-    const StateRecord* after = std::upper_bound(
-        states, states + num_states, arc,
-        [](std::uint32_t id, const StateRecord& record) { return id < record.first_arc; });
+    const StateRecord* after =
+        std::upper_bound(states, states + num_states, arc,
+                         [](std::uint32_t id, const StateRecord& record) { return id < record.first_arc; });
     return static_cast<std::uint32_t>(after - states) - 1U;
 }
 

@@ -18,6 +18,7 @@ from arcbeam.errors import FormatError, GraphError
 STATE_DTYPE = np.dtype([("first_arc", "<u4"), ("first_emitting", "<u4"), ("smallest_weight", "<f4"), ("depth", "<u4")])
 TARGET_DTYPE = np.dtype([("next_state", "<u4"), ("weight", "<f4")])
 RAW_ARC_DTYPE = np.dtype([("input", "<i4"), ("output", "<i4"), ("weight", "<f4"), ("next_state", "<u4")])
+COLUMNS = ("states", "targets", "columns", "words", "finals")
 MOST_COLUMNS = 65535
 MOST_STATES = 0x7FFFFFFF
 MOST_ARCS = 0xFFFFFFFE

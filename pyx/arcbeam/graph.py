@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -11,74 +9,17 @@ import numpy.typing as npt
 
 from arcbeam import _graph, openfst
 from arcbeam.errors import FormatError, GraphError
+from arcbeam.graph_info import GraphInfo
+from arcbeam.pronunciations import Pronunciations
 from arcbeam.symbols import SymbolTable, TokenTable, find_blank
+
+__all__ = ["Graph", "GraphInfo", "Pronunciations"]
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
 Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
 Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
 Meta: TypeAlias = dict[str, str | int | float]
-
-COLUMNS = ("states", "targets", "columns", "words", "finals")
-HOT_BYTES_PER_ARC = 10
-
-
-@dataclass(frozen=True)
-class Pronunciations:
-    """How words are written in tokens; used to find where in time a word begins and ends.
-
-    Attributes
-    ----------
-    words
-        uint32 [P]: the output label of each pronunciation; a word may have several.
-    offsets
-        uint32 [P + 1]: pronunciation p is ``columns[offsets[p]:offsets[p + 1]]``.
-    columns
-        uint16 [offsets[P]]: columns of the log-probs.
-    """
-
-    words: npt.NDArray[np.uint32]
-    offsets: npt.NDArray[np.uint32]
-    columns: npt.NDArray[np.uint16]
-
-    @classmethod
-    def from_lists(cls, spellings: Iterable[tuple[int, Sequence[int]]]) -> Self:
-        """Pronunciations from (output label, columns) pairs."""
-        pairs = list(spellings)
-        lengths = [len(columns) for _, columns in pairs]
-        return cls(
-            np.array([word for word, _ in pairs], dtype=np.uint32),
-            np.concatenate(([0], np.cumsum(lengths))).astype(np.uint32),
-            np.array([column for _, columns in pairs for column in columns], dtype=np.uint16),
-        )
-
-    def of(self, word: int) -> list[list[int]]:
-        """The pronunciations of an output label, each a list of columns; in the order they were given."""
-        first, last = np.searchsorted(self._sorted_words, (word, word + 1))
-        return [self.columns[self.offsets[p] : self.offsets[p + 1]].tolist() for p in self._by_word[first:last]]
-
-    @cached_property
-    def _by_word(self) -> npt.NDArray[np.intp]:
-        return np.argsort(self.words, kind="stable")
-
-    @cached_property
-    def _sorted_words(self) -> npt.NDArray[np.uint32]:
-        return self.words[self._by_word]
-
-    def check(self, num_columns: int) -> None:
-        """GraphError unless the arrays agree with each other and with the number of columns."""
-        for name, dtype in (("words", "<u4"), ("offsets", "<u4"), ("columns", "<u2")):
-            array = getattr(self, name)
-            if array.dtype != np.dtype(dtype) or array.ndim != 1:
-                raise GraphError(f"pronunciations.{name}: expected {dtype}, one axis, got {array.dtype} {array.shape}")
-        offsets = self.offsets
-        if len(offsets) != len(self.words) + 1 or offsets[0] != 0 or offsets[-1] != len(self.columns):
-            raise GraphError(f"pronunciations: {len(self.words)} words, {len(offsets)} offsets up to "
-                             f"{offsets[-1] if len(offsets) else None}, {len(self.columns)} columns do not fit together")
-        if np.any(offsets[1:] < offsets[:-1]):
-            raise GraphError(f"pronunciation {int(np.argmax(offsets[1:] < offsets[:-1]))} ends before it begins")
-        if len(self.columns) and int(self.columns.max()) >= num_columns:
-            raise GraphError(f"pronunciations read column {int(self.columns.max())}, but there are {num_columns}")
 
 
 class Graph:
@@ -142,7 +83,7 @@ class Graph:
         separator_column: int | None = None,
         meta: Mapping[str, str | int | float] | None = None,
     ) -> None:
-        for name in COLUMNS:
+        for name in _graph.COLUMNS:
             array = columns[name]
             array.flags.writeable = False
             setattr(self, name, array)
@@ -167,6 +108,8 @@ class Graph:
             raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
         if pronunciations is not None:
             pronunciations.check(self.num_columns)
+            for array in (pronunciations.words, pronunciations.offsets, pronunciations.columns):
+                array.flags.writeable = False
         self._check_words()
 
     @classmethod
@@ -231,8 +174,15 @@ class Graph:
         if num_columns is None:
             num_columns = openfst.used_columns(columns["columns"], labels)
         return cls(
-            columns, start=start, max_depth=depth, num_columns=num_columns, width_is_exact=exact, tokens=table,
-            word_symbols=as_words(word_symbols), blank=blank, **options,
+            columns,
+            start=start,
+            max_depth=depth,
+            num_columns=num_columns,
+            width_is_exact=exact,
+            tokens=table,
+            word_symbols=as_words(word_symbols),
+            blank=blank,
+            **options,
         )
 
     @classmethod
@@ -304,18 +254,24 @@ class Graph:
             head = file.read(8)
         if head and _graph.is_openfst(head):
             compiled = openfst.read_file(
-                path, tokens=as_tokens(tokens, blank), blank=blank, label_to_column=label_to_column,
+                path,
+                tokens=as_tokens(tokens, blank),
+                blank=blank,
+                label_to_column=label_to_column,
                 num_columns=num_columns,
             )
             return cls._from_compiled(compiled, words, blank, options)
         from arcbeam import graph_file
 
         if not graph_file.is_ours(head):
-            raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file that "
-                              f"begins with {head!r}")
+            raise FormatError(
+                f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file "
+                f"that begins with {head!r}"
+            )
         if label_to_column is not None or num_columns is not None or options:
-            given = [*options, *(["label_to_column"] if label_to_column is not None else [])]
-            raise ValueError(f"{path} is a graph of arcbeam, which settles {', '.join(given or ['num_columns'])} itself")
+            given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
+            names = ", ".join(name for name, value in given.items() if value is not None)
+            raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
         fields = graph_file.read(path)
         overridden = words is not None or tokens is not None or blank is not None
         if words is not None:
@@ -346,7 +302,7 @@ class Graph:
 
         graph_file.write(path, self)
 
-    def info(self) -> "GraphInfo":
+    def info(self) -> GraphInfo:
         """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
         return GraphInfo.of(self)
 
@@ -360,18 +316,36 @@ class Graph:
 
     def fields(self) -> dict[str, Any]:
         """The arguments that make an equal graph."""
-        names = ("start", "max_depth", "num_columns", "width_is_exact", "tokens", "word_symbols", "blank",
-                 "pronunciations", "join", "separator", "separator_column", "meta")
-        return {"columns": {name: getattr(self, name) for name in COLUMNS}} | {name: getattr(self, name) for name in names}
+        names = (
+            "start",
+            "max_depth",
+            "num_columns",
+            "width_is_exact",
+            "tokens",
+            "word_symbols",
+            "blank",
+            "pronunciations",
+            "join",
+            "separator",
+            "separator_column",
+            "meta",
+        )
+        return {"columns": self._columns()} | {name: getattr(self, name) for name in names}
 
     @classmethod
     def _from_compiled(
         cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, options: dict[str, Any]
     ) -> Self:
         return cls(
-            compiled.columns, start=compiled.start, max_depth=compiled.max_depth, num_columns=compiled.num_columns,
-            width_is_exact=compiled.width_is_exact, tokens=compiled.tokens,
-            word_symbols=compiled.word_symbols if words is None else as_words(words), blank=blank, **options,
+            compiled.columns,
+            start=compiled.start,
+            max_depth=compiled.max_depth,
+            num_columns=compiled.num_columns,
+            width_is_exact=compiled.width_is_exact,
+            tokens=compiled.tokens,
+            word_symbols=compiled.word_symbols if words is None else as_words(words),
+            blank=blank,
+            **options,
         )
 
     def _find_blank(self, blank: str | int | None) -> int | None:
@@ -394,14 +368,16 @@ class Graph:
     def _check_words(self) -> None:
         if self.word_symbols is None:
             return
-        offender = _graph.unknown_word(self._columns(), self.word_symbols.known(1 << 32))
+        offender = _graph.unknown_word(self._columns(), self.word_symbols.known(int(self.words.max(initial=0)) + 1))
         if offender is not None:
             state, arc, word = offender
-            raise GraphError(f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
-                             f"{len(self.word_symbols)} words")
+            raise GraphError(
+                f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
+                f"{len(self.word_symbols)} words"
+            )
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
-        return {name: getattr(self, name) for name in COLUMNS}
+        return {name: getattr(self, name) for name in _graph.COLUMNS}
 
 
 def restore(fields: dict[str, Any]) -> Graph:
@@ -416,10 +392,12 @@ def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
     rows = list(arcs)
     for index, row in enumerate(rows):
         if len(row) != 5:  # type: ignore[arg-type]
-            raise ValueError(f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}")
+            raise ValueError(
+                f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}"
+            )
     if not rows:
         return [np.empty(0, np.int64)] * 4 + [np.empty(0, np.float32)]
-    return list(zip(*rows, strict=True))  # type: ignore[arg-type]
+    return list(zip(*rows, strict=True))
 
 
 def as_words(words: Words) -> SymbolTable | None:
@@ -444,75 +422,3 @@ def check_width(num_columns: int | None) -> None:
     """ValueError unless a number of columns can be told apart in 16 bits."""
     if num_columns is not None and not 0 < num_columns <= _graph.MOST_COLUMNS:
         raise ValueError(f"num_columns: expected 1 to {_graph.MOST_COLUMNS}, got {num_columns}")
-
-
-@dataclass(frozen=True)
-class GraphInfo:
-    """Sizes of a graph. Bytes are those of its columns; symbol tables are apart."""
-
-    states: int
-    final_states: int
-    arcs: int
-    epsilon_arcs: int
-    epsilon_arcs_with_word: int
-    emitting_arcs: int
-    emitting_arcs_with_word: int
-    self_loops: int
-    epsilon_depth: int
-    columns: int
-    width_is_exact: bool
-    words: int | None
-    pronunciations: int | None
-    blank: str | None
-    hot_bytes_per_arc: int
-    memory_bytes: int
-    meta: Meta
-
-    @classmethod
-    def of(cls, graph: Graph) -> Self:
-        counts = _graph.count_arcs(graph._columns())
-        blank = None if graph.blank is None else f"column {graph.blank}"
-        if graph.blank is not None and graph.tokens is not None:
-            blank = f"{graph.tokens[graph.blank]} ({blank})"
-        return cls(
-            states=graph.num_states,
-            final_states=counts["final_states"],
-            arcs=graph.num_arcs,
-            epsilon_arcs=counts["epsilon"],
-            epsilon_arcs_with_word=counts["epsilon_with_word"],
-            emitting_arcs=counts["emitting"],
-            emitting_arcs_with_word=counts["emitting_with_word"],
-            self_loops=counts["self_loops"],
-            epsilon_depth=graph.max_depth,
-            columns=graph.num_columns,
-            width_is_exact=graph.width_is_exact,
-            words=None if graph.word_symbols is None else len(graph.word_symbols),
-            pronunciations=None if graph.pronunciations is None else len(graph.pronunciations.words),
-            blank=blank,
-            hot_bytes_per_arc=HOT_BYTES_PER_ARC,
-            memory_bytes=sum(getattr(graph, name).nbytes for name in COLUMNS),
-            meta=dict(graph.meta),
-        )
-
-    def __str__(self) -> str:
-        def share(part: int) -> str:
-            return f"{part:,} ({100.0 * part / max(1, self.arcs):.1f} % of arcs)"
-
-        lines = [
-            ("states", f"{self.states:,} ({self.final_states:,} final)"),
-            ("arcs", f"{self.arcs:,}"),
-            ("  epsilon", share(self.epsilon_arcs)),
-            ("    with a word", share(self.epsilon_arcs_with_word)),
-            ("  emitting", share(self.emitting_arcs)),
-            ("    with a word", share(self.emitting_arcs_with_word)),
-            ("    self-loops", share(self.self_loops)),
-            ("epsilon depth", f"{self.epsilon_depth}"),
-            ("columns", f"{self.columns:,}" + ("" if self.width_is_exact else " or more")),
-            ("blank", self.blank or "not known"),
-            ("words", "no symbols" if self.words is None else f"{self.words:,}"),
-            ("pronunciations", "none" if self.pronunciations is None else f"{self.pronunciations:,}"),
-            ("hot bytes an arc", f"{self.hot_bytes_per_arc}"),
-            ("memory", f"{self.memory_bytes / 1e6:,.1f} MB"),
-            *sorted((name, str(value)) for name, value in self.meta.items()),
-        ]
-        return "\n".join(f"{name:<22} {value}" for name, value in lines)

@@ -261,6 +261,8 @@ def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping
         return len(np.asarray(finals))
     most = max([start, *finals, *(int(array.max()) for array in arcs[:2] if array.size)])
     if most > 1024 + 16 * (len(arcs[0]) + len(finals)):
-        raise GraphError(f"state {most} is mentioned, but there are only {len(arcs[0])} arcs and {len(finals)} final "
-                         f"states; give num_states if this is meant")
+        raise GraphError(
+            f"state {most} is mentioned, but there are only {len(arcs[0])} arcs and {len(finals)} final "
+            f"states; give num_states if this is meant"
+        )
     return most + 1

@@ -1,5 +1,6 @@
 """Tables of symbols: the words that graphs write, and the tokens (columns) that they read."""
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -66,8 +67,9 @@ class SymbolTable:
             if found in ids:
                 raise FormatError(f"{path}, line {number}: id {found} comes twice, first in line {ids[found]}")
             if symbol in symbols:
-                raise FormatError(f"{path}, line {number}: symbol {symbol!r} comes twice, first with id "
-                                  f"{symbols[symbol]}")
+                raise FormatError(
+                    f"{path}, line {number}: symbol {symbol!r} comes twice, first with id {symbols[symbol]}"
+                )
             ids[found] = number
             symbols[symbol] = found
         return cls.from_ids(symbols.values(), symbols)
@@ -82,10 +84,10 @@ class SymbolTable:
     def from_ids(cls, ids: Iterable[int], symbols: Iterable[str]) -> Self:
         """A table from ids and their symbols, in any order; ValueError where one comes twice."""
         pairs = sorted(zip(ids, symbols, strict=True), key=lambda pair: pair[0])
-        for (a, _), (b, symbol) in zip(pairs, pairs[1:], strict=False):
+        for (a, _), (b, symbol) in itertools.pairwise(pairs):
             if a == b:
                 raise ValueError(f"id {a} comes twice, the second time as {symbol!r}")
-        if pairs and not (0 <= pairs[0][0] and pairs[-1][0] < MOST_IDS):
+        if pairs and (pairs[0][0] < 0 or pairs[-1][0] >= MOST_IDS):
             raise ValueError(f"ids run from {pairs[0][0]} to {pairs[-1][0]}; expected 0 to {MOST_IDS - 1}")
         if len({symbol for _, symbol in pairs}) != len(pairs):
             seen: set[str] = set()
@@ -135,7 +137,11 @@ class SymbolTable:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, SymbolTable):
             return NotImplemented
-        return all(np.array_equal(a, b) for a, b in zip(self.arrays(), other.arrays(), strict=True))
+        return (
+            np.array_equal(self._ids, other._ids)
+            and np.array_equal(self._offsets, other._offsets)
+            and np.array_equal(self._text, other._text)
+        )
 
     def __hash__(self) -> int:
         return hash((len(self), self._text[:4096].tobytes()))
@@ -158,6 +164,27 @@ class SymbolTable:
         marks = np.zeros(min(size, most), np.uint8)
         marks[self._ids[: int(np.searchsorted(self._ids, len(marks)))]] = 1
         return marks
+
+    def check(self) -> None:
+        """FormatError unless the arrays, which may come from anywhere, are a table."""
+        ids, offsets, text = self.arrays()
+        if len(offsets) != len(ids) + 1 or int(offsets[0]) != 0 or int(offsets[-1]) != len(text):
+            raise FormatError(
+                f"symbol table: {len(ids)} ids, {len(offsets)} offsets and {len(text)} bytes of text do "
+                f"not fit together"
+            )
+        if len(ids) and (int(ids[0]) < 0 or int(ids[-1]) >= MOST_IDS or np.any(ids[1:] <= ids[:-1])):
+            raise FormatError("symbol table: ids do not ascend from 0")
+        if np.any(offsets[1:] < offsets[:-1]):
+            at = int(np.argmax(offsets[1:] < offsets[:-1]))
+            raise FormatError(f"symbol table: symbol {at} ends before it begins")
+        inside = offsets[(offsets > 0) & (offsets < len(text))]
+        try:
+            text.tobytes().decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"symbol table: the text is not UTF-8: {error}") from None
+        if np.any((text[inside] & 0xC0) == 0x80):
+            raise FormatError("symbol table: a symbol ends within a character")
 
     def _position(self, symbol_id: int) -> int:
         if self._dense:
@@ -223,24 +250,32 @@ class TokenTable:
             numbered[key] = (number, line if found is None else symbol)
         first, last = min(numbered), max(numbered)
         if first == 1 and last == len(numbered):
-            raise FormatError(f"{path}: ids start at 1 and there is no '<eps> 0', so it is ambiguous whether the column "
-                              f"of {numbered[1][1]!r} is 0 or 1; add a line '<eps> 0', or start ids at 0")
+            raise FormatError(
+                f"{path}: ids start at 1 and there is no '<eps> 0', so it is ambiguous whether the "
+                f"column of {numbered[1][1]!r} is 0 or 1; add a line '<eps> 0', or start ids at 0"
+            )
         if first != 0 or last != len(numbered) - 1:
             missing = next(i for i in range(len(numbered) + 1) if i not in numbered)
-            raise FormatError(f"{path}: expected the ids 0 to {len(numbered) - 1}, each once; id {missing} is missing "
-                              f"(ids run from {first} to {last})")
+            raise FormatError(
+                f"{path}: expected the ids 0 to {len(numbered) - 1}, each once; id {missing} is missing "
+                f"(ids run from {first} to {last})"
+            )
         symbols: dict[str, int] = {}
         for key in range(len(numbered)):
             number, symbol = numbered[key]
             if symbol in symbols:
-                raise FormatError(f"{path}, line {number}: token {symbol!r} comes twice, first with id {symbols[symbol]}")
+                raise FormatError(
+                    f"{path}, line {number}: token {symbol!r} comes twice, first with id {symbols[symbol]}"
+                )
             symbols[symbol] = key
         tokens = list(symbols)
         if tokens[0] in EPSILON_NAMES and blank != tokens[0]:
             tokens = drop_epsilon(tokens)
             if blank is None and not any(token.lower() in BLANK_NAMES for token in tokens):
-                raise FormatError(f"{path}: it has {numbered[0][1]!r} with id 0 and no token that looks like the blank, "
-                                  f"so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank")
+                raise FormatError(
+                    f"{path}: it has {numbered[0][1]!r} with id 0 and no token that looks like the "
+                    f"blank, so it is ambiguous whether {numbered[0][1]!r} is the blank; name the blank"
+                )
         try:
             return cls.from_list(tokens, blank)
         except ValueError as error:
@@ -293,8 +328,10 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
         return int(blank)
     found = [column for column, token in enumerate(tokens) if token.lower() in BLANK_NAMES]
     if len(found) > 1:
-        raise ValueError(f"{tokens[found[0]]!r} (column {found[0]}) and {tokens[found[1]]!r} (column {found[1]}) both "
-                         f"look like the blank; name the blank")
+        raise ValueError(
+            f"{tokens[found[0]]!r} (column {found[0]}) and {tokens[found[1]]!r} (column {found[1]}) both "
+            f"look like the blank; name the blank"
+        )
     return found[0] if found else None
 
 
@@ -323,7 +360,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise FormatError(f"{path}, line {line}: expected UTF-8, got {error}") from None
+        number = data.count(b"\n", 0, error.start) + 1
+        raise FormatError(f"{path}, line {number}: expected UTF-8, got {error}") from None
     for number, line in enumerate(text.split("\n"), 1):
         yield number, line.removesuffix("\r")

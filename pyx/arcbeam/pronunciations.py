@@ -1,0 +1,58 @@
+"""How the words of a graph are written in tokens."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.errors import GraphError
+
+
+@dataclass(frozen=True)
+class Pronunciations:
+    """How words are written in tokens; used to find where in time a word begins and ends.
+
+    Attributes
+    ----------
+    words
+        uint32 [P]: the output label of each pronunciation; a word may have several.
+    offsets
+        uint32 [P + 1]: pronunciation p is ``columns[offsets[p]:offsets[p + 1]]``.
+    columns
+        uint16 [offsets[P]]: columns of the log-probs.
+    """
+
+    words: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.uint32]
+    columns: npt.NDArray[np.uint16]
+
+    def of(self, word: int) -> list[list[int]]:
+        """The pronunciations of an output label, as lists of columns, in the order of the table."""
+        order, sorted_words = self._by_word
+        first, last = np.searchsorted(sorted_words, [word, word + 1]).tolist()
+        return [
+            self.columns[int(self.offsets[p]) : int(self.offsets[p + 1])].tolist() for p in order[first:last].tolist()
+        ]
+
+    @cached_property
+    def _by_word(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
+        order = np.argsort(self.words, kind="stable")
+        return order, self.words[order]
+
+    def check(self, num_columns: int) -> None:
+        """GraphError unless the arrays agree with each other and with the number of columns."""
+        for name, dtype in (("words", "<u4"), ("offsets", "<u4"), ("columns", "<u2")):
+            array = getattr(self, name)
+            if array.dtype != np.dtype(dtype) or array.ndim != 1:
+                raise GraphError(f"pronunciations.{name}: expected {dtype}, one axis, got {array.dtype} {array.shape}")
+        offsets = self.offsets
+        if len(offsets) != len(self.words) + 1 or offsets[0] != 0 or offsets[-1] != len(self.columns):
+            raise GraphError(
+                f"pronunciations: {len(self.words)} words, {len(offsets)} offsets up to "
+                f"{offsets[-1] if len(offsets) else None}, {len(self.columns)} columns do not fit"
+            )
+        if np.any(offsets[1:] < offsets[:-1]):
+            raise GraphError(f"pronunciation {int(np.argmax(offsets[1:] < offsets[:-1]))} ends before it begins")
+        if len(self.columns) and int(self.columns.max()) >= num_columns:
+            raise GraphError(f"pronunciations read column {int(self.columns.max())}, but there are {num_columns}")
