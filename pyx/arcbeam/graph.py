@@ -103,7 +103,7 @@ class Graph:
         self.separator = separator
         self.separator_column = separator_column if separator_column is not None else self._find_separator()
         self.meta: Meta = dict(meta or {})
-        self._path: str | None = None
+        self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
         if tokens is not None and len(tokens) != self.num_columns:
             raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
         if pronunciations is not None:
@@ -251,7 +251,7 @@ class Graph:
         """
         check_width(num_columns)
         with open(path, "rb") as file:
-            head = file.read(8)
+            head = file.read(64)
         if head and _graph.is_openfst(head):
             compiled = openfst.read_file(
                 path,
@@ -266,7 +266,7 @@ class Graph:
         if not graph_file.is_ours(head):
             raise FormatError(
                 f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file "
-                f"that begins with {head!r}"
+                f"that begins with {head[:8]!r}"
             )
         if label_to_column is not None or num_columns is not None or options:
             given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
@@ -282,7 +282,7 @@ class Graph:
         if blank is not None:
             fields["blank"] = blank
         graph = cls(**fields)
-        graph._path = None if overridden else os.path.abspath(path)
+        graph._file = None if overridden else (os.path.abspath(path), head)
         return graph
 
     @classmethod
@@ -310,8 +310,9 @@ class Graph:
         return f"<Graph of {self.num_states:,} states, {self.num_arcs:,} arcs, {self.num_columns} columns>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._path is not None:
-            return Graph.load, (self._path,)
+        # A mapped graph travels as the path of its file: other processes map it, too, and share its memory.
+        if self._file is not None:
+            return load_same, self._file
         return restore, (self.fields(),)
 
     def fields(self) -> dict[str, Any]:
@@ -378,6 +379,14 @@ class Graph:
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         return {name: getattr(self, name) for name in _graph.COLUMNS}
+
+
+def load_same(path: str, head: bytes) -> Graph:
+    """Unpickles a mapped graph; FormatError where its file has been replaced since."""
+    graph = Graph.load(path)
+    if graph._file is None or graph._file[1] != head:
+        raise FormatError(f"{path}: expected the graph that was pickled, but the file has been replaced since")
+    return graph
 
 
 def restore(fields: dict[str, Any]) -> Graph:

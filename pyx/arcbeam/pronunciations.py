@@ -1,7 +1,9 @@
 """How the words of a graph are written in tokens."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,18 @@ class Pronunciations:
     words: npt.NDArray[np.uint32]
     offsets: npt.NDArray[np.uint32]
     columns: npt.NDArray[np.uint16]
+
+    @classmethod
+    def from_lists(cls, spellings: Iterable[tuple[int, Sequence[int]]]) -> Self:
+        """Pronunciations from pairs of an output label and its columns."""
+        pairs = list(spellings)
+        offsets = np.zeros(len(pairs) + 1, "<u4")
+        np.cumsum([len(columns) for _, columns in pairs], out=offsets[1:])
+        return cls(
+            np.array([word for word, _ in pairs], "<u4"),
+            offsets,
+            np.array([column for _, columns in pairs for column in columns], "<u2"),
+        )
 
     def of(self, word: int) -> list[list[int]]:
         """The pronunciations of an output label, as lists of columns, in the order of the table."""
