@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "decode/acoustic.hpp"
 #include "decode/prune.hpp"
 #include "shared/graph_view.hpp"
 
@@ -20,13 +21,13 @@ namespace arcbeam::twin {
 struct Path {
     std::vector<std::uint32_t> arcs;  // in the order of time, epsilon arcs included
     double total_cost = 0.0;          // offset + cost, final weight included if reached_final
-    double acoustic_cost = 0.0;       // total_cost - graph_cost
+    double acoustic_cost = 0.0;       // scaled, blank penalty included
     double graph_cost = 0.0;          // arc weights and final weight
     bool reached_final = false;
 };
 
 inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
-                      bool alive) {
+                      bool alive, const LogProbs& logp, const Acoustic& acoustic) {
     Path path;
     float best_cost = 0.0F;
     std::size_t best = tokens.size();
@@ -57,13 +58,16 @@ inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const
     }
     std::reverse(path.arcs.begin(), path.arcs.end());
 
+    std::uint32_t frame = 0;
     for (const std::uint32_t arc : path.arcs) {
         path.graph_cost += static_cast<double>(graph.targets[arc].weight);
+        if (graph.columns[arc] != kEpsilonColumn) {
+            path.acoustic_cost += static_cast<double>(acoustic.cost(logp, frame++, graph.columns[arc]));
+        }
     }
     if (path.reached_final) {
         path.graph_cost += static_cast<double>(graph.finals[tokens[best].state]);
     }
-    path.acoustic_cost = path.total_cost - path.graph_cost;
     return path;
 }
 

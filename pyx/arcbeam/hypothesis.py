@@ -46,8 +46,7 @@ class Hypothesis:
     score : float
         Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached.
     acoustic_score, graph_score : float
-        Its two parts: the weights along the path, summed in float64, and the rest of ``score``, which is the scaled
-        acoustic score with its blank penalties.
+        Its two parts, summed along the path in float64; their sum is ``score`` but for float32 rounding in the search.
     reached_final : bool
         False if the path ends in a state that is not final, or the search died before the last frame.
     """

@@ -9,7 +9,7 @@ import kaldiio
 import numpy as np
 import pytest
 
-from arcbeam.cli.inputs import batches, find_inputs, read_all
+from arcbeam.cli.inputs import batches, count, find_inputs, read_all
 from arcbeam.errors import FormatError
 
 RNG = np.random.default_rng(7)
@@ -93,6 +93,18 @@ def test_every_layout_gives_the_same_utterances(write, tmp_path):
         else:
             np.testing.assert_array_equal(got[name], expected)
         assert got[name].dtype == np.float32
+
+
+@pytest.mark.parametrize("write", LAYOUTS)
+def test_count(write, tmp_path):
+    expected = None if write in (write_ark, write_ark_text) else 4
+    assert count(find_inputs([str(write(tmp_path))])) == expected
+
+
+def test_count_of_batches_and_single_arrays(tmp_path):
+    np.save(tmp_path / "b.npy", np.zeros((11, 2, 3), np.float32))
+    np.savez(tmp_path / "one.npz", log_probs=UTTERANCES["utt-0"])
+    assert count(find_inputs([str(tmp_path)])) == 12
 
 
 def test_kaldi_prefixes_name_files_of_any_name(tmp_path):

@@ -57,10 +57,11 @@ def test_order_and_counts():
 def test_summary():
     speed = Speed(utterances=3, frames=1000, seconds=0.5, unfinished=1)
     assert speed.describe(0.02, "cpu") == (
-        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 0.50 s (RTFx 40) on cpu; 1 ended in no final state"
+        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; 1 ended in no final state"
     )
+    assert "in 2.00 s (RTFx 10)" in Speed(3, 1000, 2.0).describe(0.02, "cpu")
     assert Speed(1, 10, 0.1).describe(None, "cpu") == (
-        "decoded 1 utterance, 10 frames in 0.10 s (100 frames/s; RTFx needs --frame-shift) on cpu"
+        "decoded 1 utterance, 10 frames in 100.0 ms (100 frames/s; RTFx needs --frame-shift) on cpu"
     )
 
 

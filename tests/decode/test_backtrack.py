@@ -12,6 +12,9 @@ def graph(finals):
     )
 
 
+ROWS = np.array([[-1.0, -2.0]], dtype=np.float32)
+
+
 def log_of_one_frame():
     """Arcs: 0 (0 to 1), 1 (0 to 2), 2 (1 to 3, epsilon)."""
     log = _stages.TokenLog(100)
@@ -32,11 +35,14 @@ def log_of_one_frame():
     ],
 )
 def test_the_best_end(finals, alive, arcs, total, reached):
-    path = log_of_one_frame().backtrack(graph(finals), offset=1.5, alive=alive)
+    path = log_of_one_frame().backtrack(graph(finals), ROWS, offset=1.5, alive=alive)
     assert path[0].tolist() == arcs
     assert path[1] == total
     assert path[4] is reached
-    weights = {0: 0.5, 1: 0.5, 2: 0.25}
-    end = {(0, 2): 3, (0,): 1, (1,): 2}[tuple(arcs)]
-    assert path[3] == sum(weights[arc] for arc in arcs) + (finals[end] if reached else 0.0)
-    assert path[2] == total - path[3]
+    assert path[2] == 1.0
+    assert path[3] == total - 1.0
+
+
+def test_acoustic_part_has_scale_and_blank_penalty():
+    path = log_of_one_frame().backtrack(graph({3: 0.0}), ROWS, acoustic_scale=3.0, blank_penalty=0.5, blank=0)
+    assert path[2] == 3.5

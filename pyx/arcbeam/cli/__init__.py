@@ -1,6 +1,7 @@
 """The ``arcbeam`` command. Its packages (extra ``arcbeam[cli]``) are imported when it runs, not with arcbeam."""
 
 import sys
+from importlib import import_module
 
 #: Packages that every command needs; jiwer and kaldiio are asked for where they are used.
 REQUIRED = ("typer", "rich")
@@ -12,16 +13,14 @@ USAGE = 2
 def main() -> None:
     """Run the command line and leave the process: 0 fine, 1 an error said in one line, 2 usage, 130 interrupted."""
     try:
+        for package in REQUIRED:
+            try:
+                import_module(package)
+            except ModuleNotFoundError:
+                print(MISSING.format(package=package), file=sys.stderr)
+                raise SystemExit(USAGE) from None
         from arcbeam.cli.app import app
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in REQUIRED:
-            raise
-        print(MISSING.format(package=package), file=sys.stderr)
-        raise SystemExit(USAGE) from None
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    try:
+
         app(prog_name="arcbeam")
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

@@ -30,6 +30,13 @@ class Topology(StrEnum):
     identity = "identity"
 
 
+class TokenEncoding(StrEnum):
+    """How a language model over tokens writes them."""
+
+    names = "names"
+    nemo = "nemo"
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from arcbeam.cli.graphs import version
@@ -89,7 +96,7 @@ def decode(
     )  # fmt: skip
     from arcbeam import CtcDecoder
     from arcbeam.cli.graphs import describe_device, load_graph
-    from arcbeam.cli.inputs import find_inputs, read_all
+    from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Referee, decode_all
@@ -100,7 +107,7 @@ def decode(
         graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
     )
     decoder = CtcDecoder(loaded, **dataclasses.asdict(settings))
-    with open_output(output) as file, progress("decoding") as update:
+    with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         speed = decode_all(
             decoder, loaded, read_all(found), lambda utterance, hypothesis: write(file, format, utterance, hypothesis),
             batch_size=batch_size, referee=referee, update=update,
@@ -126,13 +133,14 @@ def build_graph(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the graph is written.")],
     lexicon: Annotated[Path | None, typer.Option(
         "--lexicon", metavar="FILE", show_default=False,
-        help="Lines of 'word token token ...', with a probability after the word if you like. With neither this nor "
-        "--word-list the graph has an open vocabulary.")] = None,
+        help="Lines of 'word token token ...', maybe with a probability after the word. Without this, "
+        "--word-list and --lm-words the graph has an open vocabulary.")] = None,
     word_list: Annotated[Path | None, typer.Option(
         "--word-list", metavar="FILE", show_default=False, help="One word a line, to be spelled in tokens.")] = None,
+    lm_words: Annotated[bool, typer.Option("--lm-words", help="Take the words of the LM as the word list.")] = False,
     sentencepiece_model: Annotated[Path | None, typer.Option(
         "--sentencepiece-model", metavar="FILE", show_default=False,
-        help="Splits the words of --word-list into pieces; without it they are spelled in characters.")] = None,
+        help="Cuts the words of the list into pieces; without it they are spelled in characters.")] = None,
     topology: Annotated[Topology, typer.Option("--topology", help="The CTC topology.")] = Topology.compact,
     token_self_loops: Annotated[bool, typer.Option(
         "--token-self-loops/--no-token-self-loops", help="Whether a token may last several frames.")] = True,
@@ -146,21 +154,37 @@ def build_graph(
     separator: Annotated[str, typer.Option(
         "--separator", metavar="TOKEN",
         help="Token between words, or mark at the start of a word; 'none' for none.")] = "auto",
+    separator_rule: Annotated[str, typer.Option(
+        "--separator-rule", metavar="RULE",
+        help="How often a separator token stands between words: one, many, optional, loop or none.")] = "auto",
+    blank: opt.Blank = None,
+    lexicon_probabilities: Annotated[bool | None, typer.Option(
+        "--lexicon-probabilities/--no-lexicon-probabilities", show_default="found out",
+        help="Whether a probability stands after the word in --lexicon.")] = None,
+    token_encoding: Annotated[TokenEncoding, typer.Option(
+        "--token-encoding", help="How an LM over tokens writes them; nemo: as the character 100 + column.",
+    )] = TokenEncoding.names,
+    openfst: Annotated[Path | None, typer.Option(
+        "--openfst", metavar="FILE", show_default=False,
+        help="Write the graph as an OpenFst vector file, too.")] = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Build a decoding graph (TLG) from tokens, a lexicon and a language model."""
-    if lexicon and word_list:
-        raise typer.BadParameter("give --lexicon or --word-list, not both", param_hint="'--word-list'")
-    if sentencepiece_model and not word_list:
-        raise typer.BadParameter("needs --word-list", param_hint="'--sentencepiece-model'")
+    if (lexicon is not None) + (word_list is not None) + lm_words > 1:
+        raise typer.BadParameter("give one of --lexicon, --word-list and --lm-words")
+    if sentencepiece_model and not (word_list or lm_words):
+        raise typer.BadParameter("needs --word-list or --lm-words", param_hint="'--sentencepiece-model'")
     if not output.absolute().parent.is_dir():
         raise Failure(f"{output}: the folder does not exist")
     from arcbeam.cli.graphs import build
 
     graph = build(
-        tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, sentencepiece_model=sentencepiece_model,
+        tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, lm_words=lm_words,
+        sentencepiece_model=sentencepiece_model,
         separator=None if separator == "none" else separator, topology=topology.value, epsilon_free=epsilon_free,
         token_self_loops=token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
+        separator_rule=separator_rule, blank=opt.parse_blank(blank), probabilities=lexicon_probabilities,
+        token_encoding=token_encoding.value, openfst=openfst,
     )  # fmt: skip
     graph.save(output)
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")

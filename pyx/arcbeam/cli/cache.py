@@ -3,13 +3,8 @@
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from arcbeam.graph import Graph
 
 
 def folder() -> Path:
@@ -29,16 +24,3 @@ def key(files: Iterable[Path], recipe: str) -> str:
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:32]
-
-
-def store(graph: "Graph", path: Path) -> None:
-    """Save `graph` as `path` in one step, so that no other process sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    try:
-        graph.save(partial)
-        os.replace(partial, path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise

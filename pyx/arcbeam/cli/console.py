@@ -82,22 +82,18 @@ def _silence_stdout() -> None:
 
 
 @contextmanager
-def progress(what: str, total: float | None = None) -> Iterator[Callable[..., None]]:
+def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on stderr if that is a terminal, else nothing.
 
-    Yields ``update(completed, total=None, what=None)``; `completed` counts from 0 and may be a fraction.
+    Yields ``update(done)``; `count` returns of how many, None if that is not known, and is not asked without a bar.
     """
     if not sys.stderr.isatty():
-        yield lambda completed, total=None, what=None: None
+        yield lambda done: None
         return
     from rich import progress as bar
     from rich.console import Console
 
     columns = (bar.TextColumn("{task.description}"), bar.BarColumn(), bar.MofNCompleteColumn(), bar.TimeElapsedColumn())
     with bar.Progress(*columns, console=Console(stderr=True), transient=True) as display:
-        task = display.add_task(what, total=total)
-
-        def update(completed: float, total: float | None = None, what: str | None = None) -> None:
-            display.update(task, completed=completed, total=total, description=what)
-
-        yield update
+        task = display.add_task(what, total=count())
+        yield lambda done: display.update(task, completed=done)

@@ -26,6 +26,7 @@ FRAME_SHIFT = 0.02
 #: Found on other recordings than these.
 ACOUSTIC_SCALE = 1.5
 SEPARATOR = "auto"
+SPACES = ("<space>", " ", "|")
 GAP = "***"
 
 
@@ -50,6 +51,8 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
     found: dict[str, Hypothesis] = {}
     decode_all(decoder, graph, utterances, lambda u, h: None, batch_size=len(utterances))  # warms the memory up
     speed = decode_all(decoder, graph, utterances, lambda u, h: found.update({u.id: h}), batch_size=len(utterances))
+    if graph.tokens is None:
+        raise Failure("the graph of the demo has no tokens")
     beam, simple = Score(keep_alignments=True), Score()
     for utterance in utterances:
         beam.add([references[utterance.id]], [found[utterance.id].text])
@@ -73,9 +76,10 @@ def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
         except (FormatError, OSError, ValueError) as error:
             note(f"note: the cached graph cannot be used and is built again ({error})")
     note("building the graph of the demo (once)")
-    graph = build(tokens=tokens, lm=lm, lexicon=None, spell_lm=True, separator=SEPARATOR)
+    graph = build(tokens=tokens, lm=lm, lm_words=True, separator=SEPARATOR)
     try:
-        cache.store(graph, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        graph.save(path)
     except OSError as error:
         note(f"note: the graph is not kept: {error}")
     return graph
@@ -94,7 +98,7 @@ def greedy(log_probs: np.ndarray, tokens: "TokenTable") -> str:
     best = log_probs.argmax(axis=1)
     kept = best[np.flatnonzero(np.diff(best, prepend=-1))]
     letters = (tokens.tokens[column] for column in kept if column != tokens.blank)
-    return " ".join("".join(" " if letter in ("<space>", "|", "▁") else letter for letter in letters).split())
+    return " ".join("".join(" " if letter in SPACES else letter for letter in letters).split())
 
 
 def _print_table(utterances: list[Utterance], score: Score) -> None:

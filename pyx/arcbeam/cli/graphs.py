@@ -20,9 +20,7 @@ def version() -> str:
     try:
         return metadata.version("arcbeam")
     except metadata.PackageNotFoundError:
-        import arcbeam
-
-        return getattr(arcbeam, "__version__", "unknown")
+        return "(version unknown: it is not installed)"
 
 
 def load_graph(
@@ -68,15 +66,32 @@ def build(
     lm: Path,
     lexicon: Path | None = None,
     word_list: Path | None = None,
-    spell_lm: bool = False,
+    lm_words: bool = False,
     sentencepiece_model: Path | None = None,
     separator: str | None = "auto",
+    blank: int | str | None = None,
     **options: Any,
 ) -> "Graph":
-    """Build a graph with `arcbeam.build`, which tells its steps on stderr."""
-    from arcbeam.build.recipe import build_graph
+    """Build a graph with `arcbeam.build`, which tells its steps on stderr.
 
-    return build_graph(tokens, lexicon, lm, separator=separator, **options)
+    At most one of `lexicon` (a file of pronunciations), `word_list` (a file of words) and `lm_words` (the words of the
+    LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there
+    is one, else into characters with `separator` between words.
+    """
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+    from arcbeam.build.recipe import build_graph
+    from arcbeam.symbols import TokenTable
+
+    made: Path | Lexicon | None = lexicon
+    table: Path | TokenTable = tokens
+    if word_list is not None or lm_words:
+        words = word_list if word_list is not None else words_of_arpa(lm)
+        table = TokenTable.read(tokens, blank)
+        if sentencepiece_model is not None:
+            made = Lexicon.sentencepiece(words, sentencepiece_model, table)
+        else:
+            made = Lexicon.spell(words, table, separator)
+    return build_graph(table, made, lm, separator=separator, blank=blank, **options)
 
 
 def info_fields(info: Any) -> dict[str, Any]:

@@ -86,6 +86,16 @@ def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
             yield utterance
 
 
+def count(inputs: Iterable[Input]) -> int | None:
+    """Return how many utterances `inputs` hold, or None where only reading them to the end would tell."""
+    total = 0
+    for source in inputs:
+        if source.read not in COUNTERS or not source.path.is_file():
+            return None
+        total += COUNTERS[source.read](source.path)
+    return total
+
+
 def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 28) -> Iterator[list[Utterance]]:
     """Group utterances into lists of at most `size` that hold at most about `most_bytes` of log-probs."""
     batch: list[Utterance] = []
@@ -162,11 +172,15 @@ def _read_npz(path: Path) -> Iterator[tuple[str, np.ndarray]]:
         names = archive.files
         if not names:
             raise FormatError(f"{path}: the archive holds no array")
-        if "log_probs" in names and ("lengths" in names or "ids" in names or len(names) == 1):
+        if _is_packed(names):
             yield from _read_packed(path, archive)
             return
         for name in names:
             yield name, _matrix(_member(path, archive, name), path, f"array {name!r}")
+
+
+def _is_packed(names: list[str]) -> bool:
+    return "log_probs" in names and ("lengths" in names or "ids" in names or len(names) == 1)
 
 
 def _read_packed(path: Path, archive: np.lib.npyio.NpzFile) -> Iterator[tuple[str, np.ndarray]]:
@@ -246,4 +260,25 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[str, np.ndarray]]]] = {
     ".npy": _read_npy,
     ".ark": kaldi.read_ark,
     ".scp": kaldi.read_scp,
+}
+
+
+def _count_npy(path: Path) -> int:
+    array = _load(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+    return len(array) if getattr(array, "ndim", 2) == 3 else 1
+
+
+def _count_npz(path: Path) -> int:
+    archive = _load(path, lambda: np.load(path, allow_pickle=False))
+    with archive:
+        if not _is_packed(archive.files):
+            return len(archive.files)
+        return _member(path, archive, "lengths").size if "lengths" in archive.files else 1
+
+
+#: What tells the number of utterances without reading them; an archive of Kaldi's has nothing that does.
+COUNTERS: dict[Callable[[Path], Iterator[tuple[str, np.ndarray]]], Callable[[Path], int]] = {
+    _read_npz: _count_npz,
+    _read_npy: _count_npy,
+    kaldi.read_scp: lambda path: sum(1 for _ in kaldi.scp_entries(path)),
 }

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
-from arcbeam.cli.inputs import Utterance
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
+    from arcbeam.cli.inputs import Utterance
     from arcbeam.hypothesis import Hypothesis
 
 STDOUT = "-"
@@ -48,7 +48,7 @@ def open_output(path: str) -> Iterator[TextIO]:
             yield file
 
 
-def write(file: TextIO, format: Format, utterance: Utterance, hypothesis: "Hypothesis") -> None:
+def write(file: TextIO, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
     """Write one transcript.
 
     Raises
@@ -64,15 +64,15 @@ def write(file: TextIO, format: Format, utterance: Utterance, hypothesis: "Hypot
     file.write(WRITERS[format](utterance, hypothesis))
 
 
-def _text(utterance: Utterance, hypothesis: "Hypothesis") -> str:
+def _text(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     return f"{utterance.id} {hypothesis.text}".rstrip() + "\n"
 
 
-def _trn(utterance: Utterance, hypothesis: "Hypothesis") -> str:
+def _trn(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     return f"{hypothesis.text} ({utterance.id})".lstrip() + "\n"
 
 
-def _ctm(utterance: Utterance, hypothesis: "Hypothesis") -> str:
+def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     lines = []
     for word in hypothesis.words:
         if word.start is None or word.end is None:
@@ -81,7 +81,7 @@ def _ctm(utterance: Utterance, hypothesis: "Hypothesis") -> str:
     return "".join(lines)
 
 
-def _json(utterance: Utterance, hypothesis: "Hypothesis") -> str:
+def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     fields: dict[str, Any] = {
         "id": utterance.id,
         "text": hypothesis.text,
@@ -100,11 +100,11 @@ def _json(utterance: Utterance, hypothesis: "Hypothesis") -> str:
 
 
 def _number(value: float | None) -> float | None:
-    # JSON has neither infinity nor NaN.
-    return float(value) if value is not None and math.isfinite(value) else None
+    # JSON has neither infinity nor NaN; multiples of a frame shift are wanted without the noise of binary fractions.
+    return round(float(value), 6) if value is not None and math.isfinite(value) else None
 
 
-WRITERS: dict[Format, Callable[[Utterance, "Hypothesis"], str]] = {
+WRITERS: dict[Format, Callable[["Utterance", "Hypothesis"], str]] = {
     Format.text: _text,
     Format.trn: _trn,
     Format.ctm: _ctm,

@@ -43,7 +43,8 @@ class Speed:
             audio = self.frames * frame_shift
             amount += f", {audio:.1f} s of audio"
             rate = f"RTFx {audio / max(self.seconds, 1e-9):.0f}"
-        text = f"decoded {amount} in {self.seconds:.2f} s ({rate}) on {device}"
+        took = f"{self.seconds:.2f} s" if self.seconds >= 1 else f"{1000 * self.seconds:.1f} ms"
+        text = f"decoded {amount} in {took} ({rate}) on {device}"
         if self.unfinished:
             text += f"; {self.unfinished} ended in no final state"
         return text
@@ -101,7 +102,7 @@ def decode_all(
     *,
     batch_size: int,
     referee: Referee | None = None,
-    update: Callable[..., None] = lambda completed: None,
+    update: Callable[[int], None] = lambda done: None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order.
 

@@ -1,0 +1,239 @@
+"""The commands from their arguments to their output and exit code, on a small graph."""
+
+import json
+
+import jiwer
+import kaldiio
+import numpy as np
+import pytest
+
+from tests.cli.conftest import SAID, SPOKEN, WORDS, arcs_of_a_word_loop, log_probs_of
+
+
+def lines_of(result):
+    assert result.exit_code == 0, result.output
+    return result.stdout.splitlines()
+
+
+def test_text(run):
+    assert lines_of(run("decode", "graph.arc", "in.npz")) == [f"{k} {v}".rstrip() for k, v in SAID.items()]
+
+
+def test_trn(run):
+    assert lines_of(run("decode", "graph.arc", "in.npz", "-f", "trn")) == ["ah bee (one)", "sea sea (two)", "(three)"]
+
+
+def test_ctm(run):
+    assert lines_of(run("decode", "graph.arc", "in.npz", "--format", "ctm", "--frame-shift", "0.02")) == [
+        "one 1 0.020 0.040 ah",
+        "one 1 0.100 0.040 bee",
+        "two 1 0.000 0.060 sea",
+        "two 1 0.080 0.060 sea",
+    ]
+
+
+def test_json(run):
+    found = [json.loads(line) for line in lines_of(run("decode", "graph.arc", "in.npz", "-f", "json"))]
+    assert [f["id"] for f in found] == list(SAID)
+    assert [f["text"] for f in found] == list(SAID.values())
+    assert [f["frames"] for f in found] == [len(s) for s in SPOKEN.values()]
+    assert found[0]["words"][1] == {"word": "bee", "start": None, "end": None, "start_frame": 5, "end_frame": 7}
+    for f in found:
+        acoustic = f["frames"] * np.log(0.97)
+        assert f["acoustic_score"] == pytest.approx(acoustic, abs=1e-4)
+        assert f["graph_score"] == pytest.approx(-0.5 * len(f["words"]), abs=1e-6)
+        assert f["score"] == pytest.approx(f["acoustic_score"] + f["graph_score"], abs=1e-4)
+        assert f["reached_final"] is True
+
+
+def test_summary_is_apart_from_the_results(run):
+    result = run("decode", "graph.arc", "in.npz", "--frame-shift", "0.02", "--threads", "1", "--device", "cpu")
+    assert "decoded 3 utterances, 19 frames, 0.4 s of audio in" in result.stderr
+    assert "RTFx" in result.stderr
+    assert "on cpu, 1 thread" in result.stderr
+    assert "decoded" not in result.stdout
+    assert "RTFx needs --frame-shift" in run("decode", "graph.arc", "in.npz").stderr
+
+
+def test_output_file_and_word_error_rate(run, tmp_path):
+    wrong = tmp_path / "wrong.tsv"
+    wrong.write_text("one\tah sea\ntwo\tsea\nthree\tbee\n")
+    result = run("decode", "graph.arc", "in.npz", "-o", tmp_path / "out.txt", "-r", wrong)
+    assert (tmp_path / "out.txt").read_text().splitlines() == ["one ah bee", "two sea sea", "three"]
+    assert lines_of(result) == [
+        "WER 75.00 % [ 3 / 4: 1 substitutions, 1 insertions, 1 deletions ], 3 of 3 utterances with errors"
+    ]
+    assert jiwer.wer(["ah sea", "sea", "bee"], list(SAID.values())) == 0.75
+
+
+def test_word_error_rate_beside_transcripts(run):
+    result = run("decode", "graph.arc", "in.npz", "-r", "reference.tsv")
+    assert len(lines_of(result)) == 3
+    assert "WER 0.00 % [ 0 / 4:" in result.stderr
+
+
+@pytest.mark.parametrize("options", [("--batch-size", 1), ("--batch-size", 2, "--threads", 2), ("--max-active", 0)])
+def test_batches_and_threads_change_nothing(run, options):
+    plain = lines_of(run("decode", "graph.arc", "in.npz", "-f", "json"))
+    assert lines_of(run("decode", "graph.arc", "in.npz", "-f", "json", *options)) == plain
+
+
+def test_blank_penalty_and_acoustic_scale_reach_the_decoder(run):
+    found = lines_of(run("decode", "graph.arc", "in.npz", "-f", "json", "--acoustic-scale", 2, "--blank-penalty", 0.25))
+    first = json.loads(found[0])
+    assert first["acoustic_score"] == pytest.approx(2 * 7 * np.log(0.97) - 3 * 0.25, abs=1e-4)
+
+
+def test_several_inputs_in_order(run, tmp_path):
+    for name in ("z", "y"):
+        np.save(tmp_path / f"{name}.npy", log_probs_of([1]))
+    kaldiio.save_ark(str(tmp_path / "k.ark"), {"x": log_probs_of([2])})
+    assert lines_of(run("decode", "graph.arc", tmp_path / "z.npy", tmp_path / "k.ark", tmp_path / "y.npy")) == [
+        "z ah", "x bee", "y ah"
+    ]  # fmt: skip
+    assert lines_of(run("decode", "graph.arc", tmp_path)) == ["x bee", "y ah", "z ah"]
+
+
+def test_graph_of_openfst(run, tmp_path):
+    kaldifst = pytest.importorskip("kaldifst")
+    fst = kaldifst.StdVectorFst()
+    for _ in range(4):
+        fst.set_final(fst.add_state(), 0.0)
+    fst.start = 0
+    for source, target, label, word, cost in arcs_of_a_word_loop():
+        fst.add_arc(source, kaldifst.StdArc(label * 10, word, cost, target))
+    fst.write(str(tmp_path / "TLG.fst"))
+    (tmp_path / "table").write_text("10 0\n20 1\n30 2\n40 3\n")
+    options = ("--words", "words.txt", "--label-to-column", tmp_path / "table", "--blank", "0")
+    assert lines_of(run("decode", tmp_path / "TLG.fst", "in.npz", *options)) == lines_of(
+        run("decode", "graph.arc", "in.npz")
+    )
+    shape = json.loads(run("info", tmp_path / "TLG.fst", "--json", *options).stdout)
+    assert (shape["states"], shape["columns"], shape["words"]) == (4, 4, len(WORDS))
+    bad = run("decode", tmp_path / "TLG.fst", "in.npz", "--words", "words.txt")
+    assert bad.exit_code == 1
+    assert "utterance 'one' has 4 columns, the graph expects at least 40" in bad.stderr
+
+
+def test_info(run):
+    text = run("info", "graph.arc")
+    assert text.exit_code == 0
+    assert "states" in text.stdout
+    fields = json.loads(run("info", "graph.arc", "--json").stdout)
+    assert (fields["states"], fields["arcs"], fields["epsilon_arcs"], fields["columns"]) == (4, 16, 0, 4)
+
+
+def test_version_and_help(run):
+    assert run("--version").stdout.startswith("arcbeam ")
+    for command in ([], ["decode"], ["build-graph"], ["info"], ["demo"]):
+        result = run(*command, "--help")
+        assert result.exit_code == 0
+    text = " ".join(run("decode", "-h").stdout.split())
+    for unit in ("NATS", "SECONDS", "TOKENS", "UTTERANCES", "default: 17.0", "default: 10000", "--label-to-column"):
+        assert unit in text
+    assert run().exit_code == 2
+
+
+USAGE = [
+    (["decode"], "Missing argument 'GRAPH'"),
+    (["decode", "graph.arc"], "Missing argument 'INPUT'"),
+    (["transcribe"], "No such command 'transcribe'"),
+    (["decode", "graph.arc", "in.npz", "--format", "stm"], "'stm' is not one of"),
+    (["decode", "graph.arc", "in.npz", "-f", "ctm"], "CTM gives times in seconds: set --frame-shift"),
+    (["decode", "graph.arc", "in.npz", "--beam", "wide"], "Invalid value for '--beam'"),
+    (["decode", "graph.arc", "in.npz", "--beam", "-1"], "expected a number of at least 0, got -1.0"),
+    (["decode", "graph.arc", "in.npz", "--beam", "nan"], "expected a number of at least 0, got nan"),
+    (["decode", "graph.arc", "in.npz", "--max-active", "-5"], "Invalid value for '--max-active'"),
+    (["decode", "graph.arc", "in.npz", "--acoustic-scale", "0"], "expected a number above 0, got 0.0"),
+    (["decode", "graph.arc", "in.npz", "--blank-penalty", "inf"], "expected a number that is finite, got inf"),
+    (["decode", "graph.arc", "in.npz", "--frame-shift", "0"], "expected a number of seconds above 0, got 0.0"),
+    (["decode", "graph.arc", "in.npz", "--frame-shift", "20"], "is in seconds, got 20.0; for 20 ms write 0.02"),
+    (["decode", "graph.arc", "in.npz", "--threads", "0"], "Invalid value for '--threads'"),
+    (["decode", "graph.arc", "in.npz", "--batch-size", "0"], "Invalid value for '--batch-size'"),
+    (["decode", "graph.arc", "in.npz", "--device", "tpu"], "'tpu'"),
+    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
+    (["build-graph", "--tokens", "t", "--lm", "l"], "Missing option '--output'"),
+    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"], "give one of"),
+    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--sentencepiece-model", "m"], "needs --word-list"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), USAGE)
+def test_usage(run, arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    unframed = " ".join(result.stderr.replace("│", " ").split())
+    assert message in unframed
+    assert result.stdout == ""
+
+
+def write(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+GOOD = log_probs_of([1, 2])
+BAD = [
+    (["gone.arc", "in.npz"], "gone.arc: No such file or directory"),
+    (["graph.arc", "gone.npz"], "gone.npz: No such file or directory"),
+    (["words.txt", "in.npz"], "words.txt: expected a graph of arcbeam or an OpenFst"),
+    (["graph.arc", "words.txt"], "words.txt: unknown kind of input '.txt'"),
+    (["graph.arc", "in.npz", "in.npz"], "'one' comes twice"),
+    (["graph.arc", "in.npz", "-r", "gone.tsv"], "gone.tsv: No such file or directory"),
+    (["graph.arc", "in.npz", "-r", "words.txt"], "the reference lacks 3 utterances: one, two, three; --allow-missing"),
+    (["graph.arc", "in.npz", "-o", "no/such/folder"], "no/such/folder: No such file or directory"),
+    (["graph.arc", "in.npz", "--label-to-column", "words.txt"], "words.txt:1: expected 'label column', got '<eps> 0'"),
+]
+BAD_ARRAYS = [
+    ({"x": GOOD[:, :3]}, "utterance 'x' has 3 columns, the graph expects 4"),
+    ({"x": GOOD * np.float32("nan")}, "expected finite values or -inf, got nan"),
+    ({"x": -np.inf * GOOD}, "expected finite values or -inf, got inf"),
+    ({"x": GOOD.astype(np.int64)}, "utterance 'x': log-probs must be float16, float32 or float64, got int64"),
+    ({"log_probs": GOOD, "lengths": np.array([3]), "ids": np.array(["x"])}, "the lengths add up to 3 frames"),
+    ({"log_probs": GOOD[None], "lengths": np.array([-1]), "ids": np.array(["x"])}, "must not be negative"),
+    ({"log_probs": np.zeros((0, 4), np.float32), "lengths": np.array([], int)}, "the input holds no utterance"),
+]
+
+
+def is_one_error(result, message):
+    assert result.exit_code == 1, result.output
+    errors = result.stderr.splitlines()
+    assert len(errors) == 1
+    assert errors[0].startswith("error: ")
+    assert message in errors[0]
+    return True
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_files_are_told_in_one_line(run, arguments, message):
+    assert is_one_error(run("decode", *arguments), message)
+
+
+@pytest.mark.parametrize(("arrays", "message"), BAD_ARRAYS)
+def test_bad_arrays_are_told_in_one_line(run, arrays, message, tmp_path):
+    assert is_one_error(run("decode", "graph.arc", write(tmp_path / "bad.npz", **arrays)), message)
+
+
+def test_bad_label_tables(run, tmp_path):
+    for text, message in [("", "the table is empty"), ("1 0\n1 2\n", "2: label 1 has the columns 0 and 2"),
+                          ("999999999 0\n", "is far beyond")]:  # fmt: skip
+        (tmp_path / "table").write_text(text)
+        assert is_one_error(run("info", "graph.arc", "--label-to-column", tmp_path / "table"), message)
+
+
+def test_missing_on_the_other_side(run, tmp_path):
+    more = tmp_path / "more.tsv"
+    more.write_text("".join(f"{k}\t{v}\n" for k, v in SAID.items()) + "four\tah\n")
+    result = run("decode", "graph.arc", "in.npz", "-r", more)
+    assert result.exit_code == 1
+    assert "the input lacks 1 utterance: four of the reference" in result.stderr
+    result = run("decode", "graph.arc", "in.npz", "-r", more, "--allow-missing")
+    assert result.exit_code == 0
+    assert "note: not scored: 0 without a reference, 1 without a transcript" in result.stderr
+
+
+def test_debug_shows_the_traceback(run):
+    result = run("decode", "gone.arc", "in.npz", "--debug")
+    assert result.exit_code == 1
+    assert "Traceback" in result.stderr
+    assert result.stderr.splitlines()[-1] == "error: gone.arc: No such file or directory"
