@@ -1,0 +1,57 @@
+"""Saying how far a build has come: a line on stderr, or the caller's own function."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class BuildEvent:
+    """What a progress function is called with.
+
+    Attributes
+    ----------
+    stage : str
+        Short name of the step: ``lexicon``, ``lm``, ``compose``, ``determinize``, ...
+    message : str
+        One line for people.
+    seconds : float
+        Since the build began.
+    """
+
+    stage: str
+    message: str
+    seconds: float
+
+
+Progress = Callable[[BuildEvent], None]
+
+
+def print_event(event: BuildEvent) -> None:
+    """Write an event to stderr: seconds, stage, message."""
+    print(f"[{event.seconds:7.1f} s] {event.stage}: {event.message}", file=sys.stderr, flush=True)
+
+
+class Reporter:
+    """Stamps events with the time and hands them on.
+
+    Parameters
+    ----------
+    progress : callable, None or False
+        Called with a `BuildEvent`; None writes lines to stderr, False is silent.
+    """
+
+    def __init__(self, progress: Progress | bool | None = None) -> None:
+        self._progress = None if progress is False else print_event if progress in (None, True) else progress
+        self._begin = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begin
+
+    def say(self, stage: str, message: str) -> None:
+        if callable(self._progress):
+            self._progress(BuildEvent(stage, message, self.seconds))
