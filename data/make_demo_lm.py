@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--lmplz", type=Path, required=True, help="KenLM's estimator")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--words", type=int, default=30_000, help="size of the vocabulary")
-    parser.add_argument("--prune", type=int, nargs=2, default=(120, 120), help="bigram and trigram counts to leave out")
+    parser.add_argument("--prune", type=int, nargs=2, default=(100, 100), help="bigram and trigram counts to leave out")
     parser.add_argument("--memory", default="2G", help="memory of lmplz")
     options = parser.parse_args()
 
