@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from arcbeam.build.arrays import ArcArrays
 from arcbeam.build.dependencies import require
 
@@ -13,7 +15,7 @@ def _kaldifst() -> Any:
 
 
 def compose(left: Any, right: Any) -> Any:
-    """left o right; epsilons of `left` come before those of `right`. `left` is sorted by output label here."""
+    """Compose left o right; epsilons of `left` come before those of `right`. `left` is sorted by output label here."""
     kaldifst = _kaldifst()
     kaldifst.arcsort(left, sort_type="olabel")
     return kaldifst.compose(left, right, match_side="left", compose_filter="sequence", connect=True)
@@ -47,5 +49,25 @@ def check_available() -> None:
     _kaldifst()
 
 
-def remove_epsilons(fst: Any, reporter: Any) -> Any:
-    raise NotImplementedError
+def remove_epsilons(fst: Any) -> Any:
+    """Remove the arcs that neither read nor write."""
+    _kaldifst().rmepsilon(fst)
+    return fst
+
+
+def arcs_without_epsilons(graph: Any) -> int:
+    """How many arcs removing the epsilons leaves, at most.
+
+    A state takes over the emitting arcs of all that its epsilon paths reach; arcs that coincide are counted twice.
+    """
+    first = graph.states["first_arc"].astype(np.int64)
+    first_emitting = graph.states["first_emitting"][:-1].astype(np.int64)
+    emitting = (first[1:] - first_emitting).astype(np.float64)
+    depth = graph.states["depth"][:-1]
+    sources = np.repeat(np.arange(graph.num_states), first_emitting - first[:-1])
+    arcs = np.flatnonzero(graph.columns == 0xFFFF)
+    targets = graph.targets["next_state"][arcs]
+    for level in range(graph.max_depth - 1, -1, -1):  # a target is always deeper, so it is complete
+        here = depth[sources] == level
+        emitting += np.bincount(sources[here], emitting[targets[here]], minlength=graph.num_states)
+    return int(emitting.sum())

@@ -13,10 +13,6 @@ import numpy.typing as npt
 
 from arcbeam.build.dependencies import require
 
-_MAGIC = 2125659606
-_VERSION = 2
-_EXPANDED_AND_MUTABLE = 3
-
 
 @dataclass
 class ArcArrays:
@@ -43,10 +39,12 @@ class ArcArrays:
 
     @property
     def num_states(self) -> int:
+        """States, whether arcs touch them or not."""
         return len(self.finals)
 
     @property
     def num_arcs(self) -> int:
+        """Arcs."""
         return len(self.targets)
 
     @classmethod
@@ -65,40 +63,17 @@ class ArcArrays:
             final_costs[state] = cost
         return cls(sources, targets, inputs, outputs, costs, final_costs, start)
 
-    def to_vector_bytes(self) -> npt.NDArray[np.uint32]:
-        """The states and arcs as OpenFst's vector format has them: 12 bytes a state, 16 an arc, in 32-bit words."""
-        order = np.argsort(self.sources, kind="stable")
-        if np.array_equal(order, np.arange(len(order))):
-            order = slice(None)  # type: ignore[assignment]
-        counts = np.bincount(self.sources, minlength=self.num_states)
-        before = np.concatenate([[0], np.cumsum(counts)])
-        words = np.empty(3 * self.num_states + 4 * self.num_arcs, np.uint32)
-        at = 3 * np.arange(self.num_states) + 4 * before[:-1]
-        words[at] = self.finals.view(np.uint32)
-        words[at + 1] = counts.astype(np.uint32)
-        words[at + 2] = 0  # the high half of the 64-bit count
-        at = np.repeat(3 * (np.arange(self.num_states) + 1), counts) + 4 * np.arange(self.num_arcs)
-        for offset, column in enumerate((self.inputs, self.outputs, self.costs, self.targets)):
-            words[at + offset] = column[order].view(np.uint32)
-        return words
-
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Write OpenFst's vector file of the standard arc type."""
-        with open(path, "wb") as file:
-            file.write(np.array(_MAGIC, "<i4").tobytes())
-            for text in (b"vector", b"standard"):
-                file.write(np.array(len(text), "<i4").tobytes() + text)
-            file.write(np.array([_VERSION, 0], "<i4").tobytes())
-            file.write(np.array(_EXPANDED_AND_MUTABLE, "<u8").tobytes())
-            file.write(np.array([self.start, self.num_states, self.num_arcs], "<i8").tobytes())
-            self.to_vector_bytes().astype("<u4", copy=False).tofile(file)
-
     def to_kaldifst(self) -> Any:
         """The same as a kaldifst.StdVectorFst."""
+        from arcbeam.openfst import write_vector
+
         kaldifst = require("kaldifst", "building a decoding graph")
         with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
             path = os.path.join(folder, "part.fst")
-            self.write(path)
+            write_vector(
+                path, self.start, self.sources, self.targets, self.inputs, self.outputs, self.costs, self.finals,
+                self.num_states,
+            )  # fmt: skip
             fst = kaldifst.StdVectorFst.read(path)
         if fst is None:
             raise RuntimeError("kaldifst could not read back an automaton that was just written")

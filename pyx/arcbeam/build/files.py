@@ -8,7 +8,6 @@ import lzma
 import os
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 from arcbeam.errors import FormatError
@@ -26,7 +25,7 @@ def open_bytes(path: str | os.PathLike[str]) -> IO[bytes]:
             raise FormatError(f"{path}: expected a plain, gzip, xz or bzip2 file, got {name}")
     for magic, opener in _OPENERS.items():
         if head.startswith(magic):
-            return opener(path, "rb")  # type: ignore[operator,no-any-return]
+            return opener(path, "rb")  # type: ignore[operator]
     return open(path, "rb")
 
 
@@ -53,10 +52,6 @@ def lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
 def fields(line: str) -> list[str]:
     """Fields parted by blanks and tabs alone: other Unicode spaces may be part of a word or token."""
     return [f for f in line.replace("\t", " ").split(" ") if f]
-
-
-def size_in_file(path: str | os.PathLike[str]) -> int:
-    return Path(path).stat().st_size
 
 
 def _guarded_read(file: IO[bytes], path: str | os.PathLike[str], size: int) -> bytes:

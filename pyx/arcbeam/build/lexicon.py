@@ -66,6 +66,7 @@ class Lexicon:
 
     @property
     def num_pronunciations(self) -> int:
+        """Pronunciations of all words."""
         return len(self.word_index)
 
     def pronunciations(self) -> Iterator[tuple[str, tuple[int, ...], float]]:
@@ -230,7 +231,7 @@ def read_words(path: str | os.PathLike[str]) -> list[str]:
 
 def words_of_arpa(path: str | os.PathLike[str]) -> list[str]:
     """The words that an ARPA model has unigrams for, without <s>, </s> and <unk>."""
-    words = []
+    words: list[str] = []
     inside = False
     for number, line in files.lines(path):
         if inside and line.startswith("\\"):

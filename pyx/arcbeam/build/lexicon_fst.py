@@ -29,8 +29,6 @@ class Labels:
     Attributes
     ----------
     num_columns : int
-    backoff : int
-        The label of #0.
     marked : dict
         (column, number from 1) to the label of that marked token.
     """
@@ -40,9 +38,11 @@ class Labels:
 
     @property
     def backoff(self) -> int:
+        """The label of #0."""
         return self.num_columns + 1
 
     def mark(self, column: int, number: int) -> int:
+        """The label of a marked token, a new one if there is none yet."""
         return self.marked.setdefault((column, number), self.num_columns + 2 + len(self.marked))
 
     def unmark(self) -> ArcArrays:
@@ -72,12 +72,10 @@ def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) ->
     for i, key in zip(chosen, keys, strict=True):
         same[key].append(int(i))
     beginnings = {key[:end] for key in same for end in range(2, len(key), 2)} if prefixes else set()
-    marks = {}
+    marks: dict[int, int] = {}
     for key, members in same.items():
         first = 1 if key in beginnings else 0
-        for number, i in enumerate(members, first):
-            if number:
-                marks[i] = number
+        marks.update((i, number) for number, i in enumerate(members, first) if number)
     return marks
 
 
@@ -117,8 +115,8 @@ def make_lexicon_fst(
     # States: 0 before a word, 1 after it (they are one where nothing has to come between), 2 and so on within words.
     after = 0 if rule in ("none", "loop") else 1
     lengths = np.diff(lexicon.offsets)[chosen].astype(np.int64)
-    inputs = np.concatenate([lexicon.columns[lexicon.offsets[i] : lexicon.offsets[i + 1]] for i in chosen] or [[]])
-    inputs = inputs.astype(np.int32) + 1
+    is_chosen = np.repeat(words_in_lm[lexicon.word_index], np.diff(lexicon.offsets))
+    inputs = lexicon.columns[is_chosen].astype(np.int32) + 1
     last = np.cumsum(lengths) - 1
     first = last - lengths + 1
     position = {int(i): n for n, i in enumerate(chosen)}

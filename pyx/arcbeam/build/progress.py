@@ -50,8 +50,10 @@ class Reporter:
 
     @property
     def seconds(self) -> float:
+        """Since the build began."""
         return time.monotonic() - self._begin
 
     def say(self, stage: str, message: str) -> None:
+        """Report one line about a step."""
         if callable(self._progress):
             self._progress(BuildEvent(stage, message, self.seconds))

@@ -35,6 +35,7 @@ def build_graph(
     lm_scale: float = 1.0,
     word_insertion_penalty: float = 0.0,
     epsilon_free: bool = False,
+    epsilon_free_limit: float = 8.0,
     separator: str | None = "auto",
     separator_rule: str = "auto",
     blank: str | int | None = None,
@@ -63,7 +64,10 @@ def build_graph(
     word_insertion_penalty : float
         Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
     epsilon_free : bool
-        Remove the arcs that read no frame. The graph grows; where it would grow too much, ValueError is raised.
+        Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has the
+        arcs of all that it backs off to.
+    epsilon_free_limit : float
+        How many times as many arcs that may make; ValueError if it would be more.
     separator : str, optional
         The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None the
         one among <space>, |, U+2581 ... that the tokens have.
@@ -128,8 +132,18 @@ def build_graph(
         meta["separator_rule"] = rule
         fst, options = _closed_vocabulary(table, lexicon, lm, unmarked, rule, weights, meta, reporter)
         options.update(join="words", separator=lexicon.separator, separator_column=lexicon.separator_column)
-    if epsilon_free:
-        fst = algebra.remove_epsilons(fst, reporter)
+    if not epsilon_free:
+        return _compile(fst, table, options, meta, openfst, reporter)
+    graph = _compile(fst, table, dict(options), meta, None, reporter)
+    most = algebra.arcs_without_epsilons(graph)
+    if most > epsilon_free_limit * graph.num_arcs:
+        raise ValueError(
+            f"epsilon_free=True would make up to {most:,} arcs of {graph.num_arcs:,}, more than the "
+            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model or keep the epsilons"
+        )
+    del graph
+    fst = algebra.remove_epsilons(fst)
+    reporter.say("epsilons", f"removed: {fst.num_states:,} states")
     return _compile(fst, table, options, meta, openfst, reporter)
 
 
@@ -152,13 +166,14 @@ def _closed_vocabulary(
 
     num_words = len(lexicon.words)
     skipped = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
-    reporter.say(
-        "lexicon", f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations" + (f"; skipped {skipped}" * bool(skipped))
-    )
+    sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
+    reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **weights)
     _report_model(model, meta, reporter, "lexicon")
     meta["lexicon_skipped"] = sum(lexicon.skipped.values())
-    arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule)
+    # Words are written by their last token at the latest if all that need it are marked: then no epsilon arc writes.
+    mark_prefixes = True if meta["epsilon_free"] else None
+    arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes)
     meta["marked_pronunciations"] = len(labels.marked)
     # Each automaton is let go as soon as the next one is there: the peak is one composition.
     left, right = arrays.to_kaldifst(), model.acceptor.to_kaldifst()
@@ -235,7 +250,12 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
 
 
 def _compile(
-    fst: Any, table: TokenTable, options: dict[str, Any], meta: dict[str, Any], openfst: StrPath | None, reporter: Reporter
+    fst: Any,
+    table: TokenTable,
+    options: dict[str, Any],
+    meta: dict[str, Any],
+    openfst: StrPath | None,
+    reporter: Reporter,
 ) -> Graph:
     from arcbeam.graph import Graph
 

@@ -22,7 +22,7 @@ a loop, so that option does not change it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,8 +30,6 @@ from arcbeam.build.arrays import ArcArrays
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-Labels = "npt.NDArray[np.int32]"
 
 
 def make_topology(name: str, num_columns: int, blank: int | None, token_self_loops: bool = True) -> ArcArrays:
@@ -84,7 +82,7 @@ def _normal(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays
     source, target = (a.ravel() for a in np.meshgrid(states, states, indexing="ij"))
     other = source != target
     source, target = source[other], target[other]
-    arcs = [
+    arcs: list[tuple[Any, ...]] = [
         (0, 0, blank, 0),
         (0, states, labels, labels),
         (states, 0, blank, 0),
@@ -97,7 +95,7 @@ def _normal(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays
 
 def _eesen(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
     states = np.arange(3, len(labels) + 3)
-    arcs = [
+    arcs: list[tuple[Any, ...]] = [
         (0, 1, 0, 0),
         (1, 1, blank, 0),
         (2, 2, blank, 0),
@@ -112,7 +110,7 @@ def _eesen(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
 
 
 def _identity(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
-    arcs = [(0, 0, labels, labels)]
+    arcs: list[tuple[Any, ...]] = [(0, 0, labels, labels)]
     if blank:
         arcs.append((0, 0, blank, 0))
     return ArcArrays.join(arcs, finals={0: 0.0})
