@@ -139,7 +139,7 @@ def build_graph(
     if most > epsilon_free_limit * graph.num_arcs:
         raise ValueError(
             f"epsilon_free=True would make up to {most:,} arcs of {graph.num_arcs:,}, more than the "
-            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model or keep the epsilons"
+            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model or keep them"
         )
     del graph
     fst = algebra.remove_epsilons(fst)
