@@ -110,6 +110,9 @@ def test_graph_of_openfst(run, tmp_path):
     )
     shape = json.loads(run("info", tmp_path / "TLG.fst", "--json", *options).stdout)
     assert (shape["states"], shape["columns"], shape["words"]) == (4, 4, len(WORDS))
+    numbers = run("decode", tmp_path / "TLG.fst", "in.npz", *options[2:])
+    assert lines_of(numbers) == ["one 1 2", "two 3 3", "three"]
+    assert "note: the graph has no word symbols, so words are numbers; give --words" in numbers.stderr
     bad = run("decode", tmp_path / "TLG.fst", "in.npz", "--words", "words.txt")
     assert bad.exit_code == 1
     assert "utterance 'one' has 4 columns, the graph expects at least 40" in bad.stderr

@@ -106,6 +106,8 @@ def decode(
     loaded = load_graph(
         graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
     )
+    if loaded.word_symbols is None:
+        note("note: the graph has no word symbols, so words are numbers; give --words")
     decoder = CtcDecoder(loaded, **dataclasses.asdict(settings))
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         speed = decode_all(

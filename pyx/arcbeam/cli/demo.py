@@ -60,7 +60,7 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
     _print_table(utterances, beam)
     print(f"\nbeam search  {beam}")
     print(f"greedy       {simple}")
-    print(speed.describe(FRAME_SHIFT, describe_device(decoder)))
+    print(f"{speed.describe(FRAME_SHIFT, describe_device(decoder))} (the second of two runs)")
 
 
 def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
