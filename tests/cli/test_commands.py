@@ -134,7 +134,7 @@ def test_version_and_help(run):
     text = " ".join(run("decode", "-h").stdout.split())
     for unit in ("NATS", "SECONDS", "TOKENS", "UTTERANCES", "default: 17.0", "default: 10000", "--label-to-column"):
         assert unit in text
-    assert run().exit_code == 2
+    assert "build-graph" in run().output
 
 
 USAGE = [
