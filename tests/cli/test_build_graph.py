@@ -1,0 +1,121 @@
+"""``arcbeam build-graph``: every source of words, and what is wrong with bad ones."""
+
+import json
+
+import pytest
+
+pytest.importorskip("kaldifst")
+
+ARPA = """\\data\\
+ngram 1=5
+
+\\1-grams:
+-99 <s>
+-0.5 </s>
+-0.5 {0}
+-0.7 {1}
+-0.7 {2}
+
+\\end\\
+"""
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """tokens.txt of letters, word.arpa over words of them, token.arpa over the letters, words.txt and lexicon.txt."""
+    (tmp_path / "tokens.txt").write_text("<space>\na\nb\n<blank>\n")
+    (tmp_path / "word.arpa").write_text(ARPA.format("ab", "ba", "b"))
+    (tmp_path / "token.arpa").write_text(ARPA.format("a", "b", "<space>"))
+    (tmp_path / "words.txt").write_text("ab\nba\nxyz\n")
+    (tmp_path / "lexicon.txt").write_text("ab a b\nba b a\nba b b a\n")
+    return tmp_path
+
+
+def build(run, sources, *options, lm="word.arpa"):
+    output = sources / "out.arc"
+    arguments = ("--tokens", sources / "tokens.txt", "--lm", sources / lm, "--output", output, *options)
+    return run("build-graph", *arguments), output
+
+
+def info(run, graph):
+    return json.loads(run("info", graph, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "lm", "words"),
+    [
+        (["--word-list", "words.txt"], "word.arpa", 3),
+        (["--lexicon", "lexicon.txt"], "word.arpa", 3),
+        (["--lm-words"], "word.arpa", 4),
+        ([], "token.arpa", None),
+    ],
+)
+def test_sources_of_words(run, sources, options, lm, words):
+    options = [sources / o if o.endswith(".txt") else o for o in options]
+    result, graph = build(run, sources, *options, lm=lm)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert f"wrote {graph}: " in result.stderr
+    assert "compose: " in result.stderr  # the steps are told as they come
+    shape = info(run, graph)
+    assert shape["columns"] == 4
+    assert shape["width_is_exact"]
+    if words is not None:
+        assert shape["words"] == words
+
+
+def test_options_reach_the_recipe(run, sources):
+    options = ("--lm-words", "--topology", "normal", "--no-token-self-loops", "--lm-scale", "0.5",
+               "--word-insertion-penalty", "-0.25", "--openfst", sources / "TLG.fst")  # fmt: skip
+    result, graph = build(run, sources, *options)
+    assert result.exit_code == 0, result.output
+    meta = info(run, graph)["meta"]
+    assert meta["topology"] == "normal"
+    assert not meta["token_self_loops"]
+    assert (meta["lm_scale"], meta["word_insertion_penalty"]) == (0.5, -0.25)
+    assert (sources / "TLG.fst").stat().st_size > 0
+
+
+def test_epsilon_free(run, sources):
+    result, graph = build(run, sources, "--lm-words", "--epsilon-free")
+    assert result.exit_code == 0, result.output
+    assert info(run, graph)["epsilon_arcs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokens.txt", "a\na\n<blank>\n", "tokens.txt"),
+        ("word.arpa", "hello\n", "word.arpa"),
+        ("word.arpa", ARPA.format("ab", "ba", "b").replace("-0.7", "zero"), "word.arpa, line 8"),
+        ("lexicon.txt", "ab a q\n", "lexicon.txt, line 1: expected tokens of the model, got 'q'"),
+        ("lexicon.txt", "ab\n", "lexicon.txt, line 1: expected tokens after the word 'ab'"),
+    ],
+)
+def test_bad_sources(run, sources, name, content, message):
+    (sources / name).write_text(content)
+    result, graph = build(run, sources, "--lexicon", sources / "lexicon.txt")
+    assert result.exit_code == 1
+    assert not graph.exists()
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+
+
+def test_missing_sources_and_folders(run, sources):
+    for options, message in [
+        (["--lexicon", sources / "gone.txt"], "gone.txt"),
+        (["--word-list", sources / "gone.txt"], "gone.txt"),
+        (["--word-list", sources / "words.txt", "--sentencepiece-model", sources / "gone.model"], "gone.model"),
+        (["--lm-words", "--blank", "nothing"], "nothing"),
+        (["--lm-words", "--lm-scale", "nan"], "lm_scale"),
+        (["--lm-words", "--separator", "%"], "'%'"),
+        (["--lm-words", "--separator-rule", "sometimes"], "sometimes"),
+    ]:
+        result, _ = build(run, sources, *options)
+        assert result.exit_code == 1, options
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert message in result.stderr.splitlines()[-1]
+    result = run("build-graph", "--tokens", "t", "--lm", "l", "-o", sources / "no" / "out.arc")
+    assert result.exit_code == 1
+    assert "the folder does not exist" in result.stderr

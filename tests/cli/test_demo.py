@@ -1,0 +1,179 @@
+"""The demo and the whole command line on the real recordings that come with the source."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from arcbeam.cli import cache, demo
+from arcbeam.cli.score import Score
+from arcbeam.symbols import TokenTable
+from tests.cli.test_score import distance
+
+pytest.importorskip("kaldifst")
+FRAME_SHIFT = 0.02
+
+
+@pytest.fixture(scope="session")
+def kept_graphs(tmp_path_factory):
+    """A folder for the demo's graph, which is built once for all tests."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run_real(run, kept_graphs, monkeypatch):
+    monkeypatch.setenv("ARCBEAM_CACHE", str(kept_graphs))
+    return run
+
+
+@pytest.fixture
+def graph(run_real, kept_graphs):
+    assert run_real("demo").exit_code == 0
+    return next(kept_graphs.glob("demo-*"))
+
+
+@pytest.fixture
+def recordings():
+    folder = demo.data_folder()
+    with np.load(folder / "log_probs.npz") as archive:
+        ends = np.cumsum(archive["lengths"])
+        found = np.split(archive["log_probs"], ends[:-1])
+        return dict(zip(archive["ids"].tolist(), found, strict=True))
+
+
+@pytest.fixture
+def references():
+    lines = (demo.data_folder() / "reference.tsv").read_text().splitlines()
+    return dict(line.split("\t") for line in lines)
+
+
+def word_errors(references, transcripts):
+    errors = sum(distance(said.split(), transcripts[name].split()) for name, said in references.items())
+    return errors, sum(len(said.split()) for said in references.values())
+
+
+def decode(run, graph, *options):
+    folder = demo.data_folder()
+    return run("decode", graph, folder / "log_probs.npz", "--acoustic-scale", demo.ACOUSTIC_SCALE, *options)
+
+
+def test_demo(run_real, references, kept_graphs):
+    result = run_real("demo", "--threads", 1)
+    assert result.exit_code == 0, result.output
+    beam, greedy = re.findall(r"WER ([\d.]+) % \[ (\d+) / (\d+):", result.stdout)
+    assert float(beam[0]) < float(greedy[0])
+    assert re.search(
+        r"decoded 13 utterances, 2215 frames, 44\.3 s of audio in .*RTFx \d+.* on cpu, 1 thread", result.stdout
+    )
+    for name in references:
+        assert name in result.stdout
+    transcripts = {
+        fields["id"]: fields["text"]
+        for line in decode(run_real, next(kept_graphs.glob("demo-*")), "-f", "json").stdout.splitlines()
+        for fields in [json.loads(line)]
+    }
+    assert (int(beam[1]), int(beam[2])) == word_errors(references, transcripts)
+
+
+def test_demo_keeps_its_graph(run_real, graph):
+    again = run_real("demo")
+    assert again.exit_code == 0
+    assert "building" not in again.stderr
+    assert "building" in run_real("demo", "--rebuild").stderr
+    whole = graph.read_bytes()
+    graph.unlink()  # never shortened in place: it may still be mapped
+    graph.write_bytes(whole[: len(whole) // 2])
+    repaired = run_real("demo")
+    assert repaired.exit_code == 0, repaired.output
+    assert "the cached graph cannot be used and is built again" in repaired.stderr
+    assert "building" not in run_real("demo").stderr
+
+
+def test_demo_without_a_place_to_keep_its_graph(run, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "file" / "below"))
+    result = run("demo")
+    assert result.exit_code == 0, result.output
+    assert "note: the graph is not kept" in result.stderr
+
+
+def test_demo_without_its_data(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(demo.resources, "files", lambda package: tmp_path / "pyx" / "arcbeam")
+    result = run("demo")
+    assert result.exit_code == 1
+    assert "error: the recordings of the demo are not in this installation" in result.stderr
+
+
+def test_word_error_rate_of_real_speech(run_real, graph, references, tmp_path):
+    output = tmp_path / "text"
+    result = decode(run_real, graph, "-o", output, "-r", demo.data_folder() / "reference.tsv")
+    transcripts = {line.split()[0]: line.partition(" ")[2] for line in output.read_text().splitlines()}
+    assert list(transcripts) == list(references)
+    errors, words = word_errors(references, transcripts)
+    assert f"WER {100 * errors / words:.2f} % [ {errors} / {words}:" in result.stdout
+
+
+def test_times_of_real_speech(run_real, graph, recordings):
+    text = {line.split()[0]: line.split()[1:] for line in decode(run_real, graph).stdout.splitlines()}
+    timed = {name: [] for name in recordings}
+    for line in decode(run_real, graph, "-f", "ctm", "--frame-shift", FRAME_SHIFT).stdout.splitlines():
+        name, channel, start, duration, word = line.split()
+        assert channel == "1"
+        timed[name].append((float(start), float(duration), word))
+    assert {name: [word for *_, word in words] for name, words in timed.items()} == text
+    for name, words in timed.items():
+        end = 0.0
+        for start, duration, _ in words:
+            assert start >= end - 1e-6
+            assert 0 < duration < 3
+            end = start + duration
+        assert end <= len(recordings[name]) * FRAME_SHIFT + 1e-6
+        assert end > 0.5 * len(recordings[name]) * FRAME_SHIFT
+
+
+def test_json_of_real_speech(run_real, graph, recordings):
+    for line in decode(run_real, graph, "-f", "json", "--frame-shift", FRAME_SHIFT).stdout.splitlines():
+        found = json.loads(line)
+        assert found["frames"] == len(recordings[found["id"]])
+        assert " ".join(word["word"] for word in found["words"]) == found["text"]
+        assert found["score"] == pytest.approx(found["acoustic_score"] + found["graph_score"], abs=0.01)
+        assert found["score"] < 0
+        assert found["reached_final"]
+        for word in found["words"]:
+            assert word["start"] == pytest.approx(word["start_frame"] * FRAME_SHIFT, abs=1e-6)
+            assert 0 <= word["start_frame"] < word["end_frame"] <= found["frames"]
+
+
+def test_greedy():
+    tokens = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
+    columns = [3, 1, 1, 3, 1, 0, 0, 2, 3, 3, 2, 0]
+    assert demo.greedy(np.eye(4, dtype=np.float32)[columns], tokens) == "aa bb"
+    assert demo.greedy(np.zeros((0, 4), np.float32), tokens) == ""
+
+
+def test_marks():
+    score = Score(keep_alignments=True)
+    score.add(["a b c d"], ["a x c d e"])
+    score.add(["a b"], ["b"])
+    heard, said = demo.mark_errors(*score.alignments[0])
+    assert (str(heard), str(said)) == ("a X c d E", "a B c d ***")
+    heard, said = demo.mark_errors(*score.alignments[1])
+    assert (str(heard), str(said)) == ("*** b", "A b")
+
+
+def test_cache_key(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("x")
+    two.write_text("y")
+    keys = {cache.key([one, two], "r"), cache.key([two, one], "r"), cache.key([one, two], "s"), cache.key([one], "r")}
+    assert len(keys) == 4
+
+
+def test_cache_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv("ARCBEAM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert cache.folder() == tmp_path / "arcbeam"
+    monkeypatch.setenv("ARCBEAM_CACHE", str(tmp_path / "mine"))
+    assert cache.folder() == tmp_path / "mine"
