@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import shutil
 import struct
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,8 @@ from arcbeam.symbols import SymbolTable, TokenTable, drop_epsilon
 FST_MAGIC = 2125659606
 VECTOR_VERSION = 2
 VECTOR_PROPERTIES = 0x3  # expanded and mutable; everything else unknown, for OpenFst to find out
+
+ROOMY_BYTES = 4 << 30
 
 Symbols = tuple[list[int], list[str]] | None
 
@@ -90,15 +93,15 @@ def read_bytes(
     return Compiled(columns, start, depth, used if known is None else known, known is not None, tokens, words)
 
 
-def read_file(path: str | os.PathLike[str], **options: Any) -> Compiled:
-    """Reads an OpenFst file through a memory map; see `read_bytes`."""
+def read_file(path: str | os.PathLike[str], *, source: object = None, **options: Any) -> Compiled:
+    """Reads an OpenFst file through a memory map; messages call it `source`, or its path. See `read_bytes`."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise FormatError(f"{path}: expected an OpenFst file, got an empty file")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if hasattr(data, "madvise"):
                 data.madvise(mmap.MADV_WILLNEED)
-            return read_bytes(data, path, **options)
+            return read_bytes(data, path if source is None else source, **options)
 
 
 def from_object(fst: Any, **options: Any) -> Compiled:
@@ -117,16 +120,18 @@ def from_object(fst: Any, **options: Any) -> Compiled:
         return read_bytes(fst.write_to_string(), source, **options)
     if not (callable(getattr(fst, "write", None)) and hasattr(fst, "num_input_epsilons")):  # kaldifst
         raise TypeError(f"expected a kaldifst or pywrapfst FST, got {type(fst).__module__}.{source}")
-    with tempfile.TemporaryDirectory(prefix="arcbeam-", dir=roomy_folder()) as folder:
-        path = Path(folder) / "fst"
-        if fst.write(str(path)) is False or not path.exists():
-            raise OSError(f"{source}.write failed for {path}; is there room?")
-        return read_file(path, **options)
+    for parent in (roomy_memory(), None):
+        with tempfile.TemporaryDirectory(prefix="arcbeam-", dir=parent) as folder:
+            path = Path(folder) / "fst"
+            if fst.write(str(path)):
+                return read_file(path, source=source, **options)
+    raise OSError(f"{source}.write failed in {tempfile.gettempdir()}; is there room?")
 
 
-def roomy_folder() -> str | None:
-    """Memory, where the system has a file system in it; else the usual place for temporary files."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+def roomy_memory() -> str | None:
+    """A folder in memory with a few GB to spare, where the system has one; else the usual place (None)."""
+    folder = "/dev/shm"
+    return folder if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOMY_BYTES else None
 
 
 def as_label_table(table: npt.ArrayLike) -> npt.NDArray[np.int32]:

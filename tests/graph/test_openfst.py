@@ -1,0 +1,317 @@
+"""OpenFst files and the FST objects of other packages."""
+
+import math
+import struct
+
+import kaldifst
+import numpy as np
+import pytest
+from hypothesis import given
+
+from arcbeam import openfst
+from arcbeam.errors import FormatError, GraphError
+from arcbeam.graph import Graph
+from tests.graph import examples
+
+HEADER = "<i" + "i6s" + "i8s" + "iiQqqq"  # of a vector file; a const file has one character less
+
+
+def kaldifst_of(arcs, finals, num_states, start=0):
+    fst = kaldifst.StdVectorFst()
+    for _ in range(num_states):
+        fst.add_state()
+    fst.start = start
+    for source, destination, label, word, cost in arcs:
+        fst.add_arc(source, kaldifst.StdArc(label, word, cost, destination))
+    for state, cost in finals.items():
+        fst.set_final(state, cost)
+    return fst
+
+
+EXAMPLE = kaldifst_of(examples.ARCS, examples.FINALS, 4)
+
+
+def file_of(fst, folder, name="fst"):
+    path = folder / name
+    assert fst.write(str(path))
+    return path
+
+
+@given(examples.graphs())
+def test_object_files_and_arcs_give_the_same(tmp_path_factory, given_graph):
+    arcs, finals, num_states = given_graph
+    folder = tmp_path_factory.mktemp("fst")
+    graph = Graph.from_arcs(arcs, finals=finals, num_states=num_states)
+    fst = kaldifst_of(arcs, finals, num_states)
+    constant = kaldifst.StdConstFst(fst)
+    for other in (Graph.from_fst(fst), Graph.from_fst(constant)):
+        examples.same(graph, other)
+    for i, written in enumerate((fst, constant)):
+        examples.same(graph, Graph.load(file_of(written, folder, str(i))))
+
+
+@given(examples.graphs())
+def test_write_vector_is_read_by_kaldifst(tmp_path_factory, given_graph):
+    arcs, finals, num_states = given_graph
+    path = tmp_path_factory.mktemp("fst") / "fst"
+    columns = [np.array([arc[i] for arc in arcs], np.float32 if i == 4 else np.int64) for i in range(5)]
+    openfst.write_vector(path, 0, *columns, finals, num_states=num_states)
+    read = kaldifst.StdVectorFst.read(str(path))
+    assert read.num_states == num_states and read.start == 0
+    found = [
+        (state, arc.nextstate, arc.ilabel, arc.olabel, arc.weight.value)
+        for state in range(num_states)
+        for arc in kaldifst.ArcIterator(read, state)
+    ]
+    assert found == sorted(arcs, key=lambda arc: arc[0])  # stable: the arcs of a state keep their order
+    assert [read.final(state).value for state in range(num_states)] == [
+        finals.get(state, math.inf) for state in range(num_states)
+    ]
+    # Properties that were written must not claim more than is true.
+    assert kaldifst.connect(read) is None
+    examples.same(Graph.load(path), Graph.from_arcs(arcs, finals=finals, num_states=num_states))
+
+
+def test_write_vector_counts_states(tmp_path):
+    path = tmp_path / "fst"
+    openfst.write_vector(path, 0, [0, 2], [1, 0], [1, 2], [0, 0], [0.5, 1.0], {1: 0.25})
+    graph = Graph.load(path)
+    assert graph.states["first_arc"].tolist() == [0, 1, 1, 2]
+    openfst.write_vector(path, 0, [0], [1], [1], [0], [0.5], [math.inf, 0.0, 1.0])
+    assert Graph.load(path).finals.tolist() == [math.inf, 0.0, 1.0]
+    with pytest.raises(GraphError, match="arc 1: source is -1"):
+        openfst.write_vector(path, 0, [0, -1], [0, 0], [1, 1], [0, 0], [0.0, 0.0], {0: 0.0})
+
+
+def repack(data, *, const, **changes):
+    """A file with some fields of its header changed."""
+    names = (
+        "magic",
+        "type_length",
+        "type",
+        "arc_length",
+        "arc",
+        "version",
+        "flags",
+        "properties",
+        "start",
+        "states",
+        "arcs",
+    )
+    layout = HEADER.replace("6s", "5s") if const else HEADER
+    fields = dict(zip(names, struct.unpack_from(layout, data), strict=True)) | changes
+    return struct.pack(layout, *fields.values()) + data[struct.calcsize(layout) :]
+
+
+def aligned(data, version, flags):
+    """A const file whose parts start at multiples of 16, from one that is packed."""
+    begin = struct.calcsize(HEADER) - 1
+    states_end = begin + 20 * struct.unpack_from("<q", data, begin - 16)[0]
+    out = repack(data[:begin], const=True, version=version, flags=flags)
+    for part in (data[begin:states_end], data[states_end:]):
+        out += bytes(-len(out) % 16) + part
+    return out
+
+
+def test_number_of_states_may_be_missing_in_a_vector_file(tmp_path):
+    data = file_of(EXAMPLE, tmp_path).read_bytes()
+    (tmp_path / "open").write_bytes(repack(data, const=False, states=-1))
+    examples.same(Graph.load(tmp_path / "open"), Graph.from_fst(EXAMPLE))
+
+
+def test_const_files_aligned_and_not(tmp_path):
+    data = file_of(kaldifst.StdConstFst(EXAMPLE), tmp_path).read_bytes()
+    for i, variant in enumerate((data, aligned(data, 2, 4), aligned(data, 1, 0))):
+        path = tmp_path / f"const{i}"
+        path.write_bytes(variant)
+        examples.same(Graph.load(path), Graph.from_fst(EXAMPLE))
+
+
+def table(symbols):
+    """An embedded symbol table."""
+    packed = struct.pack("<ii4sqq", 2125658996, 4, b"name", 99, len(symbols))
+    for key, symbol in symbols:
+        packed += struct.pack("<i", len(symbol.encode())) + symbol.encode() + struct.pack("<q", key)
+    return packed
+
+
+def with_symbols(data, inputs=None, outputs=None):
+    """A vector file with embedded symbol tables."""
+    flags = (inputs is not None) + 2 * (outputs is not None)
+    begin = struct.calcsize(HEADER)
+    tables = b"".join(table(symbols) for symbols in (inputs, outputs) if symbols is not None)
+    return repack(data, const=False, flags=flags)[:begin] + tables + data[begin:]
+
+
+INPUTS = list(enumerate(["<eps>", *examples.TOKENS, "#0", "#1"]))
+OUTPUTS = list(enumerate(examples.WORDS))
+
+
+def test_embedded_symbols_serve_where_none_is_given(tmp_path):
+    path = tmp_path / "fst"
+    path.write_bytes(with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), INPUTS, OUTPUTS))
+    graph = Graph.load(path)
+    assert graph.tokens.tokens == examples.TOKENS and graph.blank == 3
+    assert (graph.num_columns, graph.width_is_exact) == (4, True)
+    assert [graph.word_symbols[i] for i in range(5)] == list(examples.WORDS)
+    assert kaldifst.StdVectorFst.read(str(path)).output_symbols is not None  # the tables are as OpenFst has them
+
+    named = Graph.load(path, words=["<eps>", "1", "2", "3", "4"], tokens=["w", "x", "y", "z", "v"], blank="v")
+    assert named.word_symbols[4] == "4" and named.num_columns == 5 and named.blank == 4
+    assert Graph.load(path, label_to_column=[0, 0, 1, 2, 3]).tokens is None
+
+    # Sparse output symbols are fine, sparse input symbols are no columns.
+    path.write_bytes(
+        with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), [*INPUTS[:-1], (900, "x")], [*OUTPUTS, (1 << 31, "far")])
+    )
+    graph = Graph.load(path)
+    assert graph.tokens is None and graph.word_symbols[1 << 31] == "far"
+
+
+def test_missing_symbol(tmp_path):
+    path = tmp_path / "fst"
+    path.write_bytes(with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), None, OUTPUTS[:4]))
+    with pytest.raises(GraphError, match="state 0, arc 1: writes word 4, which has no symbol among the 4 words"):
+        Graph.load(path)
+
+
+def test_label_to_column(tmp_path):
+    path = file_of(EXAMPLE, tmp_path)
+    graph = Graph.load(path, label_to_column=np.array([0, 5, 5, 0, 1]))
+    assert graph.columns.tolist() == [65535, 65535, 1, 5, 5, 5, 5, 65535, 0]
+    assert (graph.num_columns, graph.width_is_exact) == (6, False)
+    assert graph.words.tolist() == [0, 4, 0, 0, 2, 0, 1, 3, 0]  # labels 1 and 2 keep their order in column 5
+    with pytest.raises(GraphError, match="label_to_column"):
+        Graph.load(path, label_to_column=[0, 5, 5])
+
+
+VECTOR = {
+    "empty": (lambda data: b"", "got a file that begins with b''"),
+    "another magic": (lambda data: repack(data, const=False, magic=1), "arcbeam or an OpenFst"),
+    "another type": (
+        lambda data: repack(data, const=False, type=b"editty"),
+        'FST type is "editty"; expected "vector" or',
+    ),
+    "another arc type": (lambda data: repack(data, const=False, arc=b"lattice4"), 'arc type is "lattice4"; expected'),
+    "another version": (
+        lambda data: repack(data, const=False, version=3),
+        "version of the vector file is 3; expected 2",
+    ),
+    "length of a name": (
+        lambda data: repack(data, const=False, type_length=1 << 30),
+        "byte 4: the length of the FST type",
+    ),
+    "negative length": (
+        lambda data: repack(data, const=False, type_length=-1),
+        "byte 4: the length of the FST type is -1",
+    ),
+    "cut in the header": (lambda data: data[:40], "byte 40: the file ends within the start state|byte 3.*ends within"),
+    "cut in the states": (lambda data: data[:-20], "truncated|ends|room"),
+    "cut in a state": (lambda data: data[:-5], "byte .*: the file ends within state 3|room for"),
+    "too long": (lambda data: data + b"x", "expected the file to end here after 4 states, got 1 more bytes"),
+    "too many states": (
+        lambda data: repack(data, const=False, states=1 << 30),
+        "header says 1073741824 states, but the",
+    ),
+    "more states than numbers": (lambda data: repack(data, const=False, states=1 << 62), "can be numbered"),
+    "fewer than -1 states": (lambda data: repack(data, const=False, states=-2), "header says -2 states"),
+    "one state less": (lambda data: repack(data, const=False, states=3), "after 3 states, got"),
+    "no start": (lambda data: repack(data, const=False, start=-1), "no start state"),
+    "start too large": (lambda data: repack(data, const=False, start=4), "start state is 4.* 0 to 3"),
+    "no symbols": (lambda data: repack(data, const=False, flags=1), "expected an input symbol table"),
+}
+
+
+@pytest.mark.parametrize("name", VECTOR)
+def test_bad_vector_files(name, tmp_path):
+    spoil, message = VECTOR[name]
+    path = tmp_path / "fst"
+    path.write_bytes(spoil(file_of(EXAMPLE, tmp_path).read_bytes()))
+    with pytest.raises((FormatError, GraphError), match=message):
+        Graph.load(path)
+
+
+CONST = {
+    "too many states": ({"states": 1 << 30}, "header says 1073741824 states and 9 arcs, but only"),
+    "too many arcs": ({"arcs": 1 << 30}, "but only"),
+    "one arc more": ({"arcs": 10}, "expected the file to end here after 4 states and 10 arcs"),
+    "one arc less": ({"arcs": 8}, "expected the file to end here"),
+    "unknown states": ({"states": -1}, "header says -1 states"),
+    "unknown arcs": ({"arcs": -1}, "-1 arcs"),
+    "another version": ({"version": 3}, "version of the const file is 3; expected 1 or 2"),
+}
+
+
+@pytest.mark.parametrize("name", CONST)
+def test_bad_const_files(name, tmp_path):
+    changes, message = CONST[name]
+    data = file_of(kaldifst.StdConstFst(EXAMPLE), tmp_path).read_bytes()
+    path = tmp_path / "const"
+    path.write_bytes(repack(data, const=True, **changes))
+    with pytest.raises(FormatError, match=message):
+        Graph.load(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (4, 2, "byte 85: the arcs of state 1 start at arc 2, expected 6"),
+        (8, 4, "state 1 has 4 arcs, which ends beyond the 9"),
+        (8, 0, "the arcs of state 2 start at arc 7, expected 6"),
+    ],
+)
+def test_bad_states_in_const_files(field, value, message, tmp_path):
+    data = bytearray(file_of(kaldifst.StdConstFst(EXAMPLE), tmp_path).read_bytes())
+    struct.pack_into("<I", data, struct.calcsize(HEADER) - 1 + 20 + field, value)
+    path = tmp_path / "const"
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match=message):
+        Graph.load(path)
+
+
+def test_bad_symbol_tables(tmp_path):
+    data = file_of(EXAMPLE, tmp_path).read_bytes()
+    path = tmp_path / "fst"
+    begin = struct.calcsize(HEADER)
+    spoiled = [
+        (with_symbols(data, None, [(0, "a"), (0, "b")]), "output symbols: id 0 comes twice"),
+        (with_symbols(data, None, [(0, "a"), (1, "a")]), "output symbols: symbol 'a' comes twice"),
+        (with_symbols(data, None, [(-5, "a")]), "output symbols: ids run from -5"),
+        (with_symbols(data, INPUTS)[: begin + 60], "ends within|are left"),
+    ]
+    cut = bytearray(with_symbols(data, None, OUTPUTS))
+    struct.pack_into("<q", cut, begin + 20, 1 << 40)
+    spoiled.append((bytes(cut), "output symbol table says it has 1099511627776 symbols, but"))
+    text = with_symbols(data, None, OUTPUTS).replace("über".encode(), b"\xff\xffber")
+    spoiled.append((text, "output symbol 3 is not UTF-8"))
+    for contents, message in spoiled:
+        path.write_bytes(contents)
+        with pytest.raises(FormatError, match=message):
+            Graph.load(path)
+
+
+def test_objects_that_are_no_fst():
+    for thing in (3, b"", object(), open(__file__, "rb")):  # noqa: SIM115
+        with pytest.raises(TypeError, match="expected a kaldifst or pywrapfst FST, got"):
+            Graph.from_fst(thing)
+    with pytest.raises(GraphError, match="StdVectorFst: the graph has no start state"):
+        Graph.from_fst(kaldifst.StdVectorFst())
+    with pytest.raises(FormatError, match='Lattice: arc type is "lattice4"'):
+        Graph.from_fst(kaldifst.Lattice())
+    with pytest.raises(GraphError, match="StdVectorFst: the epsilon arcs form a cycle: 0 -> 1 -> 0"):
+        Graph.from_fst(kaldifst_of([(0, 1, 0, 0, 0.0), (1, 0, 0, 0, 0.0)], {1: 0.0}, 2))
+
+
+def test_pywrapfst():
+    pywrapfst = pytest.importorskip("pywrapfst", reason="pywrapfst (package pynini) is not installed")
+    fst = pywrapfst.VectorFst()
+    fst.add_states(4)
+    fst.set_start(0)
+    for source, destination, label, word, cost in examples.ARCS:
+        fst.add_arc(source, pywrapfst.Arc(label, word, pywrapfst.Weight("tropical", cost), destination))
+    for state, cost in examples.FINALS.items():
+        fst.set_final(state, cost)
+    for written in (fst, pywrapfst.convert(fst, "const")):
+        examples.same(Graph.from_fst(written), Graph.from_fst(EXAMPLE))
+    with pytest.raises(TypeError, match='arc type "standard", got VectorFst with "log"'):
+        Graph.from_fst(pywrapfst.VectorFst(arc_type="log"))
