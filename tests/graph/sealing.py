@@ -1,0 +1,58 @@
+"""Takes files of our own format apart and puts them together with checksums that fit: what a forger would do."""
+
+import struct
+
+import numpy as np
+
+from arcbeam import _graph, graph_file
+
+
+def sections(data):
+    """Offset and size of every section by name, as the table says; nothing beyond the end of the data."""
+    count = min(struct.unpack_from("<I", data, 12)[0], (len(data) - 64) // 64)
+    found = {}
+    for i in range(count):
+        name, offset, size, _ = graph_file.SECTION.unpack_from(data, 64 + 64 * i)
+        found[name.rstrip(b"\0").decode("latin-1")] = (offset, size)
+    return found
+
+
+def array(data, name):
+    offset, size = sections(data)[name]
+    return np.frombuffer(data, np.uint8, size, offset).view(graph_file.SECTIONS[name])
+
+
+def poke(data, at, value):
+    return data[:at] + value + data[at + len(value) :]
+
+
+def reseal(data):
+    """The same bytes with checksums and size that fit, wherever there is room for them."""
+    data = bytearray(data)
+    if len(data) < 64:
+        return bytes(data)
+    count = struct.unpack_from("<I", data, 12)[0]
+    for i in range(min(count, (len(data) - 64) // 64)):
+        _, offset, size, _ = graph_file.SECTION.unpack_from(data, 64 + 64 * i)
+        if offset <= len(data) and size <= len(data) - offset:
+            struct.pack_into("<Q", data, 64 + 64 * i + 48, _graph.checksum(bytes(data[offset : offset + size])))
+    struct.pack_into("<Q", data, 16, len(data))
+    struct.pack_into("<Q", data, 24, _graph.checksum(bytes(data[64 : 64 + 64 * min(count, 1 << 20)])))
+    struct.pack_into("<Q", data, 32, _graph.checksum(bytes(data[:32])))
+    return bytes(data)
+
+
+def pack(arrays):
+    """A file of these arrays."""
+    at = -(-(64 + 64 * len(arrays)) // 64) * 64
+    table, body = b"", b""
+    for name, values in arrays.items():
+        raw = values.tobytes()
+        table += graph_file.SECTION.pack(name.encode(), at + len(body), len(raw), 0)
+        body += raw + bytes(-len(raw) % 64)
+    return reseal(graph_file.HEADER.pack(graph_file.MAGIC, graph_file.VERSION, len(arrays), 0, 0, 0) + table + body)
+
+
+def replace(data, name, values):
+    """The file with another array as one of its sections."""
+    return pack({other: array(data, other) for other in sections(data)} | {name: values})
