@@ -21,21 +21,17 @@ class ThreadPool {
 
     explicit ThreadPool(std::size_t threads) {
         workers_.reserve(threads);
-        for (std::size_t worker = 0; worker < threads; ++worker) {
-            workers_.emplace_back([this, worker] { work(worker); });
+        try {
+            for (std::size_t worker = 0; worker < threads; ++worker) {
+                workers_.emplace_back([this, worker] { work(worker); });
+            }
+        } catch (...) {  // no thread to be had: those that wait must end before what they wait on
+            stop();
+            throw;
         }
     }
 
-    ~ThreadPool() {
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            stopping_ = true;
-        }
-        wake_.notify_all();
-        for (std::thread& worker : workers_) {
-            worker.join();
-        }
-    }
+    ~ThreadPool() { stop(); }
 
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
@@ -62,6 +58,17 @@ class ThreadPool {
     }
 
   private:
+    void stop() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            stopping_ = true;
+        }
+        wake_.notify_all();
+        for (std::thread& worker : workers_) {
+            worker.join();
+        }
+    }
+
     void work(std::size_t worker) {
         // A thread inherits its creator's floating-point mode, which may flush denormals to zero.
         std::fesetenv(FE_DFL_ENV);
