@@ -81,6 +81,10 @@ def test_demo_keeps_its_graph(run_real, graph):
     assert again.exit_code == 0
     assert "building" not in again.stderr
     assert "building" in run_real("demo", "--rebuild").stderr
+    outdated = graph.with_name("demo-of-yesterday.arcbeam")
+    outdated.write_bytes(b"")
+    assert run_real("demo", "--rebuild").exit_code == 0
+    assert not outdated.exists()
     whole = graph.read_bytes()
     graph.unlink()  # never shortened in place: it may still be mapped
     graph.write_bytes(whole[: len(whole) // 2])
@@ -99,7 +103,7 @@ def test_demo_without_a_place_to_keep_its_graph(run, monkeypatch, tmp_path):
 
 
 def test_demo_without_its_data(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(demo.resources, "files", lambda package: tmp_path / "pyx" / "arcbeam")
+    monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / "pyx" / "arcbeam")
     result = run("demo")
     assert result.exit_code == 1
     assert "error: the recordings of the demo are not in this installation" in result.stderr
