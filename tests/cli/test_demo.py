@@ -80,10 +80,9 @@ def test_demo_keeps_its_graph(run_real, graph):
     again = run_real("demo")
     assert again.exit_code == 0
     assert "building" not in again.stderr
-    assert "building" in run_real("demo", "--rebuild").stderr
     outdated = graph.with_name("demo-of-yesterday.arcbeam")
     outdated.write_bytes(b"")
-    assert run_real("demo", "--rebuild").exit_code == 0
+    assert "building" in run_real("demo", "--rebuild").stderr
     assert not outdated.exists()
     whole = graph.read_bytes()
     graph.unlink()  # never shortened in place: it may still be mapped
