@@ -46,8 +46,8 @@ int main() {
     const std::vector<std::uint32_t> words(num_arcs, 0);
     const std::vector<float> finals(states.size() - 1, 0.0F);
     const auto num_states = static_cast<std::uint32_t>(finals.size());
-    const GraphView graph{states.data(), targets.data(), columns.data(), words.data(), finals.data(),
-                          num_states,    num_arcs,       0,              1};
+    const GraphView graph{
+        states.data(), targets.data(), columns.data(), words.data(), finals.data(), num_states, num_arcs, 0, 1};
     const twin::DecodeOptions options{8.0F, 300, 1.0F, 0.0F, -1, 1U << 16U};
 
     std::vector<float> logp(4000 * kColumns);
