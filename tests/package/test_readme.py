@@ -1,4 +1,4 @@
-"""The example in the README runs as it stands, and finds the words."""
+"""The examples in the README run as they stand, and find the words."""
 
 import re
 import subprocess
@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def example() -> str:
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+def example(language: str = "python") -> str:
+    (code,) = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     return code
 
 
@@ -20,7 +22,6 @@ def test_the_example_is_short():
 
 
 def test_the_example_decodes_the_demo(tmp_path, demo_data):
-    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
     (tmp_path / "data").symlink_to(ROOT / "data")
     got = subprocess.run([sys.executable, "-c", example()], cwd=tmp_path, capture_output=True, text=True)
     assert got.returncode == 0, got.stderr
@@ -32,3 +33,23 @@ def test_the_example_decodes_the_demo(tmp_path, demo_data):
     times = re.findall(r"^ *([\d.]+) s to +([\d.]+) s  (\S+)$", got.stdout, re.MULTILINE)
     assert " ".join(word for _, _, word in times) == decoded[next(iter(decoded))]
     assert all(float(start) < float(end) for start, end, _ in times)
+
+
+def test_the_commands_decode_the_demo(tmp_path):
+    for package in ("typer", "rich", "jiwer"):
+        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    output = []
+    for line in example("console").splitlines():
+        program, *arguments = line.split()
+        assert program == "arcbeam"
+        command = [sys.executable, "-m", "arcbeam.cli", *arguments]
+        got = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert got.returncode == 0, (line, got.stderr)
+        output.append(got.stdout + got.stderr)
+    assert "arcs" in output[1]
+    assert "goforward go forward ten meters" in output[2]
+    promised = re.search(r"word error rate: ([\d.]+) %", (ROOT / "README.md").read_text())
+    measured = re.search(r"WER ([\d.]+) %", output[2])
+    assert promised and measured and f"{float(measured[1]):.1f}" == promised[1]
+    assert re.search(r"^goforward \S+ [\d.]+ [\d.]+ meters", output[3], re.MULTILINE)
