@@ -22,6 +22,6 @@ Status order_arcs(const std::uint32_t* sources, const std::uint32_t* destination
 Status check_finals(const float* finals, std::uint32_t num_states);
 
 // The epsilon depth of every state, by Kahn's rounds; fails on a cycle of epsilon arcs and names its states.
-Status fill_depths(const GraphColumns& graph, unsigned threads, std::uint32_t* max_depth);
+Status fill_depths(const GraphColumns& graph, std::uint32_t* max_depth);
 
 }  // namespace arcbeam

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "graph/compile.hpp"
-#include "graph/parallel.hpp"
 
 namespace arcbeam {
 namespace {
@@ -72,7 +71,7 @@ void count_predecessors(const GraphColumns& graph, std::vector<std::uint32_t>& w
 
 }  // namespace
 
-Status fill_depths(const GraphColumns& graph, unsigned /*threads*/, std::uint32_t* max_depth) {
+Status fill_depths(const GraphColumns& graph, std::uint32_t* max_depth) {
     std::vector<std::uint32_t> waiting(graph.num_states, 0U);
     count_predecessors(graph, waiting);
 

@@ -82,7 +82,7 @@ cdef extern from "graph/compile.hpp" namespace "arcbeam" nogil:
     Status order_arcs(const uint32_t*, const uint32_t*, const int32_t*, const int32_t*, const float*,
                       const GraphColumns&, RawArc*) except +
     Status check_finals_ "arcbeam::check_finals"(const float*, uint32_t) except +
-    Status fill_depths(const GraphColumns&, unsigned, uint32_t*) except +
+    Status fill_depths(const GraphColumns&, uint32_t*) except +
 
 
 cdef extern from "graph/openfst.hpp" namespace "arcbeam" nogil:
@@ -219,7 +219,7 @@ cdef uint32_t finish(graph, RawArcs raw, start, label_to_column, num_columns, so
         if status.code == Code.kOk:
             status = check_finals_(columns.finals, columns.num_states)
         if status.code == Code.kOk:
-            status = fill_depths(columns, threads, &max_depth)
+            status = fill_depths(columns, &max_depth)
     check(status, source)
     return max_depth
 
@@ -278,11 +278,13 @@ cdef symbols_of(const unsigned char[::1] data, const SymbolSpans& spans, source,
     if not spans.present:
         return None
     cdef size_t i
+    cdef const char* text = <const char*>&data[0]
+    cdef bytes raw
     keys = []
     symbols = []
     for i in range(spans.keys.size()):
         keys.append(spans.keys[i])
-        raw = bytes(data[spans.begins[i]:spans.begins[i] + spans.lengths[i]])
+        raw = (text + spans.begins[i])[:spans.lengths[i]]
         try:
             symbols.append(raw.decode())
         except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 BLANK_NAMES = frozenset({"<blank>", "<blk>", "<b>", "<pad>", "[pad]", "[blank]", "<ctc>", "<ctc_blank>", "<blank_id>"})
 EPSILON_NAMES = frozenset({"<eps>", "<epsilon>"})
 MOST_IDS = 1 << 32
-FOREIGN_WHITESPACE = " \t"
+SPACES = " \t"
 
 
 class SymbolTable:
@@ -345,12 +345,12 @@ def drop_epsilon(symbols: Sequence[str]) -> list[str]:
 
 def split_line(line: str) -> tuple[str, int | None]:
     """Symbol and id of a line; the id is None where the line does not end in one."""
-    text = line.rstrip(FOREIGN_WHITESPACE)
-    cut = max(text.rfind(white) for white in FOREIGN_WHITESPACE)
+    text = line.rstrip(SPACES)
+    cut = max(text.rfind(" "), text.rfind("\t"))
     digits = text[cut + 1 :]
     if cut < 0 or not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
         return line, None
-    symbol = text[:cut].rstrip(FOREIGN_WHITESPACE)
+    symbol = text[:cut].rstrip(SPACES)
     return symbol or " ", int(digits)
 
 

@@ -159,6 +159,9 @@ def test_embedded_symbols_serve_where_none_is_given(tmp_path):
     named = Graph.load(path, words=["<eps>", "1", "2", "3", "4"], tokens=["w", "x", "y", "z", "v"], blank="v")
     assert named.word_symbols[4] == "4" and named.num_columns == 5 and named.blank == 4
     assert Graph.load(path, label_to_column=[0, 0, 1, 2, 3]).tokens is None
+    assert Graph.load(path, blank="b").blank == 1
+    with pytest.raises(ValueError, match="'nope' is not among the 4 tokens"):
+        Graph.load(path, blank="nope")
 
     # Sparse output symbols are fine, sparse input symbols are no columns.
     path.write_bytes(

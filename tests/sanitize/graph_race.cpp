@@ -85,7 +85,7 @@ Compiled compile(const Source& source, unsigned threads) {
     const RawArcs arcs{reinterpret_cast<const unsigned char*>(raw.data()), 0};
     compiled.status = compile_arcs(arcs, {nullptr, 0, kColumns}, threads, graph);
     if (compiled.status.ok()) {
-        compiled.status = fill_depths(graph, threads, &compiled.max_depth);
+        compiled.status = fill_depths(graph, &compiled.max_depth);
     }
     return compiled;
 }
