@@ -1,4 +1,4 @@
-"""Seeded CTC log-probs of any size, made from real text: speed and memory on SentencePiece graphs without an acoustic model.
+"""Seeded CTC log-probs of any size, made from real text: for speed and memory on SentencePiece graphs.
 
 Sentences of a text file become SentencePiece pieces with durations, pauses and speaking rates like those of read
 speech; each frame gets a posterior with a realistic tail, and a heavy-tailed *difficulty* per piece lets pieces that

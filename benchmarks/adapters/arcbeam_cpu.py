@@ -1,0 +1,41 @@
+"""arcbeam's CPU engine."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import arcbeam
+from benchmarks.adapters import Answer, SearchOptions
+from benchmarks.graphs import GraphFiles
+
+
+class ArcbeamCpu:
+    name = "arcbeam cpu"
+
+    def __init__(self, files: GraphFiles, options: SearchOptions, threads: int = 1) -> None:
+        self.graph = arcbeam.Graph.load(files.arcbeam)
+        self.decoder = arcbeam.CtcDecoder(
+            self.graph, beam=options.beam, max_active=options.max_active, acoustic_scale=options.acoustic_scale,
+            threads=threads, device="cpu",
+        )  # fmt: skip
+
+    def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
+        return [np.ascontiguousarray(u, np.float32) for u in utterances]
+
+    def decode(self, prepared: Any) -> Any:
+        found = self.decoder.decode(prepared)
+        for hypothesis in found:
+            hypothesis.word_ids  # noqa: B018 - words are derived when first asked for
+        return found
+
+    def answers(self, decoded: Any) -> list[Answer]:
+        # The parts are summed along the path, the final weight with the graph's.
+        return [
+            Answer(h.text, -(h.acoustic_score + h.graph_score), h.reached_final, h.tokens.tolist(), h.word_ids.tolist())
+            for h in decoded
+        ]
+
+
+ADAPTER = ArcbeamCpu

@@ -1,0 +1,95 @@
+"""The log-probs that experiments decode: sets of real speech, and workloads made from text.
+
+Sets are found through the environment variable ``ARCBEAM_DATA``, or beside the checkout; what is made from them
+(graphs, workloads) is kept in ``.cache``, or where ``ARCBEAM_CACHE`` says.
+"""
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from data import workload
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = Path(os.environ.get("ARCBEAM_CACHE", ROOT / ".cache"))
+REAL = ("demo", "test-other-100", "ljspeech-200", "an4-test", "throughput")
+WORKLOAD_LINES = 400_000
+
+
+class DataMissing(RuntimeError):
+    """The data sets are not on this machine."""
+
+
+def data_folder() -> Path:
+    """Folder of the data sets. Raises DataMissing with the remedy."""
+    for folder in (os.environ.get("ARCBEAM_DATA"), ROOT.parent / "shared" / "data"):
+        if folder and (Path(folder) / "tokens.txt").exists():
+            return Path(folder)
+    raise DataMissing("set ARCBEAM_DATA to the folder of data sets (tokens.txt, throughput/log_probs.npz, ...)")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Utterances with their transcripts. log_probs [all frames, columns], natural logs."""
+
+    name: str
+    log_probs: npt.NDArray[np.floating]
+    lengths: npt.NDArray[np.integer]
+    ids: list[str]
+    references: list[str]
+    frame_shift: float  # seconds
+    tokens: list[str]
+
+    @cached_property
+    def utterances(self) -> list[npt.NDArray[np.floating]]:
+        return np.split(self.log_probs, np.cumsum(self.lengths)[:-1])
+
+    @property
+    def seconds(self) -> float:
+        return float(self.lengths.sum()) * self.frame_shift
+
+    def first(self, count: int | None) -> "Dataset":
+        """The first utterances only; all of them where count is None."""
+        if count is None or count >= len(self.ids):
+            return self
+        frames = int(self.lengths[:count].sum())
+        return Dataset(
+            self.name, self.log_probs[:frames], self.lengths[:count], self.ids[:count], self.references[:count],
+            self.frame_shift, self.tokens,
+        )  # fmt: skip
+
+
+def read(folder: Path, name: str, frame_shift: float, tokens: Path) -> Dataset:
+    with np.load(folder / "log_probs.npz") as file:
+        log_probs, lengths, ids = file["log_probs"], file["lengths"], [str(i) for i in file["ids"]]
+    rows = (line.split("\t", 1) for line in (folder / "reference.tsv").read_text(encoding="utf-8").splitlines())
+    reference = {key: text.strip() for key, text in rows}
+    columns = [line.rsplit(None, 1)[0] for line in tokens.read_text(encoding="utf-8").splitlines()]
+    return Dataset(name, log_probs, lengths, ids, [reference[i] for i in ids], frame_shift, columns)
+
+
+def sentencepiece_model(pieces: int) -> Path:
+    """SentencePiece model of the workload of ``pieces`` pieces, trained on first use."""
+    model = CACHE / f"workload-{pieces}" / f"spm{pieces}.model"
+    if not model.exists():
+        lines = workload.read_lines(data_folder() / "text" / "books.txt.xz", workload.TRAINING_LINES)
+        workload.train_sentencepiece(lines, pieces, model)
+    return model
+
+
+def load(name: str) -> Dataset:
+    """A set of real speech by the name of its folder, or ``workload-512``, ``workload-1024``."""
+    if name in REAL:
+        folder = data_folder()
+        return read(folder / name, name, 0.02, folder / "tokens.txt")
+    kind, _, pieces = name.partition("-")
+    if kind != "workload" or not pieces.isdigit():
+        raise KeyError(f"no data set {name!r}; there are: {', '.join(REAL)}, workload-512, workload-1024")
+    model = sentencepiece_model(int(pieces))
+    lines = workload.read_lines(data_folder() / "text" / "books.txt.xz", WORKLOAD_LINES)
+    made = workload.generate(lines, model)
+    return Dataset(name, made.log_probs, made.lengths, made.ids, made.references, workload.FRAME_SECONDS, made.tokens)

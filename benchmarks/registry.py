@@ -1,0 +1,71 @@
+"""Finds the experiments: every module of ``benchmarks/experiments`` is one.
+
+An experiment module has
+
+TITLE : heading in the report
+COLUMNS : list of :class:`Column`, the table in the report
+run(context) : yields one dictionary of plain values a row; checks answers before it times anything
+
+and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report.
+"""
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+
+from benchmarks import experiments
+
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table: its heading, the key in a row, and how a value is written."""
+
+    heading: str
+    key: str
+    form: str = "{}"
+
+    def text(self, row: Row) -> str:
+        value = row.get(self.key)
+        if value is None:
+            return ""
+        if isinstance(value, list):  # a spread: smallest and largest
+            return " to ".join(self.form.format(v) for v in value)
+        return self.form.format(value)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an experiment is told: how much to run, and where to say how far it is."""
+
+    repeats: int = 5
+    utterances: int | None = None  # first utterances of each set only: a trial, never a result
+    options: dict[str, str] = field(default_factory=dict)
+
+    def progress(self, text: str) -> None:
+        print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def names() -> list[str]:
+    found = [module.name for module in pkgutil.iter_modules(experiments.__path__)]
+    return sorted(found, key=lambda name: (getattr(load(name), "ORDER", 100), name))
+
+
+def load(name: str) -> ModuleType:
+    known = [module.name for module in pkgutil.iter_modules(experiments.__path__)]
+    if name not in known:
+        raise KeyError(f"no experiment {name!r}; there are: {', '.join(sorted(known))}")
+    return importlib.import_module(f"benchmarks.experiments.{name}")
+
+
+def summary(name: str) -> str:
+    return (load(name).__doc__ or "").strip().split("\n")[0]
+
+
+def all_experiments() -> Iterator[tuple[str, ModuleType]]:
+    for name in names():
+        yield name, load(name)

@@ -1,0 +1,89 @@
+"""Result files and the page that is made from them."""
+
+import json
+
+import pytest
+
+from benchmarks import record, registry, report, timing
+from benchmarks.__main__ import main
+from benchmarks.registry import Column
+
+HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
+HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_before": 0.1, "repeats": 5}
+HEAD |= {"versions": {"python": "3.11", "kenlm": "not installed"}}
+
+
+def test_every_experiment_has_a_title_columns_and_a_summary():
+    names = registry.names()
+    assert {"faster_decoder", "threads", "graph_load", "graph_build", "epsilon_free", "wer", "stages"} <= set(names)
+    for name in names:
+        experiment = registry.load(name)
+        assert experiment.TITLE and experiment.COLUMNS and callable(experiment.run), name
+        assert registry.summary(name), name
+        keys = [c.key for c in experiment.COLUMNS]
+        assert len(keys) == len(set(keys)), name
+
+
+def test_an_unknown_experiment_is_named_with_what_there_is(capsys):
+    assert main(["no_such"]) == 2
+    assert "no experiment 'no_such'" in (error := capsys.readouterr().err)
+    assert "faster_decoder" in error
+
+
+def test_list_names_all(capsys):
+    assert main(["--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == registry.names()
+
+
+def test_a_result_file_comes_back(tmp_path):
+    path = tmp_path / "cpu" / "wer.jsonl"
+    record.write(path, record.header("wer", "command", repeats=3), [{"set": "demo", "greedy": 4.7}])
+    head, rows = record.read(path)
+    assert (head["experiment"], head["command"], head["repeats"]) == ("wer", "command", 3)
+    assert {"commit", "dirty", "processor", "versions", "load_before"} <= set(head)
+    assert rows == [{"record": "row", "set": "demo", "greedy": 4.7}]
+
+
+def test_a_file_without_a_header_is_refused(tmp_path):
+    (tmp_path / "x.jsonl").write_text(json.dumps({"record": "row"}) + "\n")
+    with pytest.raises(ValueError, match="not a header"):
+        record.read(tmp_path / "x.jsonl")
+
+
+def test_a_table_shows_what_the_rows_hold():
+    columns = [Column("name", "n"), Column("ratio", "r", "{:.1f}"), Column("spread", "s", "{:.1f}"), Column("no", "x")]
+    assert list(report.table(columns, [{"n": "a|b", "r": 1.26, "s": [1.2, 1.36]}, {"n": "c", "r": 2}])) == [
+        "| name | ratio | spread |",
+        "|---|---:|---:|",
+        "| a\\|b | 1.3 | 1.2 to 1.4 |",
+        "| c | 2.0 |  |",
+    ]
+
+
+def test_the_page_comes_from_the_results_alone(tmp_path):
+    record.write(tmp_path / "cpu" / "wer.jsonl", HEAD | {"trial": True}, [{"set": "demo", "greedy": 4.7123}])
+    text = report.page(tmp_path)
+    assert "## Word error rate (cpu)" in text
+    assert "| demo | 4.71 |" in text
+    assert "A trial on a part of the data" in text
+    assert "commit abc with changes" in text
+    assert "kenlm" not in text.split("## Word error rate")[1]
+
+
+def test_the_committed_page_is_current():
+    if not report.PAGE.exists():
+        pytest.skip("no page yet")
+    assert report.PAGE.read_text(encoding="utf-8") == report.page()
+
+
+def test_ratios_are_taken_within_a_turn():
+    slow, fast = timing.Timing([2.0, 9.0, 4.0], [2.0, 3.0, 4.0]), timing.Timing([1.0, 3.0, 1.0], [1.0, 1.0, 1.0])
+    assert timing.ratio(slow, fast) == (3.0, [2.0, 4.0])
+    assert timing.cpu_ratio(slow, fast) == 3.0
+
+
+def test_contenders_take_turns():
+    calls = []
+    timings = timing.interleave({n: lambda n=n: calls.append(n) for n in "ab"}, repeats=3)
+    assert "".join(calls) == "ab" + "ab" + "ba" + "ab"
+    assert [len(t.wall) for t in timings.values()] == [3, 3]
