@@ -8,10 +8,9 @@ emitting arcs of the expanded tokens, of which only `read` had to be scored.
 
 from collections.abc import Iterator
 
-from benchmarks import agreement, datasets, graphs, memory, timing
+from benchmarks import adapters, agreement, datasets, graphs, memory, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
-from benchmarks.adapters.kaldi_decoder import KaldiFasterDecoder
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
@@ -57,7 +56,8 @@ def run(context: Context) -> Iterator[Row]:
 def one(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, fst_type: str
 ) -> Row:
-    ours, theirs = ArcbeamCpu(files, options), KaldiFasterDecoder(files, options, fst_type)
+    faster = adapters.make("kaldi_decoder")
+    ours, theirs = ArcbeamCpu(files, options), faster(files, options, fst_type)
     prepared = {adapter: adapter.prepare(dataset.utterances) for adapter in (ours, theirs)}
     answers = {adapter: adapter.answers(adapter.decode(ready)) for adapter, ready in prepared.items()}
     work = ours.decoder.stats
@@ -65,7 +65,7 @@ def one(
     wide = SearchOptions(options.beam + 8, 1_000_000, options.acoustic_scale)
     verdicts = agreement.compare(
         ours.graph, dataset.utterances, options.acoustic_scale, answers[ours], answers[theirs],
-        lambda: (ArcbeamCpu(files, wide), KaldiFasterDecoder(files, wide)),
+        lambda: (ArcbeamCpu(files, wide), faster(files, wide)),
     )  # fmt: skip
     kinds = agreement.tally(verdicts)
     if kinds.get(agreement.UNEXPLAINED):

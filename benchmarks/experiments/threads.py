@@ -36,11 +36,8 @@ def run(context: Context) -> Iterator[Row]:
             paths = [[h.arcs.tobytes() for h in d.decode(prepared)] for d in decoders.values()]
             if paths[0] != paths[1]:
                 raise AssertionError("one thread and two give different paths")
-            timings = timing.interleave(
-                {str(n): lambda d=d, p=prepared: d.decode(p) for n, d in decoders.items()},
-                context.repeats,
-                warm_up=False,
-            )
+            turns = {str(n): lambda d=d, p=prepared: d.decode(p) for n, d in decoders.items()}
+            timings = timing.interleave(turns, context.repeats, warm_up=False)
             ratio, spread = timing.ratio(timings["1"], timings["2"])
             yield {
                 "graph": graph_name,
