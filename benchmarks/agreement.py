@@ -92,12 +92,13 @@ def judge(
     widened: Callable[[], tuple[Answer, Answer]],
 ) -> Verdict:
     """Why two answers to one utterance differ. ``widened`` decodes it again with both beams far wider."""
-    if ours.text == theirs.text and abs(ours.cost - theirs.cost) <= TOLERANCE:
+    same_end = ours.reached_final == theirs.reached_final
+    if same_end and ours.text == theirs.text and abs(ours.cost - theirs.cost) <= TOLERANCE:
         return Verdict(EQUAL, ours, theirs)
     acoustic = np.asarray(log_probs, np.float32) * np.float32(acoustic_scale)
     theirs = replace(theirs, cost=path_cost(graph, acoustic, theirs.columns, theirs.word_ids, theirs.reached_final))
     ours = replace(ours, cost=path_cost(graph, acoustic, ours.columns, ours.word_ids, ours.reached_final))
-    if not (np.isfinite(ours.cost) and np.isfinite(theirs.cost)) or ours.reached_final != theirs.reached_final:
+    if not (same_end and np.isfinite(ours.cost) and np.isfinite(theirs.cost)):
         return Verdict(UNEXPLAINED, ours, theirs)
     if abs(ours.cost - theirs.cost) <= TOLERANCE:
         return Verdict(SAME_COST if ours.text == theirs.text else TIE, ours, theirs)

@@ -83,9 +83,9 @@ def build(wanted: GraphFiles, progress: Callable[[str], None]) -> None:
 def make(name: str, progress: Callable[[str], None], **options: object):
     """Builds a graph by its name and returns it, unsaved."""
     from arcbeam.build.lexicon import Lexicon
-    from arcbeam.symbols import TokenTable
 
     import arcbeam
+    from arcbeam.symbols import TokenTable
 
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"

@@ -1,0 +1,57 @@
+"""The OpenFst files that peers read hold the compiled graph arc by arc."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcbeam import Graph
+from benchmarks.openfst_writer import write_openfst
+
+kaldifst = pytest.importorskip("kaldifst")
+
+
+def graph_of(states, arcs):
+    arcs = [(s % states, d % states, label, word, cost) for s, d, label, word, cost in arcs]
+    arcs = [(s, d, label if d > s else label or 1, word, cost) for s, d, label, word, cost in arcs]  # no epsilon cycle
+    return Graph.from_arcs(arcs, finals={states - 1: 0.25}, num_states=states, num_columns=4)
+
+
+ARC = st.tuples(
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 4),
+    st.integers(0, 5),
+    st.integers(-64, 640).map(lambda w: w / 64),
+)
+GRAPHS = st.builds(graph_of, st.integers(1, 10), st.lists(ARC, max_size=30))
+
+
+@given(GRAPHS)
+def test_kaldifst_reads_every_arc_in_its_place(tmp_path_factory, graph):
+    path = tmp_path_factory.mktemp("fst") / "graph.fst"
+    write_openfst(graph, path)
+    fst = kaldifst.StdVectorFst.read(str(path))
+    assert fst.start == graph.start
+    read = []
+    for state in range(graph.num_states):
+        assert fst.final(state).value == graph.finals[state]
+        arcs = kaldifst.ArcIterator(fst, state)
+        read.extend((arc.ilabel, arc.olabel, arc.weight.value, arc.nextstate) for arc in arcs)
+    labels = np.where(graph.columns == 0xFFFF, 0, graph.columns.astype(np.int64) + 1)
+    targets = graph.targets
+    assert read == [
+        (int(label), int(word), float(weight), int(state))
+        for label, word, weight, state in zip(
+            labels, graph.words, targets["weight"], targets["next_state"], strict=True
+        )
+    ]
+
+
+@given(GRAPHS)
+def test_arcbeam_reads_the_same_graph_back(tmp_path_factory, graph):
+    path = tmp_path_factory.mktemp("fst") / "graph.fst"
+    write_openfst(graph, path)
+    again = Graph.load(path, num_columns=4)
+    for name in ("states", "targets", "columns", "words", "finals"):
+        assert getattr(again, name).tobytes() == getattr(graph, name).tobytes()
