@@ -1,21 +1,25 @@
 """The decoding graphs of the experiments, built once into the cache.
 
 ``char-3gram`` spells the words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell them
-by the SentencePiece models of the workloads. Each has arcbeam's own file and the same graph as an OpenFst file.
+by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own file and the OpenFst file
+that it was compiled from.
 """
 
 import fcntl
-import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from benchmarks.datasets import CACHE, data_folder
+import arcbeam
+from benchmarks.datasets import CACHE, data_folder, sentencepiece_model
+from data import arpa_prune
+from data.make_bpe_graph import bpe_graph
 
 FOLDER = CACHE / "graphs"
 NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram")
+SMALL_WORDS, SMALL_PRUNE = 5000, 1e-5  # of the graph that is also built without epsilons
 
 
 @dataclass(frozen=True)
@@ -25,21 +29,15 @@ class GraphFiles:
     name: str
     arcbeam: Path
     fst: Path
-    about: Path  # JSON: seconds and peak memory of the build, states, arcs
 
     def words(self) -> list[str]:
         """Output label to word."""
-        import arcbeam
-
         symbols = arcbeam.Graph.load(self.arcbeam).word_symbols
         return [symbols.get(i, f"<{i}>") for i in range(max(i for i, _ in symbols.items()) + 1)]
 
-    def facts(self) -> dict[str, object]:
-        return json.loads(self.about.read_text())
-
 
 def files(name: str) -> GraphFiles:
-    return GraphFiles(name, *(FOLDER / f"{name}.{kind}" for kind in ("arcbeam", "fst", "json")))
+    return GraphFiles(name, *(FOLDER / f"{name}.{kind}" for kind in ("arcbeam", "fst")))
 
 
 @contextmanager
@@ -57,45 +55,42 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
         raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}")
     found = files(name)
     with one_at_a_time():
-        if not found.arcbeam.exists():
+        if not (found.arcbeam.exists() and found.fst.exists()):
             progress(f"building {name} into {FOLDER}")
-            build(found, progress)
-        if not found.fst.exists():
-            import arcbeam
-            from benchmarks.openfst_writer import write_openfst
-
             partial = found.fst.with_suffix(".partial")
-            write_openfst(arcbeam.Graph.load(found.arcbeam), partial)
+            graph = make(name, openfst=partial)
+            graph.save(found.arcbeam)
             partial.replace(found.fst)
     return found
 
 
-def build(wanted: GraphFiles, progress: Callable[[str], None]) -> None:
-    began = time.monotonic()
-    graph = make(wanted.name, progress)
-    facts = {"seconds": round(time.monotonic() - began, 1), "states": graph.num_states, "arcs": graph.num_arcs}
-    partial = wanted.arcbeam.with_suffix(".partial")
-    graph.save(partial)
-    wanted.about.write_text(json.dumps(facts) + "\n")
-    partial.replace(wanted.arcbeam)
-
-
-def make(name: str, progress: Callable[[str], None], **options: object):
-    """Builds a graph by its name and returns it, unsaved."""
+def make(name: str, **options: Any) -> "arcbeam.Graph":
+    """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
     from arcbeam.build.lexicon import Lexicon
 
-    import arcbeam
     from arcbeam.symbols import TokenTable
 
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
-    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").lower().split()
+    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
     if name == "char-3gram":
         tokens = TokenTable.read(data / "tokens.txt")
-        return arcbeam.Graph.build(tokens, Lexicon.spell(words, tokens), lm, progress=progress, **options)
-    from data.make_bpe_graph import bpe_graph
-
+        return arcbeam.Graph.build(tokens, Lexicon.spell(words, tokens), lm, **options)
+    if name == "char-small":
+        return make_small(data / "tokens.txt", words[:SMALL_WORDS], lm, **options)
     pieces = int(name.removeprefix("spm").removesuffix("-3gram"))
-    from benchmarks.datasets import sentencepiece_model
+    return bpe_graph(sentencepiece_model(pieces), words, lm, **options)
 
-    return bpe_graph(sentencepiece_model(pieces), words, lm, progress=progress, **options)
+
+def make_small(tokens_file: Path, words: list[str], lm: Path, **options: Any) -> "arcbeam.Graph":
+    """A graph small enough to write its back-off arcs out: few words, few n-grams."""
+    from arcbeam.build.lexicon import Lexicon
+
+    from arcbeam.symbols import TokenTable
+
+    pruned = FOLDER / "small.arpa"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if not pruned.exists():
+        arpa_prune.prune_file(lm, pruned, SMALL_PRUNE)
+    tokens = TokenTable.read(tokens_file)
+    return arcbeam.Graph.build(tokens, Lexicon.spell(words, tokens), pruned, **options)

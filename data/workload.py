@@ -29,7 +29,7 @@ FRAME_SECONDS = 0.04
 TRAINING_LINES = 200_000
 
 # Difficulty scale at which greedy decoding of the default text has about 8 % word error rate.
-CALIBRATED_CONFUSION = {512: 0.851, 1024: 0.900}
+CALIBRATED_CONFUSION = {512: 1.40, 1024: 1.45}
 
 # Utterance lengths in seconds, log-normal and clipped: (median, sigma, shortest, longest).
 DURATIONS = {
@@ -49,7 +49,7 @@ class WorkloadOptions:
     dtype: str = "float16"  # or "float32"
     words_per_second: float = 2.7  # pauses included
     two_frames: float = 0.25  # share of the pieces that last two frames
-    tail: float = -15.0  # mean logit of a piece that the frame does not resemble
+    tail: float = -16.0  # mean logit of a piece that the frame does not resemble
     tail_spread: float = 1.9  # its standard deviation within a frame; the frames themselves differ by 1.5
 
     def __post_init__(self) -> None:
@@ -263,9 +263,10 @@ def posteriors(
     scale = confusion * math.exp(0.35 * rng.standard_normal())
     scale_of_word = scale * np.exp(0.5 * rng.standard_normal(len(said.words)))
     difficulty = scale_of_word[said.word_of_piece] * rng.standard_exponential(n)
-    rivals = -6.0 - 3.5 * pieces.distances[said.pieces] + 1.5 * rng.standard_normal((n, count), dtype=np.float32)
+    rivals = -8.0 - 4.0 * pieces.distances[said.pieces] + 2.0 * rng.standard_normal((n, count), dtype=np.float32)
     rivals[:, ~pieces.spoken] = -99.0
-    blank = -4.5 + 1.2 * rng.standard_normal(n)
+    # Most pieces stand out from the blank; a faint one may be taken for it.
+    blank = np.where(rng.random(n) < 0.1, -6.0, -15.0) + 2.0 * rng.standard_normal(n)
     leak = rng.standard_exponential((4, n))
     for offset in (0, 1):
         here = np.flatnonzero(said.frames_of_piece > offset)

@@ -1,0 +1,11 @@
+"""Stage prune: survivors rescaled and appended to a token log that is collected as it grows."""
+
+from arcbeam import _stages
+from benchmarks.stage_timing import Case, Frame
+
+
+def case(frame: Frame) -> Case:
+    first = frame.frontier.copy()
+    first["source"] = _stages.NO_SOURCE  # a log of its own, in which nothing comes before
+    log = _stages.TokenLog(1 << 20)
+    return lambda: log.prune(first), len(first), "survivors"
