@@ -1,0 +1,84 @@
+// CUDA bodies: atomic updates. Use through shared/simt.cuh.
+#pragma once
+
+#include "shared/simt/memory.cuh"
+
+// Built-ins rather than inline PTX: the compiler then knows a pointer into shared memory and takes the faster
+// instruction. They are relaxed; fences around them give the other orders, as the hardware does.
+namespace arcbeam::simt {
+namespace detail {
+
+template <class T>
+struct AtomicType {
+    using type = T;
+};
+template <>
+struct AtomicType<std::uint64_t> {
+    using type = unsigned long long;  // what the built-ins call it
+};
+template <class T>
+using Atomic = typename AtomicType<T>::type;
+
+template <class T>
+ARCBEAM_DEVICE Atomic<T>* atomic_address(T* address) {
+    return reinterpret_cast<Atomic<T>*>(address);
+}
+
+template <Scope scope, Order order>
+ARCBEAM_DEVICE void before_atomic() {
+    if constexpr (order == Order::release || order == Order::acquire_release) fence<scope>();
+}
+template <Scope scope, Order order>
+ARCBEAM_DEVICE void after_atomic() {
+    if constexpr (order == Order::acquire || order == Order::acquire_release) fence<scope>();
+}
+
+}  // namespace detail
+
+// Each gives the value before. T: uint32, uint64, int32. Cluster scope takes the device's: there is no built-in.
+#define ARCBEAM_ATOMIC(function, builtin)                                         \
+    template <Scope scope = Scope::device, Order order = Order::relaxed, class T> \
+    ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {            \
+        detail::before_atomic<scope, order>();                                    \
+        auto* const target = detail::atomic_address(address);                     \
+        const auto operand = static_cast<detail::Atomic<T>>(value);               \
+        detail::Atomic<T> before;                                                 \
+        if constexpr (scope == Scope::block) {                                    \
+            before = builtin##_block(target, operand);                            \
+        } else if constexpr (scope == Scope::system) {                            \
+            before = builtin##_system(target, operand);                           \
+        } else {                                                                  \
+            before = builtin(target, operand);                                    \
+        }                                                                         \
+        detail::after_atomic<scope, order>();                                     \
+        return static_cast<T>(before);                                            \
+    }
+
+ARCBEAM_ATOMIC(atomic_add, atomicAdd)
+ARCBEAM_ATOMIC(atomic_min, atomicMin)
+ARCBEAM_ATOMIC(atomic_max, atomicMax)
+ARCBEAM_ATOMIC(atomic_or, atomicOr)
+ARCBEAM_ATOMIC(atomic_and, atomicAnd)
+ARCBEAM_ATOMIC(atomic_exchange, atomicExch)
+#undef ARCBEAM_ATOMIC
+
+// Writes `value` where `expected` is found; gives what was found.
+template <Scope scope = Scope::device, Order order = Order::relaxed, class T>
+ARCBEAM_DEVICE T atomic_cas(T* address, std::remove_cv_t<T> expected, std::remove_cv_t<T> value) {
+    detail::before_atomic<scope, order>();
+    auto* const target = detail::atomic_address(address);
+    const auto compare = static_cast<detail::Atomic<T>>(expected);
+    const auto operand = static_cast<detail::Atomic<T>>(value);
+    detail::Atomic<T> before;
+    if constexpr (scope == Scope::block) {
+        before = atomicCAS_block(target, compare, operand);
+    } else if constexpr (scope == Scope::system) {
+        before = atomicCAS_system(target, compare, operand);
+    } else {
+        before = atomicCAS(target, compare, operand);
+    }
+    detail::after_atomic<scope, order>();
+    return static_cast<T>(before);
+}
+
+}  // namespace arcbeam::simt

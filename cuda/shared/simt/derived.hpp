@@ -1,0 +1,63 @@
+// What kernels share on top of the wrappers, the same for CUDA and the emulator. Use through shared/simt.cuh.
+#pragma once
+
+namespace arcbeam::simt {
+
+// The lanes before this one.
+ARCBEAM_DEVICE std::uint32_t lanes_below() { return (1U << lane()) - 1U; }
+
+// The one lane of the mask that acts for all: the lowest.
+ARCBEAM_DEVICE bool is_leader(std::uint32_t mask) { return lowest_bit(mask) == lane(); }
+
+// This lane's place among the lanes of the mask.
+ARCBEAM_DEVICE std::uint32_t place_in(std::uint32_t mask) { return popcount(mask & lanes_below()); }
+
+// Two 32-bit steps: the smallest upper half, then the smallest lower half among those that have it.
+ARCBEAM_DEVICE std::uint64_t reduce_min(std::uint32_t mask, std::uint64_t value) {
+    const auto upper = static_cast<std::uint32_t>(value >> 32U);
+    const std::uint32_t least_upper = reduce_min(mask, upper);
+    const std::uint32_t lower = upper == least_upper ? static_cast<std::uint32_t>(value) : 0xffffffffU;
+    return static_cast<std::uint64_t>(least_upper) << 32U | reduce_min(mask, lower);
+}
+
+// A spin that gives up: `while (!done()) if (!backoff.wait()) return give_up;`. Sleeps longer each time.
+struct Backoff {
+    std::uint64_t limit;  // clock cycles; under the emulator scheduling points
+    std::uint64_t start = 0;
+    std::uint32_t nanoseconds = 16;
+
+    ARCBEAM_DEVICE bool wait() {
+        const std::uint64_t now = cycles();
+        if (start == 0) start = now | 1U;
+        if (now - start > limit && now > start) return false;
+        nanosleep(nanoseconds);
+        if (nanoseconds < 1024U) nanoseconds *= 2U;
+        return true;
+    }
+};
+
+// Records an error code; of several the largest stays, whatever the schedule. 0 means none.
+ARCBEAM_DEVICE void report_status(std::uint32_t* status, std::uint32_t code) {
+    atomic_max<Scope::device>(status, code);
+}
+
+// What `bytes` take of shared memory when several arrays are carved from it; the host adds these up.
+ARCBEAM_HD constexpr std::uint32_t carved_bytes(std::uint32_t bytes) { return (bytes + 15U) / 16U * 16U; }
+
+// Hands out the dynamic shared memory, array by array.
+class Carver {
+  public:
+    ARCBEAM_DEVICE Carver() : next_(shared_memory()) {}
+
+    template <class T>
+    ARCBEAM_DEVICE Array<T> take(std::uint32_t count) {
+        auto* const data = reinterpret_cast<T*>(next_);
+        next_ += carved_bytes(count * static_cast<std::uint32_t>(sizeof(T)));
+        return Array<T>{data, count};
+    }
+
+  private:
+    unsigned char* next_;
+};
+
+}  // namespace arcbeam::simt

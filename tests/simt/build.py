@@ -1,0 +1,206 @@
+"""Compiles kernels with g++ for the emulator, and runs them from Python on numpy arrays.
+
+>>> kernels = load("tests/simt/kernels/sum.cu")
+>>> kernels.launch("block_sum", kernel_params(values=values, total=total, count=np.uint32(64)), block=64, seed=3)
+
+A shared library is kept under build/simt by the hash of all that went into it. ``CXX`` names the compiler;
+``ARCBEAM_EMULATOR_FLAGS`` adds flags (``-DARCBEAM_EMULATOR_UCONTEXT`` takes the portable context switch).
+"""
+
+import ctypes
+import fcntl
+import functools
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HERE = Path(__file__).resolve().parent
+CACHE = ROOT / "build" / "simt"
+INCLUDES = ["-Icuda", "-Itests/simt"]
+# Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
+FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
+POLICIES = ("random", "ahead", "forward", "reverse", "warp")
+
+
+class KernelError(Exception):
+    """The emulator found a bug in a kernel: a race, a deadlock, a divergence, an access out of bounds."""
+
+
+class _Region(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("name", ctypes.c_char_p)]
+
+
+class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
+    _fields_ = [
+        *[(name, ctypes.c_uint32) for name in ("grid", "block", "cluster", "shared_bytes", "resident")],
+        *[(name, ctypes.c_uint32) for name in ("detect_races", "policy", "num_regions")],
+        ("regions", ctypes.POINTER(_Region)),
+        ("seed", ctypes.c_uint64),
+        ("max_steps", ctypes.c_uint64),
+    ]
+
+
+class Params(ctypes.Structure):
+    """A kernel's parameter struct, with the arrays that its pointers lead to in ``arrays``."""
+
+    arrays: Mapping[str, np.ndarray]
+
+
+def kernel_params(**fields: Any) -> Params:
+    """The parameter struct whose members are these, in this order.
+
+    An array gives its pointer; ``(array,)`` gives a ``simt::Array`` of it; a numpy scalar and a ctypes structure (also
+    another ``kernel_params``) give their bytes. The kernel may touch no other global memory than these arrays.
+    """
+    kinds, values, arrays = [], [], {}
+    for name, value in fields.items():
+        if isinstance(value, tuple):
+            value = kernel_params(data=value[0], size=np.uint32(value[0].size))
+        if isinstance(value, np.ndarray):
+            if not value.flags.c_contiguous:
+                raise ValueError(f"{name} is not contiguous")
+            arrays[name] = value
+            kinds.append((name, ctypes.c_void_p))
+            values.append(value.ctypes.data)
+        elif isinstance(value, ctypes.Structure):
+            inner = getattr(value, "arrays", {})
+            arrays |= {name if set(inner) == {"data"} else f"{name}.{key}": array for key, array in inner.items()}
+            kinds.append((name, type(value)))
+            values.append(value)
+        elif isinstance(value, np.generic):
+            kinds.append((name, np.ctypeslib.as_ctypes_type(value.dtype)))
+            values.append(value.item())
+        else:
+            raise TypeError(f"{name}: expected an array, a numpy scalar or a ctypes structure, got {type(value)}")
+    struct = type("Params", (Params,), {"_fields_": kinds})(*values)
+    struct.arrays = arrays
+    return struct
+
+
+class Kernels:
+    """The kernels of one library."""
+
+    def __init__(self, library: Path):
+        self._emulate = ctypes.CDLL(str(library)).emulate
+        self._emulate.restype = ctypes.c_int
+
+    def launch(
+        self,
+        kernel: str,
+        params: ctypes.Structure,
+        *,
+        grid: int = 1,
+        block: int = 32,
+        cluster: int = 1,
+        shared_bytes: int = 0,
+        seed: int = 0,
+        policy: str = "random",
+        resident: int = 0,
+        detect_races: bool = True,
+        max_steps: int = 50_000_000,
+        arrays: Mapping[str, np.ndarray] | None = None,
+    ) -> int:
+        """Run a kernel to its end; its arrays are changed in place. Gives the number of scheduling points.
+
+        Parameters
+        ----------
+        params
+            The kernel's parameter struct, best from `kernel_params`, which bounds global memory to its arrays.
+        grid, block, cluster
+            Blocks, threads a block, blocks a cluster.
+        shared_bytes
+            Dynamic shared memory of a block.
+        seed, policy
+            The schedule: one of `POLICIES`, and the seed of its choices.
+        resident
+            Blocks that run at the same time, 0 for all: a kernel whose blocks wait for later ones gets stuck.
+        detect_races
+            False: plain accesses are scheduling points instead, and a race shows as changed bytes.
+        max_steps
+            Scheduling points after which the launch counts as stuck.
+        arrays
+            Further global memory that the kernel may touch.
+
+        Raises
+        ------
+        KernelError
+            The kernel has a bug; says which threads, where and what.
+        ValueError
+            There is no such kernel, or no device takes such a launch.
+        """
+        known = {**getattr(params, "arrays", {}), **(arrays or {})}
+        regions = (_Region * max(1, len(known)))()
+        for region, (name, array) in zip(regions, known.items(), strict=False):
+            region.base, region.bytes, region.name = array.ctypes.data, array.nbytes, name.encode()
+        options = _Launch(grid, block, cluster, shared_bytes, resident, detect_races, POLICIES.index(policy))
+        options.num_regions, options.regions = len(known), regions
+        options.seed, options.max_steps = seed, max_steps
+        steps, error = ctypes.c_uint64(), ctypes.create_string_buffer(4096)
+        status = self._emulate(
+            kernel.encode(),
+            ctypes.byref(options),
+            ctypes.byref(params),
+            ctypes.c_size_t(ctypes.sizeof(params)),
+            ctypes.byref(steps),
+            error,
+            ctypes.c_size_t(len(error)),
+        )
+        if status:
+            raise (KernelError if status == 1 else ValueError)(error.value.decode())
+        return steps.value
+
+
+def schedules(count: int) -> Iterator[dict[str, Any]]:
+    """That many schedules, of every policy: keyword arguments for `Kernels.launch`."""
+    for seed in range(count):
+        yield {"seed": seed, "policy": POLICIES[seed % len(POLICIES)]}
+
+
+def load(*sources: str | Path, flags: Sequence[str] = ()) -> Kernels:
+    """The kernels of these .cu files, compiled for the emulator unless they have been already."""
+    return _load(tuple(str(Path(source).resolve()) for source in sources), tuple(flags))
+
+
+@functools.cache
+def _load(sources: tuple[str, ...], flags: tuple[str, ...]) -> Kernels:
+    compiler = os.environ.get("CXX", "g++").split()
+    more = [*os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *flags]
+    runtime = sorted(str(path) for path in HERE.glob("*.cpp"))
+    headers = [p for d in (ROOT / "cuda", HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}]
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    objects = []
+    # The machine runs at every scheduling point: optimised, and compiled once for all kernels.
+    for source, optimise in [*((path, "-O3") for path in runtime), *((path, "-O1") for path in sources)]:
+        options = [*FLAGS, *WARNINGS, *INCLUDES, *more, optimise]
+        objects.append(_made([*compiler, *options, "-c", "-x", "c++", source], [source, *headers], version, ".o"))
+    made = _made([*compiler, *FLAGS, "-shared", *map(str, objects)], objects, version, ".so")
+    return Kernels(made)
+
+
+def _made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:
+    """What the command makes of the inputs, from the cache where it is there."""
+    digest = hashlib.sha256("\0".join([*(part.replace(str(ROOT), "") for part in command), version]).encode())
+    for path in inputs:
+        digest.update(Path(path).read_bytes())
+    target = CACHE / f"{digest.hexdigest()[:24]}{suffix}"
+    if target.exists():
+        return target
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with open(CACHE / "lock", "w") as lock:  # test processes that run at the same time compile once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+                out = Path(folder, target.name)
+                done = subprocess.run([*command, "-o", str(out)], cwd=ROOT, capture_output=True, text=True)
+                if done.returncode:
+                    raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+                out.rename(target)
+    return target

@@ -1,0 +1,272 @@
+#include "races.hpp"
+
+#include <algorithm>
+
+#include "shared/simt.cuh"
+
+namespace arcbeam::emulator {
+namespace {
+
+void join(std::uint32_t* into, const std::uint32_t* from, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) into[i] = into[i] < from[i] ? from[i] : into[i];
+}
+
+void join(Clock& into, const std::uint32_t* from, std::uint32_t count) {
+    if (into.empty()) into.assign(count, 0U);
+    join(into.data(), from, count);
+}
+
+Scope no_wider_than_device(Scope scope) { return scope == Scope::system ? Scope::device : scope; }
+
+bool acquires(Order order) { return order == Order::acquire || order == Order::acquire_release; }
+bool releases(Order order) { return order == Order::release || order == Order::acquire_release; }
+
+void drop_covered(std::vector<Mark>& marks, std::uint8_t bytes) {
+    marks.erase(std::remove_if(marks.begin(), marks.end(),
+                               [bytes](const Mark& mark) { return (mark.bytes & ~bytes) == 0; }),
+                marks.end());
+}
+
+}  // namespace
+
+Races::Races(std::uint32_t num_threads, std::uint32_t block_size, std::uint32_t cluster_size)
+    : num_threads_(num_threads),
+      block_size_(block_size),
+      cluster_size_(cluster_size),
+      clocks_(std::size_t{num_threads} * num_threads, 0U),
+      fences_(num_threads) {
+    for (std::uint32_t t = 0; t < num_threads; ++t) row(t)[t] = 1U;
+}
+
+Races::Word& Races::word(std::uintptr_t address) {
+    const std::uintptr_t number = address / kPageBytes;
+    auto& recent = recent_[number % 64U];
+    if (recent.number != number) {
+        std::unique_ptr<Page>& page = pages_[number];
+        if (!page) page = std::make_unique<Page>();
+        recent = {number, page.get()};
+    }
+    return recent.page->words[address % kPageBytes / 4U];
+}
+
+Scope Races::distance(std::uint32_t block_a, std::uint32_t block_b) const {
+    if (block_a == block_b) return Scope::block;
+    return block_a / cluster_size_ == block_b / cluster_size_ ? Scope::cluster : Scope::device;
+}
+
+// Atomic accesses are a race, too, when either's scope leaves the other's thread out.
+bool Races::narrow(const Mark& a, const Mark& b) const {
+    const auto needed = static_cast<std::uint8_t>(distance(a.thread / block_size_, b.thread / block_size_));
+    return a.scope < needed || b.scope < needed;
+}
+
+Trouble Races::find(const std::vector<Mark>& marks, const Mark& now, const char* earlier) const {
+    for (const Mark& mark : marks) {
+        if (clashes(mark, now)) return {Trouble::Kind::race, earlier, mark};
+    }
+    return {};
+}
+
+Trouble Races::find_narrow(const std::vector<Mark>& marks, const Mark& now, const char* earlier) const {
+    for (const Mark& mark : marks) {
+        if (clashes(mark, now) && narrow(mark, now)) return {Trouble::Kind::race, earlier, mark};
+    }
+    return {};
+}
+
+Trouble Races::check(Word& word, Access what, const Mark& now) const {
+    if ((word.copying & now.bytes) != 0U) return {Trouble::Kind::unfinished_copy, "", {}};
+    const bool writes = what == Access::write || what == Access::atomic_store || what == Access::atomic_update;
+    if (what == Access::read_only ? (word.written & now.bytes) != 0U
+                                  : writes && (word.read_only & now.bytes) != 0U) {
+        return {Trouble::Kind::written_read_only, "", {}};
+    }
+    if (clashes(word.write, now)) return {Trouble::Kind::race, "write", word.write};
+    const bool is_plain = what == Access::read || what == Access::write;
+    if (writes && clashes(word.read, now)) return {Trouble::Kind::race, "read", word.read};
+    if (!word.more) return {};
+    const History& more = *word.more;
+    Trouble found = find(more.writes, now, "write");
+    if (found.kind == Trouble::Kind::none && writes) found = find(more.reads, now, "read");
+    if (found.kind != Trouble::Kind::none) return found;
+    if (is_plain) {
+        found = find(more.atomic_writes, now, "atomic write");
+        if (found.kind == Trouble::Kind::none && writes) found = find(more.atomic_reads, now, "atomic read");
+    } else if (std::min(more.narrowest, now.scope) < static_cast<std::uint8_t>(Scope::device)) {
+        found = find_narrow(more.atomic_writes, now, "atomic write of too narrow a scope for one of the two");
+        if (found.kind == Trouble::Kind::none && writes) {
+            found = find_narrow(more.atomic_reads, now, "atomic read of too narrow a scope for one of the two");
+        }
+    }
+    return found;
+}
+
+// Marks pile up until there are twice as many as threads; then each thread keeps its last one of each shape.
+void Races::append(std::vector<Mark>& marks, const Mark& now) const {
+    if (!marks.empty()) {
+        Mark& last = marks.back();
+        if (last.thread == now.thread && (last.bytes & ~now.bytes) == 0 && now.scope <= last.scope) {
+            last = now;
+            return;
+        }
+    }
+    marks.push_back(now);
+    if (marks.size() < 2U * num_threads_ + 16U || (marks.size() & (marks.size() - 1U)) != 0U) return;
+    std::vector<Mark> kept;
+    std::unordered_map<std::uint32_t, bool> seen;
+    for (auto mark = marks.rbegin(); mark != marks.rend(); ++mark) {
+        const std::uint32_t key = mark->thread | static_cast<std::uint32_t>(mark->bytes) << 16U |
+                                  static_cast<std::uint32_t>(mark->scope) << 24U;
+        if (seen.emplace(key, true).second) kept.push_back(*mark);
+    }
+    marks.swap(kept);
+}
+
+void Races::record(Word& word, Access what, const Mark& now) {
+    if (what == Access::read_only) {
+        word.read_only |= now.bytes;
+        return;
+    }
+    if (what == Access::read) {
+        // An earlier read that this one is ordered after tells a later writer nothing more.
+        const bool covered = (word.read.bytes & ~now.bytes) == 0 && before(word.read, now.thread);
+        if (word.read.bytes == 0U || covered) {
+            word.read = now;
+        } else {
+            if (!word.more) word.more = std::make_unique<History>();
+            append(word.more->reads, now);
+        }
+        return;
+    }
+    if (what != Access::atomic_load) word.written |= now.bytes;
+    if (what == Access::write) {
+        // Everything else is ordered before this write, so whatever clashes with it later clashes with this.
+        if ((word.read.bytes & ~now.bytes) == 0) word.read = Mark{};
+        if (word.more) {
+            drop_covered(word.more->writes, now.bytes);
+            drop_covered(word.more->reads, now.bytes);
+            drop_covered(word.more->atomic_reads, now.bytes);
+            drop_covered(word.more->atomic_writes, now.bytes);
+        }
+        if ((word.write.bytes & ~now.bytes) == 0) {
+            word.write = now;
+        } else {
+            if (!word.more) word.more = std::make_unique<History>();
+            word.more->writes.push_back(now);
+        }
+        return;
+    }
+    if (!word.more) word.more = std::make_unique<History>();
+    word.more->narrowest = std::min(word.more->narrowest, now.scope);
+    append(what == Access::atomic_load ? word.more->atomic_reads : word.more->atomic_writes, now);
+}
+
+Trouble Races::access(std::uint32_t thread, Access what, std::uintptr_t address, std::uint32_t bytes, Scope scope,
+                      Site site, bool fresh) {
+    const std::uintptr_t end = address + bytes;
+    for (std::uintptr_t at = address / 4U * 4U; at < end; at += 4U) {
+        const std::uint32_t first = at < address ? static_cast<std::uint32_t>(address - at) : 0U;
+        const std::uint32_t last = end < at + 4U ? static_cast<std::uint32_t>(end - at) : 4U;
+        Mark now;
+        now.thread = static_cast<std::uint16_t>(thread);
+        now.bytes = static_cast<std::uint8_t>((1U << last) - (1U << first));
+        now.scope = static_cast<std::uint8_t>(no_wider_than_device(scope));
+        now.time = row(thread)[thread];
+        now.site = site;
+        Word& shadow = word(at);
+        const Trouble found = check(shadow, what, now);
+        if (found.kind != Trouble::Kind::none) return found;
+        const bool reads = what != Access::write && what != Access::atomic_store;
+        if (fresh && reads && (now.bytes & ~shadow.written) != 0) return {Trouble::Kind::uninitialised, "", {}};
+        record(shadow, what, now);
+    }
+    return {};
+}
+
+void Races::release(std::uint32_t thread, std::vector<Release>& list, Scope scope, const std::uint32_t* told) {
+    const std::uint32_t block = thread / block_size_;
+    for (Release& entry : list) {
+        if (entry.scope == scope && entry.block == block) {
+            join(entry.told, told, num_threads_);
+            return;
+        }
+    }
+    list.push_back({scope, block, Clock(told, told + num_threads_)});
+}
+
+void Races::order(std::uint32_t thread, Access what, std::uintptr_t address, Scope scope, Order order) {
+    scope = no_wider_than_device(scope);
+    const std::uint32_t block = thread / block_size_;
+    if (what != Access::atomic_store) {
+        const auto found = releases_.find(address);
+        if (found != releases_.end()) {
+            for (const Release& entry : found->second) {
+                const Scope needed = distance(block, entry.block);
+                if (needed > scope || needed > entry.scope) continue;
+                if (acquires(order)) {
+                    join(row(thread), entry.told.data(), num_threads_);
+                } else {  // a later fence acquires it
+                    if (!fences_[thread]) fences_[thread] = std::make_unique<Fences>();
+                    join(fences_[thread]->pending[static_cast<int>(needed)], entry.told.data(), num_threads_);
+                }
+            }
+        }
+    }
+    if (what == Access::atomic_load) return;
+    const Fences* const fences = fences_[thread].get();
+    const bool fenced = fences != nullptr && (!fences->released[0].empty() || !fences->released[1].empty() ||
+                                              !fences->released[2].empty());
+    if (!releases(order) && !fenced) {
+        if (what == Access::atomic_store) releases_.erase(address);  // ends what others released through it
+        return;
+    }
+    std::vector<Release>& list = releases_[address];
+    if (what == Access::atomic_store) list.clear();
+    if (releases(order)) release(thread, list, scope, row(thread));
+    if (fenced) {  // a fence before makes any later atomic write release what came before the fence
+        for (int i = 0; i < 3; ++i) {
+            if (fences->released[i].empty()) continue;
+            release(thread, list, std::min(scope, static_cast<Scope>(i)), fences->released[i].data());
+        }
+    }
+    ++row(thread)[thread];
+}
+
+void Races::fence(std::uint32_t thread, Scope scope) {
+    scope = no_wider_than_device(scope);
+    if (!fences_[thread]) fences_[thread] = std::make_unique<Fences>();
+    Fences& fences = *fences_[thread];
+    for (int i = 0; i <= static_cast<int>(scope); ++i) {
+        if (!fences.pending[i].empty()) join(row(thread), fences.pending[i].data(), num_threads_);
+    }
+    fences.released[static_cast<int>(scope)].assign(row(thread), row(thread) + num_threads_);
+    ++row(thread)[thread];
+}
+
+void Races::meet(const std::vector<std::uint32_t>& threads) {
+    Clock told(num_threads_, 0U);
+    for (const std::uint32_t t : threads) join(told.data(), row(t), num_threads_);
+    for (const std::uint32_t t : threads) {
+        std::copy(told.begin(), told.end(), row(t));
+        ++row(t)[t];
+    }
+}
+
+void Races::tell(std::uint32_t thread, Clock& told) {
+    join(told, row(thread), num_threads_);
+    ++row(thread)[thread];
+}
+
+void Races::hear(std::uint32_t thread, const Clock& told) {
+    if (!told.empty()) join(row(thread), told.data(), num_threads_);
+}
+
+void Races::start_copy(std::uintptr_t address, std::uint32_t bytes) {
+    for (std::uintptr_t at = address; at < address + bytes; at += 4U) word(at).copying = 0xfU;
+}
+
+void Races::end_copy(std::uintptr_t address, std::uint32_t bytes) {
+    for (std::uintptr_t at = address; at < address + bytes; at += 4U) word(at).copying = 0U;
+}
+
+}  // namespace arcbeam::emulator

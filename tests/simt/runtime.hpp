@@ -1,0 +1,113 @@
+// What the emulated wrappers ask of the machine that runs them, and how a test launches a kernel on it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace arcbeam::simt {
+enum class Scope : std::uint8_t;
+enum class Order : std::uint8_t;
+}  // namespace arcbeam::simt
+
+namespace arcbeam::emulator {
+
+using simt::Order;
+using simt::Scope;
+
+// The line of a kernel that called a wrapper; in one word, for the race detector keeps millions. 0: unknown.
+struct Site {
+    std::uint64_t bits = 0;
+
+    static Site here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+        return Site{reinterpret_cast<std::uintptr_t>(file) | static_cast<std::uint64_t>(line) << 48U};
+    }
+    std::string text() const;
+};
+
+// ---- launching
+
+enum class Policy : std::uint32_t {
+    random,   // any thread, at every scheduling point
+    ahead,    // one thread runs far ahead of the others, then another
+    forward,  // the lowest thread that can run
+    reverse,  // the highest
+    warp,     // warp by warp
+};
+
+struct Region {  // global memory that kernels may touch
+    const void* base;
+    std::size_t bytes;
+    const char* name;
+};
+
+struct Launch {
+    std::uint32_t grid = 1;
+    std::uint32_t block = 32;
+    std::uint32_t cluster = 1;
+    std::uint32_t shared_bytes = 0;
+    std::uint32_t resident = 0;  // blocks that run at the same time; 0 for all
+    std::uint32_t detect_races = 1;
+    Policy policy = Policy::random;
+    std::uint32_t num_regions = 0;  // 0: global memory is not checked for bounds
+    const Region* regions = nullptr;
+    std::uint64_t seed = 0;
+    std::uint64_t max_steps = 50'000'000;  // scheduling points after which a launch counts as stuck
+};
+
+// A bug in the kernel: a race, a deadlock, a divergent barrier, an access out of bounds. Says who, where and what.
+struct KernelError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// Runs a kernel to its end; gives the number of scheduling points. Throws KernelError; invalid_argument for a
+// launch that no device would take. One launch at a time in a process: others wait.
+std::uint64_t launch(const char* kernel, const Launch& options, const void* params, std::size_t params_bytes);
+
+struct Registration {
+    Registration(const char* name, std::uint32_t max_threads, std::size_t params_bytes, void (*entry)(const void*));
+};
+
+// ---- the running thread, as the wrappers see it
+
+struct Position {
+    std::uint32_t thread;  // in its block
+    std::uint32_t block;   // in the grid
+    std::uint32_t block_size;
+    std::uint32_t grid_size;
+    std::uint32_t cluster_size;
+    std::uint32_t shared_bytes;
+    unsigned char* shared;
+};
+extern Position position;  // of the running thread
+
+enum class Together : std::uint8_t { sync, shuffle, ballot, any, all, match, min, max, add, bit_or };
+enum class Vote : std::uint8_t { none, count, any, all };
+enum class Access : std::uint8_t { read, write, read_only, atomic_load, atomic_store, atomic_update };
+
+std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t value, std::uint32_t source,
+                             Site site);
+std::uint32_t block_barrier(Vote vote, bool value, Site site);
+void named_barrier(std::uint32_t id, std::uint32_t threads, bool waits, Site site);
+void cluster_arrive(Site site);
+void cluster_wait(Site site);
+void* map_shared(const void* address, std::uint32_t rank, Site site);
+
+// Called before the access itself; nothing else runs between this and the access.
+void plain_access(Access what, const void* address, std::uint32_t bytes, Site site);
+void atomic_access(Access what, const void* address, std::uint32_t bytes, Scope scope, Order order, Site site);
+void fence(Scope scope, Site site);
+
+void copy_async(void* shared, const void* global, std::uint32_t bytes, Site site);
+void copy_commit();
+void copy_wait(std::uint32_t groups, Site site);
+
+void sleep(Site site);
+std::uint64_t cycles(Site site);
+std::uint64_t garbage();  // some bits, the same for the same seed and schedule
+
+[[noreturn]] void fail(const std::string& message);
+
+}  // namespace arcbeam::emulator

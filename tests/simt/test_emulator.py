@@ -1,0 +1,290 @@
+"""The emulator: right kernels give the same bytes in every schedule, each kind of wrong one is caught and explained."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tests.simt.build import HERE, POLICIES, KernelError, Kernels, kernel_params, load, schedules
+
+u4, u8 = np.uint32, np.uint64
+
+
+@pytest.fixture(scope="module")
+def kernels() -> Kernels:
+    return load(*[HERE / "kernels" / f"{name}.cu" for name in ("scan", "tables", "exchange", "faulty")])
+
+
+@pytest.fixture(params=[1, 33, 64, 1000])
+def values(request) -> np.ndarray:
+    return np.random.default_rng(request.param).integers(0, 1000, request.param).astype(u4)
+
+
+@pytest.mark.parametrize("block", [1, 20, 32, 64, 256])
+def test_prefix_sum(kernels, values, block):
+    for schedule in schedules(10):
+        sums = np.zeros_like(values)
+        params = kernel_params(values=values, sums=sums, count=u4(values.size))
+        kernels.launch("prefix_sum", params, block=block, shared_bytes=128, **schedule)
+        assert np.array_equal(sums, np.cumsum(values, dtype=u4) - values)
+
+
+@pytest.mark.parametrize("block", [1, 20, 32, 128])
+def test_argmin(kernels, values, block):
+    values %= 50  # ties
+    expected = int(values.min()) << 32 | int(values.argmin())
+    for schedule in schedules(10):
+        best = np.zeros(2, u8)
+        params = kernel_params(costs=values, best=best, count=u4(values.size))
+        kernels.launch("argmin", params, grid=2, block=block, shared_bytes=16, **schedule)
+        assert best.tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("lanes", [64, 32, 20, 1])
+def test_warp_operations(kernels, lanes):
+    values = np.random.default_rng(lanes).integers(0, 10, lanes).astype(u4)
+    expected = np.zeros((12, lanes), u4)
+    for t in range(lanes):
+        first = t // 32 * 32
+        warp = values[first : first + 32]
+        odd = warp % 2 == 1
+        mine = odd if values[t] % 2 else ~odd
+        same = warp[mine]
+        bits = lambda flags: sum(1 << i for i in np.flatnonzero(flags))  # noqa: E731
+        expected[:10, t] = [
+            *(bits(odd), same.min(), same.max(), same.sum(), np.bitwise_or.reduce(same), bits(warp == values[t])),
+            *((same == 3).any(), (same < 7).all(), same[0], np.count_nonzero(mine[: t - first])),
+        ]
+        expected[10, t] = values[t ^ 1] if (t ^ 1) < lanes else 0
+        expected[11, t] = np.count_nonzero(values % 2)
+    for schedule in schedules(50):
+        out = np.zeros((12, lanes), u4)
+        kernels.launch("warp_operations", kernel_params(values=values, out=out), block=lanes, **schedule)
+        if lanes == 1:
+            out[10] = 0  # asked a lane that does not exist
+        assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize("detect_races", [True, False])
+def test_hash_table(kernels, detect_races):
+    rng = np.random.default_rng(1)
+    keys = rng.integers(0, 150, 500).astype(u4)
+    costs = rng.integers(0, 4, 500).astype(u4)
+    expected = {}
+    for i, (key, cost) in enumerate(zip(keys.tolist(), costs.tolist(), strict=True)):
+        expected[key + 1] = min(expected.get(key + 1, 2**64), cost << 32 | i)
+    layouts = set()
+    for schedule in schedules(50):
+        slots, best, status = np.zeros(211, u4), np.full(211, 2**64 - 1, u8), np.zeros(1, u4)
+        params = kernel_params(keys=(keys,), costs=(costs,), slots=(slots,), best=(best,), status=status)
+        kernels.launch("table_insert", params, grid=3, block=32, detect_races=detect_races, **schedule)
+        used = slots != 0
+        assert dict(zip(slots[used].tolist(), best[used].tolist(), strict=True)) == expected
+        assert status[0] == 0
+        layouts.add(slots.tobytes())
+    assert len(layouts) > 10  # the schedules did differ
+
+
+def test_full_hash_table_reports_its_status(kernels):
+    keys, slots, best, status = np.arange(9, dtype=u4), np.zeros(8, u4), np.full(8, 2**64 - 1, u8), np.zeros(1, u4)
+    params = kernel_params(keys=(keys,), costs=(keys,), slots=(slots,), best=(best,), status=status)
+    kernels.launch("table_insert", params)
+    assert status[0] == 1
+
+
+def test_work_queue_between_blocks(kernels):
+    work = np.random.default_rng(2).integers(0, 40, 30).astype(u4)
+    for schedule in schedules(50):
+        results, following = np.zeros_like(work), np.zeros(1, u4)
+        params = kernel_params(work=(work,), results=(results,), next=following)
+        kernels.launch("work_queue", params, grid=4, block=8, shared_bytes=32, **schedule)
+        assert np.array_equal(results, work * (work - 1) // 2 * (work > 0))
+        assert following[0] == len(work) + 4
+
+
+def chain(kernels, patience=10**9, **options):
+    totals, flags, status = np.zeros((4, 40), u4), np.zeros(4, u4), np.zeros(1, u4)
+    params = kernel_params(totals=totals, flags=flags, status=status, patience=u8(patience))
+    kernels.launch("chain", params, grid=4, block=40, **options)
+    return totals, status[0]
+
+
+def test_blocks_that_publish_to_each_other(kernels):
+    for schedule in schedules(50):
+        totals, status = chain(kernels, **schedule)
+        b, t = np.indices(totals.shape)
+        assert np.array_equal(totals, b * (b + 1) // 2 + t * (b + 1))
+        assert status == 0
+
+
+def test_a_bounded_spin_gives_up(kernels):
+    assert chain(kernels, patience=1)[1] == 7
+
+
+def test_blocks_may_run_one_after_another(kernels):
+    b, t = np.indices((4, 40))
+    assert np.array_equal(chain(kernels, resident=1)[0], b * (b + 1) // 2 + t * (b + 1))
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_cluster_exchange(kernels, cluster):
+    values = np.random.default_rng(3).integers(0, 2**32, (4, 16), dtype=u4)
+    outputs = set()
+    for schedule in schedules(50):
+        out = np.zeros_like(values)
+        params = kernel_params(values=values, out=out)
+        kernels.launch("cluster_exchange", params, grid=4, block=16, cluster=cluster, shared_bytes=80, **schedule)
+        outputs.add(out.tobytes())
+    assert len(outputs) == 1
+    sums = np.zeros((4 // cluster, 16), u4)
+    for rank in range(cluster):
+        sums = sums * u4(31) + values[rank::cluster]
+    ranks = np.arange(4, dtype=u4)[:, None] % u4(cluster)
+    expected = (np.repeat(sums, cluster, axis=0) ^ ranks) + np.repeat(sums.sum(1, dtype=u4) * u4(cluster), cluster)[
+        :, None
+    ]
+    assert np.array_equal(out, expected)
+
+
+def test_asynchronous_copies(kernels):
+    values = np.random.default_rng(4).integers(0, 2**32, (4, 4, 32), dtype=u4)
+    expected = np.zeros(32, u4)
+    for row in values.reshape(16, 32):
+        expected = expected * u4(3) + row
+    for schedule in schedules(50):
+        out = np.zeros(32, u4)
+        kernels.launch("copy_tiles", kernel_params(values=values, out=out), shared_bytes=1024, **schedule)
+        assert np.array_equal(out, expected)
+
+
+def test_named_barriers_hand_a_buffer_over(kernels):
+    for schedule in schedules(50):
+        out = np.zeros((5, 32), u4)
+        kernels.launch("two_warps", kernel_params(out=out, rounds=u4(5)), block=64, shared_bytes=128, **schedule)
+        assert np.array_equal(out, 100 * np.arange(5)[:, None] + (np.arange(32) + 1) % 32)
+
+
+# ---- kernels with a fault
+
+FAULTS = re.findall(r"^    k(\w+),$", (HERE / "kernels" / "faulty.cu").read_text(), re.MULTILINE)
+
+
+def run_fault(kernels, fault, *, grid=1, block=4, out=None, **options):
+    out = np.zeros(128, u4) if out is None else out
+    params = kernel_params(out=out, fault=u4(FAULTS.index(fault)))
+    kernels.launch("faulty", params, grid=grid, block=block, shared_bytes=256, **options)
+    return out
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("fault", "shape", "message"),
+    [
+        ("NoBarrier", {}, r"race: .* of shared memory of block 0 at \d+ by thread \d of block 0 at faulty.cu:\d+, "),
+        ("BlindUpdate", {"grid": 2}, r"race: .* of out at 0 by .* unordered with the \w+ by thread 0 of block"),
+        ("NoRelease", {"grid": 2}, "race: read of 4 bytes of out at 0 .* unordered with the write by thread 0"),
+        ("NarrowScope", {"grid": 2}, "race: atomic load .* of too narrow a scope|race: atomic store .* too narrow"),
+        ("ShuffleIsNoBarrier", {}, "race: (read|write) of 4 bytes of shared memory"),
+        ("PlainFlag", {"grid": 2}, "race: (atomic load|write) of 4 bytes of out at 4"),
+        ("NarrowAtomics", {"grid": 2}, "race: atomic update .* too narrow a scope for one of the two by thread"),
+        ("Uninitialised", {}, "uninitialised: read of 4 bytes of shared memory of block 0 at"),
+        ("BeyondShared", {}, "out of bounds of 256 bytes: write of 4 bytes of shared memory of block 0 at 256"),
+        ("BeyondGlobal", {}, "out of bounds: write of 4 bytes of global memory by thread"),
+        ("BeyondArray", {}, r"index 4 into an array of 4 at faulty.cu:\d+, by thread"),
+        ("Misaligned", {}, "misaligned: write of 8 bytes of shared memory of block 0 at 4"),
+        ("DivergentBarrier", {}, r"divergent barrier: block_barrier at faulty.cu:\d+ while others wait in block_barr"),
+        ("EarlyEnd", {}, "divergent barrier: .*ended"),
+        ("MissingLane", {}, r"deadlock: .*block 0: ballot at faulty.cu:\d+ \(thread 1-3\)"),
+        ("TwoShuffles", {}, "divergent warp: .* shuffle .* while others of mask 0x0000000f wait in shuffle at"),
+        ("EndedLane", {}, "divergent warp: mask 0x0000000f of ballot at .* names lane 1, which has ended"),
+        ("EndlessSpin", {"max_steps": 1000}, r"no end after 1000 scheduling points; .*nanosleep at faulty.cu:\d+"),
+        ("MissingWarp", {"block": 64}, r"deadlock: .*block 0: named_barrier at faulty.cu:\d+ \(thread 0-31\)"),
+        ("EarlyCopy", {}, "asynchronous copy not finished: read of 4 bytes of shared memory"),
+        ("PeerTooSoon", {"grid": 2, "cluster": 2}, "no cluster barrier since the other block started"),
+        ("PeerEnded", {"grid": 2, "cluster": 2}, "shared memory of a block that has ended"),
+        ("ReadOnlyWritten", {}, "read-only data is written in this launch"),
+        (
+            "WildWrite",
+            {"detect_races": False},
+            "out of bounds: something wrote without a wrapper to byte 256 of the 256 bytes",
+        ),
+    ],
+)
+def test_fault_is_caught_in_every_schedule(kernels, fault, shape, message, policy):
+    for seed in range(4):
+        with pytest.raises(KernelError, match=f"^faulty: ({message})"):
+            run_fault(kernels, fault, policy=policy, seed=seed, **shape)
+
+
+def test_every_fault_is_tested():
+    source = (HERE / "test_emulator.py").read_text()
+    assert [fault for fault in FAULTS if f'("{fault}", ' not in source] == []
+
+
+@pytest.mark.parametrize(("fault", "grid", "read"), [("NoBarrier", 1, slice(0, 4)), ("BlindUpdate", 2, slice(0, 1))])
+def test_races_change_bytes_when_they_are_not_looked_for(kernels, fault, grid, read):
+    seen = {run_fault(kernels, fault, grid=grid, detect_races=False, **s)[read].tobytes() for s in schedules(50)}
+    assert len(seen) > 1
+
+
+def test_same_seed_same_schedule(kernels):
+    def message(seed):
+        with pytest.raises(KernelError) as error:
+            run_fault(kernels, "NoBarrier", seed=seed, block=64)
+        return str(error.value)
+
+    assert message(5) == message(5)
+    assert len({message(seed) for seed in range(5)}) > 1
+
+
+def test_a_fault_leaves_the_emulator_usable(kernels):
+    with pytest.raises(KernelError):
+        run_fault(kernels, "MissingLane")
+    test_asynchronous_copies(kernels)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        ("no_such", {}, "no_such: there is no such kernel"),
+        ("faulty", {"block": 65}, "block of 65 threads, at most 64"),
+        ("faulty", {"block": 0}, "must not be empty"),
+        ("faulty", {"grid": 3, "cluster": 2}, "no multiple of the cluster"),
+        ("faulty", {"shared_bytes": 1 << 20}, "more than 227 KiB"),
+        ("faulty", {"grid": 4, "cluster": 4, "resident": 2}, "a cluster needs all its blocks"),
+        ("faulty", {"grid": 1000, "block": 64}, "race detection takes at most 8192 threads"),
+        ("two_warps", {}, r"parameters have \d+ bytes, the kernel takes 16|at most"),
+    ],
+)
+def test_launches_that_no_device_takes(kernels, kernel, options, message):
+    params = kernel_params(a=u4(1)) if kernel == "two_warps" else kernel_params(out=np.zeros(1, u4), fault=u4(99))
+    with pytest.raises(ValueError, match=message):
+        kernels.launch(kernel, params, **options)
+
+
+def test_params_say_what_they_take():
+    with pytest.raises(ValueError, match="a is not contiguous"):
+        kernel_params(a=np.zeros((4, 4))[:, 1])
+    with pytest.raises(TypeError, match="b: expected an array, a numpy scalar or a ctypes structure"):
+        kernel_params(b=1)
+
+
+def test_portable_context_switch():
+    kernels = load(HERE / "kernels" / "scan.cu", flags=["-DARCBEAM_EMULATOR_UCONTEXT"])
+    values = np.arange(100, dtype=u4)
+    sums = np.zeros_like(values)
+    kernels.launch("prefix_sum", kernel_params(values=values, sums=sums, count=u4(100)), block=64, shared_bytes=128)
+    assert np.array_equal(sums, np.cumsum(values, dtype=u4) - values)
+
+
+def test_an_element_of_an_array_cannot_be_kept(tmp_path):
+    source = tmp_path / "kept.cu"
+    source.write_text(
+        '#include "shared/simt.cuh"\n'
+        "using namespace arcbeam::simt;\n"
+        "unsigned kept(Array<unsigned> a) { auto x = a[0]; a[0] = 1U; return x; }\n"
+    )
+    with pytest.raises(
+        RuntimeError, match=r"error: passing .*Element<unsigned int>.* discards qualifiers|error: .*convert"
+    ):
+        load(source)

@@ -1,0 +1,80 @@
+"""nvcc takes the very files that the emulator runs, for every architecture, and fuses nothing of a score."""
+
+import numpy as np
+import pytest
+
+from tests.simt.build import HERE, kernel_params, load
+from tests.simt.ptx import compile_all, functions, inexact_arithmetic, nvcc, ptx_of
+
+KERNELS = sorted((HERE / "kernels").glob("*.cu"))
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
+
+
+@needs_nvcc
+@pytest.mark.parametrize("source", KERNELS, ids=lambda path: path.stem)
+def test_every_architecture_compiles(source, tmp_path):
+    compile_all(source, tmp_path / "kernels.fatbin")
+    assert (tmp_path / "kernels.fatbin").stat().st_size > 1000
+
+
+@needs_nvcc
+def test_scores_are_not_fused(tmp_path):
+    ptx = ptx_of(HERE / "kernels" / "costs.cu", tmp_path / "costs.ptx")
+    assert "mul.rn.f32" in functions(ptx)["extend_costs"]
+    assert inexact_arithmetic(ptx, ["extend_costs"]) == []
+
+
+@needs_nvcc
+def test_fused_scores_are_found(tmp_path):
+    source = HERE / "kernels" / "costs.cu"
+    ptx = ptx_of(source, tmp_path / "costs.ptx")
+    (found,) = inexact_arithmetic(ptx, ["extend_costs", "extend_fused"])
+    assert found.startswith("extend_fused: fma.rn.f32")
+    contracted = ptx_of(source, tmp_path / "contracted.ptx", flags=["-fmad=true"])
+    assert inexact_arithmetic(contracted, ["extend_costs"]) != []
+    fast = ptx_of(source, tmp_path / "fast.ptx", flags=["-ftz=true"])
+    assert any(".ftz." in line for line in inexact_arithmetic(fast, ["extend_costs"]))
+
+
+PTX = """
+.visible .entry whole(
+	.param .u32 a
+)
+.maxntid 64
+{
+	mad.lo.s32 %r1, %r2, %r3, %r4;
+	add.rn.f32 %f1, %f2, %f3;
+	add.s32 %r1, %r2, %r3; // fma.rn.f32
+}
+.func  (.param .b32 r) contracted(
+	.param .b32 x
+)
+{
+	mul.f32 %f1, %f2, %f3;
+	{ add.f32 %f1, %f1, %f3; }
+	fma.rn.ftz.f32 %f1, %f2, %f3, %f4;
+	ex2.approx.f32 %f1, %f2;
+}
+"""
+
+
+def test_reading_ptx():
+    assert set(functions(PTX)) == {"whole", "contracted"}
+    assert inexact_arithmetic(PTX, ["whole"]) == []
+    assert len(inexact_arithmetic(PTX, ["contracted"])) == 4
+    with pytest.raises(LookupError, match="no function other in the PTX; it has contracted, whole"):
+        inexact_arithmetic(PTX, ["other"])
+
+
+def test_emulated_scores_round_as_the_law_says():
+    rng = np.random.default_rng(0)
+    costs, logp, weights = (rng.normal(0, 5, 300).astype(np.float32) for _ in range(3))
+    out = np.zeros_like(costs)
+    scale = np.float32(0.7)
+    params = kernel_params(costs=(costs,), logp=(logp,), weights=(weights,), out=(out,), acoustic_scale=scale)
+    kernels = load(HERE / "kernels" / "costs.cu")
+    kernels.launch("extend_costs", params, grid=5, block=64)
+    assert out.tobytes() == ((costs + -(scale * logp)) + weights).tobytes()
+    kernels.launch("extend_fused", params, grid=5, block=64)
+    exact = costs.astype(np.float64) - np.float64(scale) * logp
+    assert np.array_equal(out, exact.astype(np.float32))
