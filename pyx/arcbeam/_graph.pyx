@@ -202,6 +202,9 @@ cdef uint32_t finish(graph, RawArcs raw, start, label_to_column, num_columns, so
     cdef uint32_t max_depth = 0
     cdef unsigned threads = default_threads()
     cdef Status status
+    if num_columns is not None and not 0 <= num_columns <= MOST_COLUMNS:  # a column takes 16 bits
+        raise GraphError(f"{'' if source is None else f'{source}: '}the log-probs have {num_columns} columns; at most "
+                         f"{MOST_COLUMNS} can be told apart")
     labels.label_to_column = NULL
     labels.size = 0
     labels.num_columns = MOST_COLUMNS if num_columns is None else num_columns

@@ -164,10 +164,10 @@ class Graph:
             num_states = openfst.count_states(five, start, finals)
         if num_states <= 0 or start < 0:
             raise GraphError(f"the graph has no start state ({num_states} states, start {start})")
+        check_width(num_columns, table)
         if table is not None:
             num_columns = len(table)
         labels = None if label_to_column is None else openfst.as_label_table(label_to_column)
-        check_width(num_columns)
         costs = openfst.as_finals(finals, num_states)
         columns, depth = _graph.compile_arrays(five, num_states, start, costs, labels, num_columns)
         exact = num_columns is not None
@@ -208,8 +208,8 @@ class Graph:
         GraphError
             As `from_arcs`.
         """
-        check_width(num_columns)
         table = as_tokens(tokens, blank)
+        check_width(num_columns, table)
         compiled = openfst.from_object(
             fst, tokens=table, blank=blank, label_to_column=label_to_column, num_columns=num_columns
         )
@@ -249,13 +249,14 @@ class Graph:
         OSError
             The file cannot be read.
         """
-        check_width(num_columns)
+        table = as_tokens(tokens, blank)
+        check_width(num_columns, table)
         with open(path, "rb") as file:
             head = file.read(64)
         if head and _graph.is_openfst(head):
             compiled = openfst.read_file(
                 path,
-                tokens=as_tokens(tokens, blank),
+                tokens=table,
                 blank=blank,
                 label_to_column=label_to_column,
                 num_columns=num_columns,
@@ -276,8 +277,8 @@ class Graph:
         overridden = words is not None or tokens is not None or blank is not None
         if words is not None:
             fields["word_symbols"] = as_words(words)
-        if tokens is not None:
-            fields["tokens"] = as_tokens(tokens, blank)
+        if table is not None:
+            fields["tokens"] = table
             fields["blank"] = None
         if blank is not None:
             fields["blank"] = blank
@@ -427,7 +428,11 @@ def as_tokens(tokens: Tokens, blank: str | int | None) -> TokenTable | None:
     return TokenTable.from_list(tokens, blank)
 
 
-def check_width(num_columns: int | None) -> None:
-    """ValueError unless a number of columns can be told apart in 16 bits."""
-    if num_columns is not None and not 0 < num_columns <= _graph.MOST_COLUMNS:
-        raise ValueError(f"num_columns: expected 1 to {_graph.MOST_COLUMNS}, got {num_columns}")
+def check_width(num_columns: int | None, tokens: TokenTable | None) -> None:
+    """ValueError unless a number of columns fits the tokens and 16 bits."""
+    if tokens is not None and num_columns is not None and len(tokens) != num_columns:
+        raise ValueError(f"tokens: expected {num_columns} columns, got {len(tokens)}")
+    width = len(tokens) if tokens is not None else num_columns
+    if width is not None and not 0 < width <= _graph.MOST_COLUMNS:
+        what = "num_columns" if tokens is None else "tokens"
+        raise ValueError(f"{what}: expected 1 to {_graph.MOST_COLUMNS} columns, got {width}")

@@ -139,14 +139,13 @@ def as_label_table(table: npt.ArrayLike) -> npt.NDArray[np.int32]:
     array = np.asarray(table)
     if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
         raise ValueError(f"label_to_column: expected integers [labels], got {array.dtype} {list(array.shape)}")
-    wide = array.astype(np.int64)
-    return np.ascontiguousarray(np.where((wide < 0) | (wide >= _graph.MOST_COLUMNS), -1, wide).astype("<i4"))
+    return np.ascontiguousarray(np.clip(array.astype(np.int64), -1, 0x7FFFFFFF).astype("<i4"))
 
 
 def used_columns(columns: npt.NDArray[np.uint16], table: npt.NDArray[np.int32] | None) -> int:
     """Columns that log-probs must have at least."""
     if table is not None:
-        return int(table[1:].max(initial=-1)) + 1
+        return int(table[1:].max(initial=-1, where=table[1:] < _graph.MOST_COLUMNS)) + 1
     # Epsilon's 0xffff becomes 0, every other column one more: no copy without the epsilon arcs is needed.
     most = 0
     for begin in range(0, len(columns), 1 << 20):

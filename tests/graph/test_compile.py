@@ -134,6 +134,11 @@ BAD = {
         {"label_to_column": [-1, 0, 5], "num_columns": 5},
         "gives input label 2 column 5; expected 0 to 4",
     ),
+    "column that is too large": (
+        [(0, 1, 2, 0, 0.0)],
+        {"label_to_column": np.array([0, 0, 1 << 31], np.uint32)},
+        "gives input label 2 column 2147483647; expected 0 to 65534",
+    ),
     "word without a symbol": (
         [(0, 1, 1, 9, 0.0)],
         {"word_symbols": ["<eps>", "a"]},
@@ -165,8 +170,10 @@ def test_long_cycles_are_named_in_part():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"num_columns": 0}, ValueError, "num_columns: expected 1 to 65535, got 0"),
+        ({"num_columns": 0}, ValueError, "num_columns: expected 1 to 65535 columns, got 0"),
         ({"num_columns": 70_000}, ValueError, "got 70000"),
+        ({"tokens": [str(i) for i in range(65_536)]}, ValueError, "tokens: expected 1 to 65535 columns, got 65536"),
+        ({"tokens": ["a", "<blk>"], "num_columns": 3}, ValueError, "tokens: expected 3 columns, got 2"),
         ({"blank": "<blk>"}, ValueError, "needs tokens"),
         ({"blank": 9, "num_columns": 4}, ValueError, "expected a column from 0 to 3, got 9"),
         ({"tokens": ["a", "<blk>", "b"], "blank": "x"}, ValueError, "'x' is not among the 3 tokens"),

@@ -171,6 +171,16 @@ def test_embedded_symbols_serve_where_none_is_given(tmp_path):
     assert graph.tokens is None and graph.word_symbols[1 << 31] == "far"
 
 
+def test_more_embedded_tokens_than_columns_can_be(tmp_path):
+    path = tmp_path / "fst"
+    many = [(i, f"t{i}") for i in range(65_537)]
+    path.write_bytes(with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), many))
+    with pytest.raises(GraphError, match="65536 columns; at most 65535"):
+        Graph.load(path)
+    path.write_bytes(with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), many[:-1]))
+    assert Graph.load(path).num_columns == 65_535
+
+
 def test_missing_symbol(tmp_path):
     path = tmp_path / "fst"
     path.write_bytes(with_symbols(file_of(EXAMPLE, tmp_path).read_bytes(), None, OUTPUTS[:4]))
