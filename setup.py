@@ -2,7 +2,8 @@
 
 ``pyx/arcbeam/_NAME.pyx`` becomes the extension ``arcbeam._NAME``, compiled with every ``cpu_reference/NAME/*.cpp``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
-``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin.
+``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin. ``cuda_build.py``
+finds what CUDA needs and compiles the kernels; its own variables are explained there.
 """
 
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
+
+import cuda_build
 
 # Contraction would fuse a product and a sum into one rounding and break the equality of the engines.
 COMPILE_FLAGS = {
@@ -50,6 +53,10 @@ class BuildExt(build_ext):
         super().finalize_options()
         self.parallel = self.parallel or True
 
+    def run(self):
+        super().run()
+        cuda_build.build_kernels(Path("pyx" if self.inplace else self.build_lib, "arcbeam", "kernels"))
+
     def build_extensions(self):
         self._require_compiler_and_headers()
         compile_one = self.compiler._compile
@@ -81,13 +88,19 @@ class BuildExt(build_ext):
 
 def extensions():
     flags = COMPILE_FLAGS["all"] + SANITIZE_FLAGS[os.environ.get("ARCBEAM_SANITIZE", "")]
-    headers = [str(p.relative_to(ROOT)) for d in ("cuda/shared", "cpu_reference") for p in (ROOT / d).rglob("*.hpp")]
+    folders = ("cuda/shared", "cpu_reference", "pyx/arcbeam")
+    headers = [str(p.relative_to(ROOT)) for d in folders for p in (ROOT / d).rglob("*.hpp")]
+    no_driver_calls = cuda_build.why_no_driver_calls()
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):
+        needs_cuda = pyx.stem == "_cydriver"
+        if needs_cuda and no_driver_calls:
+            print(f"arcbeam is built without CUDA: {no_driver_calls}")
+            continue
         sources = sorted((ROOT / "cpu_reference" / pyx.stem[1:]).glob("*.cpp"))
         yield Extension(
             ".".join(pyx.relative_to(ROOT / "pyx").with_suffix("").parts),
             sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
-            include_dirs=["cuda", "cpu_reference"],
+            include_dirs=["cuda", "cpu_reference", "pyx"] + ([cuda_build.find_header()] if needs_cuda else []),
             depends=headers,
             language="c++",
             extra_compile_args=flags,

@@ -20,7 +20,7 @@ def files_of_the_tree() -> list[Path]:
         parts = path.relative_to(ROOT).parts
         made = parts[0] in NOT_OURS or any(p in NOT_OURS - {"build"} or p.endswith(".egg-info") for p in parts)
         hidden = parts[0].startswith(".") and parts[0] not in {".ci", ".clang-format", ".gitignore"}
-        if path.is_file() and not made and not hidden and path.suffix != ".so":
+        if path.is_file() and not made and not hidden and path.suffix not in {".so", ".fatbin"}:
             found.append(path)
     return found
 

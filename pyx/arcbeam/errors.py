@@ -19,3 +19,25 @@ class CapacityError(ArcbeamError, MemoryError):
 
 class MissingDependencyError(ArcbeamError, ImportError):
     """An optional package is needed: the message says what for and how to install it."""
+
+
+class CudaError(ArcbeamError, RuntimeError):
+    """A call of the CUDA driver failed.
+
+    Attributes
+    ----------
+    name, code
+        The driver's name and number of the error, as ``"CUDA_ERROR_ILLEGAL_ADDRESS"`` and 700.
+    action : str
+        What arcbeam was doing.
+    """
+
+    def __init__(self, message: str = "", *, name: str = "", code: int = 0, action: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.code = code
+        self.action = action
+
+
+class CudaOutOfMemoryError(CudaError, MemoryError):
+    """The GPU has too little free memory: the message says how much was asked for. The decoder can still be used."""
