@@ -165,10 +165,10 @@ def _compile_all(nvcc, version, units, architectures, digest):
     if doubles:
         raise SystemExit(f"cuda: expected a name of its own for each .cu file, got twice: {', '.join(sorted(doubles))}")
     host = ["-ccbin", os.environ["CXX"]] if os.environ.get("CXX") else []
-    command = [nvcc, "-fatbin", *NVCC_FLAGS, *host]
-    for a in architectures:
-        command.append(f"-gencode=arch=compute_{a},code=sm_{a}")
-    command.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
+    newest = architectures[-1]
+    targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
+    targets.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
+    command = [nvcc, "-fatbin", *NVCC_FLAGS, *host, *targets]
     key = hashlib.sha256(json.dumps([version, command, digest]).encode()).hexdigest()[:16]
     CACHE.mkdir(parents=True, exist_ok=True)
 

@@ -14,7 +14,7 @@
 """
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam._cuda cimport Context
 from arcbeam._driver_table cimport LaunchShape

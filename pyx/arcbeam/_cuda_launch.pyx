@@ -4,7 +4,7 @@ import threading
 import weakref
 
 cimport cython
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 from arcbeam._cuda cimport Context, check, driver, ignore
@@ -138,6 +138,21 @@ cdef class Function:
               b"asking how many clusters fit")
         return clusters
 
+    def fits(self, int threads, size_t shared_bytes=0):
+        """:meth:`blocks_per_multiprocessor` from Python."""
+        with self.module.context:
+            return self.blocks_per_multiprocessor(threads, shared_bytes)
+
+    def clusters(self, int blocks, int threads, size_t shared_bytes=0):
+        """:meth:`clusters_on_device` of so many blocks, from Python."""
+        cdef LaunchShape shape
+        shape.blocks = shape.cluster = blocks
+        shape.threads, shape.shared_bytes = threads, shared_bytes
+        with self.module.context:
+            if blocks > 8:
+                self.allow_large_clusters()
+            return self.clusters_on_device(&shape)
+
     def resources(self):
         """dict : registers a thread; bytes of local memory a thread and of static shared memory a block; threads."""
         with self.module.context:
@@ -162,6 +177,27 @@ cdef int _raise_launch(Function function, const LaunchShape* shape, int code) ex
     action = (f"launching {function.name} as {shape.blocks} blocks of {shape.threads} threads in clusters of "
               f"{max(1, shape.cluster)} with {shape.shared_bytes} bytes of shared memory").encode()
     return check(function.module.context.state, code, action)
+
+
+def launch_kernel(Function function not None, Stream stream not None, const unsigned char[::1] parameter not None, *,
+                  uint32_t blocks, uint32_t threads, uint32_t cluster=1, uint32_t shared_bytes=0):
+    """:func:`launch` from Python, for single kernels under test or under a stopwatch.
+
+    Parameters
+    ----------
+    parameter : bytes
+        The kernel's one parameter, as the struct lies in memory.
+    blocks, threads, cluster, shared_bytes
+        Blocks, threads a block, blocks a cluster, bytes of dynamic shared memory a block.
+    """
+    cdef LaunchShape shape
+    shape.blocks, shape.threads, shape.cluster, shape.shared_bytes = blocks, threads, cluster, shared_bytes
+    with function.module.context:
+        if shared_bytes > 48 * 1024:
+            function.allow_shared(shared_bytes)
+        if cluster > 8:
+            function.allow_large_clusters()
+        launch(function, &shape, <void*> &parameter[0], stream)
 
 
 @cython.no_gc
@@ -283,3 +319,25 @@ cdef class Event:
         """Time between two marks that were reached, both made with ``timed``."""
         return check(self.context.state, driver().event_elapsed(milliseconds, start.handle, self.handle),
                      b"reading the time between events")
+
+    # From Python, for tests and benchmarks.
+
+    def mark(self, Stream stream not None):
+        """:meth:`record` from Python."""
+        with self.context:
+            self.record(stream)
+
+    def reached(self, int milliseconds=0):
+        """bool : whether the mark is reached within so many milliseconds, waited for without the GIL."""
+        cdef int done
+        with self.context:
+            with nogil:
+                done = self.wait(milliseconds)
+        return bool(done)
+
+    def seconds_since(self, Event start not None):
+        """float : time between two timed marks that were reached."""
+        cdef float milliseconds = 0
+        with self.context:
+            self.milliseconds_since(start, &milliseconds)
+        return milliseconds / 1000

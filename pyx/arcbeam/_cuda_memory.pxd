@@ -41,6 +41,9 @@ cdef class PinnedBuffer:
     cdef readonly Context context
     cdef void* data
     cdef readonly size_t capacity
+    cdef Py_ssize_t shape[1]
+    cdef Py_ssize_t strides[1]
+    cdef int views
     cdef int reserve(self, size_t bytes) except -1 nogil
     cdef int _raise(self, size_t bytes, int code) except -1
 

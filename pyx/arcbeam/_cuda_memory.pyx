@@ -176,6 +176,11 @@ cdef class DeviceBuffer:
             with nogil:
                 self.reserve(bytes, keep)
 
+    def fill(self, unsigned char value):
+        """Sets every byte, in the stream's order."""
+        with self.pool.context:
+            set_bytes(self.address, value, self.capacity, self.stream)
+
     def write(self, const unsigned char[::1] data not None, size_t offset=0):
         """Copies host bytes to the buffer, growing it, and waits until they may change."""
         cdef size_t bytes = data.shape[0]
@@ -204,7 +209,8 @@ cdef class DeviceBuffer:
 cdef class PinnedBuffer:
     """Page-locked host memory that grows and never shrinks: the only kind that copies leave without waiting.
 
-    Growing moves the memory: copies from or to it must have ended. The old content does not move along.
+    Growing moves the memory: copies from or to it must have ended. The old content does not move along. It has Python's
+    buffer protocol (bytes, writable), for ``numpy.frombuffer``; while there are such views it cannot grow.
     """
 
     def __cinit__(self, Context context not None):
@@ -221,6 +227,9 @@ cdef class PinnedBuffer:
         cdef int code
         if bytes <= self.capacity:
             return 0
+        if self.views:
+            with gil:
+                raise BufferError("pinned memory cannot grow while arrays look into it")
         capacity = grown(bytes, self.capacity, PINNED_GRAIN)
         if self.data != NULL:
             ignore(self.context.state, driver().host_release(self.data))
@@ -247,6 +256,39 @@ cdef class PinnedBuffer:
         with self.context:
             with nogil:
                 self.reserve(bytes)
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        self.shape[0] = self.capacity
+        self.strides[0] = 1
+        buffer.buf = self.data
+        buffer.format = "B"
+        buffer.internal = NULL
+        buffer.itemsize = 1
+        buffer.len = self.capacity
+        buffer.ndim = 1
+        buffer.obj = self
+        buffer.readonly = 0
+        buffer.shape = self.shape
+        buffer.strides = self.strides
+        buffer.suboffsets = NULL
+        self.views += 1
+
+    def __releasebuffer__(self, Py_buffer* buffer):
+        self.views -= 1
+
+    def send(self, DeviceBuffer to not None, size_t bytes, size_t offset=0):
+        """Copies the first bytes to a device buffer that has room, in its stream's order, without waiting."""
+        if bytes > self.capacity or offset + bytes > to.capacity:
+            raise ValueError(f"expected at most {min(self.capacity, to.capacity)} bytes, got {offset} + {bytes}")
+        with self.context:
+            copy_to_device(to.address + offset, self.data, bytes, to.stream)
+
+    def receive(self, DeviceBuffer source not None, size_t bytes, size_t offset=0):
+        """Copies bytes of a device buffer here, in its stream's order, without waiting."""
+        if bytes > self.capacity or offset + bytes > source.capacity:
+            raise ValueError(f"expected at most {min(self.capacity, source.capacity)} bytes, got {offset} + {bytes}")
+        with self.context:
+            copy_to_host(self.data, source.address + offset, bytes, source.stream)
 
     @property
     def host_address(self):

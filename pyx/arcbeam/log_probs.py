@@ -26,7 +26,7 @@ class Utterances:
 
     table: np.ndarray
     columns: int
-    arrays: list[np.ndarray]
+    arrays: list[Any]
 
 
 def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: bool) -> Utterances:
@@ -51,13 +51,13 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
     if isinstance(log_probs, (list, tuple)):
         arrays = [_as_numpy(item, f"log_probs[{i}]") for i, item in enumerate(log_probs)]
         for i, array in enumerate(arrays):
-            _check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
+            check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
     else:
         batch = _as_numpy(log_probs, "log_probs")
-        _check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
+        check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
         arrays = list(batch)
     arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
-    frames = _frames(arrays, lengths)
+    frames = frames_of(arrays, lengths)
     table = np.empty((len(arrays), 4), dtype=np.int64)
     for row, array, n in zip(table, arrays, frames, strict=True):
         row[:] = (array.ctypes.data, array.strides[0] // array.itemsize, n, array.dtype == np.float16)
@@ -92,7 +92,8 @@ def _from_dlpack(item: Any, name: str) -> np.ndarray:
         raise TypeError(f"{name}: expected float32 or float16 log-probs, got {got} ({error})") from None
 
 
-def _check_shape(array: np.ndarray, name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
+def check_shape(array: Any, name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
+    """Raises ValueError unless an array has these axes, and the columns that the graph needs."""
     if array.ndim != len(axes):
         hint = " (for one utterance, pass a list that holds it)" if array.ndim == 2 else ""
         raise ValueError(f"{name}: expected [{', '.join(axes)}], got {array.ndim} dimensions {array.shape}{hint}")
@@ -117,7 +118,8 @@ def _is_readable(array: np.ndarray) -> bool:
     )
 
 
-def _frames(arrays: list[np.ndarray], lengths: Any) -> np.ndarray | list[int]:
+def frames_of(arrays: Sequence[Any], lengths: Any) -> np.ndarray | list[int]:
+    """The frames to decode of each array [frames, columns]: as given by `lengths`, or all."""
     if lengths is None:
         return [len(array) for array in arrays]
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):

@@ -1,0 +1,102 @@
+"""A DLPack capsule taken over from its producer, and given back when the last reader is gone."""
+
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+
+# The layout of DLPack's C structures, before version 1 and from it on.
+cdef struct Tensor:
+    void* data
+    int32_t device_type
+    int32_t device_id
+    int32_t ndim
+    uint8_t code
+    uint8_t bits
+    uint16_t lanes
+    int64_t* shape
+    int64_t* strides
+    uint64_t byte_offset
+
+cdef struct Managed:
+    Tensor tensor
+    void* context
+    void (*deleter)(Managed*) noexcept
+
+cdef struct Versioned:
+    uint32_t major
+    uint32_t minor
+    void* context
+    void (*deleter)(Versioned*) noexcept
+    uint64_t flags
+    Tensor tensor
+
+_TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
+
+
+cdef class Import:
+    """Takes a capsule over; its producer's deleter runs when this object goes.
+
+    Attributes
+    ----------
+    address : int
+        Of the first value.
+    shape, strides : tuple of int
+        Strides in values, also where the producer leaves them out.
+    dtype : str
+        As ``"float32"``.
+    device : (int, int)
+        DLPack's device type and number.
+
+    Raises
+    ------
+    TypeError
+        Not a capsule of DLPack, one that was taken already, or of a version with another layout.
+    """
+
+    cdef Managed* managed
+    cdef Versioned* versioned
+    cdef readonly uint64_t address
+    cdef readonly tuple shape
+    cdef readonly tuple strides
+    cdef readonly str dtype
+    cdef readonly tuple device
+
+    def __cinit__(self, capsule):
+        cdef Tensor* tensor
+        cdef Versioned* versioned
+        if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+            versioned = <Versioned*> PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+            if versioned.major != 1:  # the capsule stays its producer's
+                raise TypeError(f"expected DLPack of version 1, got {versioned.major}.{versioned.minor}")
+            PyCapsule_SetName(capsule, b"used_dltensor_versioned")
+            self.versioned = versioned
+            tensor = &versioned.tensor
+        elif PyCapsule_IsValid(capsule, b"dltensor"):
+            self.managed = <Managed*> PyCapsule_GetPointer(capsule, b"dltensor")
+            PyCapsule_SetName(capsule, b"used_dltensor")
+            tensor = &self.managed.tensor
+        else:
+            raise TypeError("expected a DLPack capsule that nobody has taken yet")
+        self.address = <uintptr_t> tensor.data + tensor.byte_offset
+        self.shape = tuple([tensor.shape[i] for i in range(tensor.ndim)])
+        if tensor.strides != NULL:
+            self.strides = tuple([tensor.strides[i] for i in range(tensor.ndim)])
+        else:
+            self.strides = _row_major(self.shape)
+        kind = _TYPES.get(tensor.code, f"type {tensor.code} of ")
+        self.dtype = kind if kind == "bool" else f"{kind}{tensor.bits}" + (f"x{tensor.lanes}" if tensor.lanes != 1 else "")
+        self.device = (tensor.device_type, tensor.device_id)
+
+    def __dealloc__(self):
+        if self.managed != NULL and self.managed.deleter != NULL:
+            self.managed.deleter(self.managed)
+        if self.versioned != NULL and self.versioned.deleter != NULL:
+            self.versioned.deleter(self.versioned)
+
+
+cdef tuple _row_major(tuple shape):
+    strides = []
+    step = 1
+    for extent in reversed(shape):
+        strides.insert(0, step)
+        step *= extent
+    return tuple(strides)

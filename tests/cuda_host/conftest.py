@@ -1,0 +1,80 @@
+"""The fake driver: compiled once, put in arcbeam's table for each test, its books checked after it."""
+
+import ctypes
+import gc
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from arcbeam import _cuda, kernel_images
+from arcbeam.kernel_images import BuildRecord
+
+ROOT = Path(__file__).resolve().parents[2]
+STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
+IMAGE = b"arch 9.0\narch 8.0\nkernel decode 12\nkernel other 4\n\0"
+
+
+class FakeDriver:
+    """What a test may ask of the driver in ``fake_driver.cpp``."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+        library.fake_table.restype = ctypes.c_void_p
+        library.fake_calls.restype = ctypes.c_int64
+        library.fake_living.restype = ctypes.c_int64
+        library.fake_launches.restype = ctypes.c_char_p
+        library.fake_journal.restype = ctypes.c_char_p
+        library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
+
+    def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
+        self.library.fake_reset(devices, memory)
+        _cuda.use_driver(self.library.fake_table())
+
+    def stop(self) -> None:
+        _cuda.use_driver(0)
+
+    def fail(self, call: str, code: int, nth: int = 1) -> None:
+        self.library.fake_fail(call.encode(), nth, code)
+
+    def living(self, kind: str = "") -> int:
+        return int(self.library.fake_living(kind.encode()))
+
+    def launches(self) -> list[tuple[str, int, int, int, int, bytes]]:
+        lines = [line.split(" ") for line in self.library.fake_launches().decode().splitlines()]
+        return [(n, int(b), int(t), int(c), int(s), bytes.fromhex(p)) for n, b, t, c, s, p in lines]
+
+    def journal(self) -> list[list[str]]:
+        return [line.split() for line in self.library.fake_journal().decode().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def fake_library(tmp_path_factory):
+    command = shutil.which(os.environ.get("CXX", "g++"))
+    if command is None:
+        pytest.skip("the fake driver needs a C++ compiler: g++, or the one that CXX names")
+    made = tmp_path_factory.mktemp("fake") / "fake_driver.so"
+    source = ROOT / "tests" / "cuda_host" / "fake_driver.cpp"
+    include = ROOT / "pyx"
+    subprocess.run(
+        [command, "-std=c++17", "-O1", "-g", "-shared", "-fPIC", *STRICT, f"-I{include}", str(source), "-o", str(made)],
+        check=True,
+    )
+    return FakeDriver(ctypes.CDLL(str(made)))
+
+
+@pytest.fixture
+def fake(fake_library, monkeypatch):
+    """A driver with one device of 1 GiB; nothing may be left of what the test made."""
+    fake_library.start()
+    record = BuildRecord(nvcc="13.0.88", architectures=("8.0", "9.0"), ptx="9.0", kernels={"decode": ""})
+    monkeypatch.setattr(kernel_images, "build_record", lambda: record)
+    monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
+    yield fake_library
+    gc.collect()
+    living, current = fake_library.living(), fake_library.library.fake_current()
+    fake_library.stop()
+    assert living == 0, "handles were left"
+    assert current == 0, "a context was left current"
