@@ -88,6 +88,8 @@ def kernel_params(**fields: Any) -> Params:
 class Kernels:
     """The kernels of one library."""
 
+    emulated = True
+
     def __init__(self, library: Path):
         self._emulate = ctypes.CDLL(str(library)).emulate
         self._emulate.restype = ctypes.c_int
@@ -174,18 +176,23 @@ def _load(sources: tuple[str, ...], flags: tuple[str, ...]) -> Kernels:
     compiler = os.environ.get("CXX", "g++").split()
     more = [*os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *flags]
     runtime = sorted(str(path) for path in HERE.glob("*.cpp"))
-    headers = [p for d in (ROOT / "cuda", HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}]
+    headers = sources_of_the_layer()
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
     objects = []
     # The machine runs at every scheduling point: optimised, and compiled once for all kernels.
     for source, optimise in [*((path, "-O3") for path in runtime), *((path, "-O1") for path in sources)]:
         options = [*FLAGS, *WARNINGS, *INCLUDES, *more, optimise]
-        objects.append(_made([*compiler, *options, "-c", "-x", "c++", source], [source, *headers], version, ".o"))
-    made = _made([*compiler, *FLAGS, "-shared", *map(str, objects)], objects, version, ".so")
-    return Kernels(made)
+        objects.append(made([*compiler, *options, "-c", "-x", "c++", source], [source, *headers], version, ".o"))
+    library = made([*compiler, *FLAGS, "-shared", *map(str, objects)], objects, version, ".so")
+    return Kernels(library)
 
 
-def _made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:
+def sources_of_the_layer() -> list[Path]:
+    """Every header that a kernel or the emulator may include."""
+    return [p for d in (ROOT / "cuda", HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}]
+
+
+def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:
     """What the command makes of the inputs, from the cache where it is there."""
     digest = hashlib.sha256("\0".join([*(part.replace(str(ROOT), "") for part in command), version]).encode())
     for path in inputs:

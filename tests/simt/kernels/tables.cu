@@ -56,7 +56,6 @@ ARCBEAM_KERNEL(work_queue, 256, QueueParams) {
         for (std::uint32_t i = thread_rank(); i < value; i += block_size()) atomic_add<Scope::block>(sum.at(0), i);
         block_barrier();
         if (thread_rank() == 0U) params.results[item] = sum[0];
-        block_barrier();
     }
 }
 
