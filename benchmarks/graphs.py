@@ -67,7 +67,6 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
 def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
     from arcbeam.build.lexicon import Lexicon
-
     from arcbeam.symbols import TokenTable
 
     data = data_folder()
@@ -85,7 +84,6 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
 def make_small(tokens_file: Path, words: list[str], lm: Path, **options: Any) -> "arcbeam.Graph":
     """A graph small enough to write its back-off arcs out: few words, few n-grams."""
     from arcbeam.build.lexicon import Lexicon
-
     from arcbeam.symbols import TokenTable
 
     pruned = FOLDER / "small.arpa"

@@ -93,7 +93,8 @@ class Model:
         """log10 P(last word | those before), backing off where the n-gram is absent."""
         order = words.shape[1]
         at = find(keys(words, self.size), self.keys[order - 1])
-        found = self.orders[order - 1].logp[at]
+        found = np.zeros(len(words))
+        found[at >= 0] = self.orders[order - 1].logp[at[at >= 0]]
         if order == 1:
             return found
         absent = np.flatnonzero(at < 0)
@@ -103,7 +104,9 @@ class Model:
     def backoff(self, words: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """log10 back-off weight of a context; 0 where the context is absent."""
         at = find(keys(words, self.size), self.keys[words.shape[1] - 1])
-        return np.where(at < 0, 0.0, self.orders[words.shape[1] - 1].backoff[at])
+        found = np.zeros(len(words))
+        found[at >= 0] = self.orders[words.shape[1] - 1].backoff[at[at >= 0]]
+        return found
 
     def gains(self, order: int) -> npt.NDArray[np.float64]:
         """What each n-gram of an order is worth: weighted difference to backing off, natural log."""

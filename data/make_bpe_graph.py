@@ -30,7 +30,6 @@ def bpe_graph(
     options : of :meth:`arcbeam.Graph.build`
     """
     from arcbeam.build.lexicon import Lexicon
-
     from arcbeam.symbols import TokenTable
 
     tokens = TokenTable.from_list(workload.Pieces(model).tokens())
