@@ -53,7 +53,7 @@ def random_graph(rng: np.random.Generator) -> arcbeam.Graph:
     target = rng.integers(0, STATES, len(source))
     label = rng.integers(1, COLUMNS, len(source))
     word = np.where(rng.random(len(source)) < 0.3, rng.integers(1, 1000, len(source)), 0)
-    weight = rng.gamma(2.0, 1.5, len(source))
+    weight = rng.gamma(2.0, 0.8, len(source))
     loops = np.arange(STATES)
     hubs = STATES // 100
     backs = np.flatnonzero(rng.random(STATES - hubs) < 1 / 6)  # to the last states, which have none: no cycle
