@@ -92,7 +92,8 @@ Trouble Races::check(Word& word, Access what, const Mark& now) const {
     if (is_plain) {
         found = find(more.atomic_writes, now, "atomic write");
         if (found.kind == Trouble::Kind::none && writes) found = find(more.atomic_reads, now, "atomic read");
-    } else if (std::min(more.narrowest, now.scope) < static_cast<std::uint8_t>(Scope::device)) {
+    } else if (std::min(more.narrowest, now.scope) < static_cast<std::uint8_t>(Scope::device) &&
+               more.block != now.thread / block_size_) {  // any scope will do within a block
         found = find_narrow(more.atomic_writes, now, "atomic write of too narrow a scope for one of the two");
         if (found.kind == Trouble::Kind::none && writes) {
             found = find_narrow(more.atomic_reads, now, "atomic read of too narrow a scope for one of the two");
@@ -158,6 +159,8 @@ void Races::record(Word& word, Access what, const Mark& now) {
     }
     if (!word.more) word.more = std::make_unique<History>();
     word.more->narrowest = std::min(word.more->narrowest, now.scope);
+    const std::uint32_t block = now.thread / block_size_;
+    word.more->block = word.more->block == kNoBlock || word.more->block == block ? block : kSeveral;
     append(what == Access::atomic_load ? word.more->atomic_reads : word.more->atomic_writes, now);
 }
 

@@ -54,9 +54,11 @@ class Races {
     void end_copy(std::uintptr_t address, std::uint32_t bytes);
 
   private:
+    static constexpr std::uint32_t kNoBlock = ~0U, kSeveral = ~0U - 1U;
     struct History {  // what does not fit a word's two marks
         std::vector<Mark> writes, reads, atomic_reads, atomic_writes;
-        std::uint8_t narrowest = 0xff;  // scope of the atomics
+        std::uint8_t narrowest = 0xff;   // scope of the atomics
+        std::uint32_t block = kNoBlock;  // of all atomics so far, kSeveral once they differ
     };
     struct Word {
         Mark write, read;
