@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arcbeam.decoder import CtcDecoder, DecodeStats
-    from arcbeam.errors import ArcbeamError, CapacityError, FormatError, GraphError, MissingDependencyError
+    from arcbeam.errors import (
+        ArcbeamError,
+        CapacityError,
+        CudaError,
+        CudaOutOfMemoryError,
+        FormatError,
+        GraphError,
+        MissingDependencyError,
+    )
     from arcbeam.graph import Graph, GraphInfo
     from arcbeam.hypothesis import Hypothesis, Word
     from arcbeam.options import DecoderOptions
@@ -26,6 +34,8 @@ _HOME = {
     "TokenTable": "symbols",
     "ArcbeamError": "errors",
     "CapacityError": "errors",
+    "CudaError": "errors",
+    "CudaOutOfMemoryError": "errors",
     "FormatError": "errors",
     "GraphError": "errors",
     "MissingDependencyError": "errors",
@@ -35,6 +45,8 @@ __all__ = [
     "ArcbeamError",
     "CapacityError",
     "CtcDecoder",
+    "CudaError",
+    "CudaOutOfMemoryError",
     "DecodeStats",
     "DecoderOptions",
     "FormatError",

@@ -124,11 +124,15 @@ cdef int _raise_unusable(DeviceState* state) except -1:
 def use_driver(size_t address=0):
     """Puts another driver in place (tests do), or with 0 none, so that the next use finds cuda-python's.
 
-    All owners of the former one must be gone.
+    Raises
+    ------
+    RuntimeError
+        There are owners of the former one's handles yet.
     """
     global loaded
     with _lock:
-        _contexts.clear()
+        if len(_contexts) != 0:
+            raise RuntimeError("the driver cannot be replaced while its contexts are held")
         memset(&table, 0, sizeof(table))
         memset(&states[0], 0, sizeof(states))
         loaded = 0

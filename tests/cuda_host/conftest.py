@@ -74,7 +74,6 @@ def fake(fake_library, monkeypatch):
     monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
     yield fake_library
     gc.collect()
-    living, current = fake_library.living(), fake_library.library.fake_current()
+    assert fake_library.living() == 0, "handles were left"
+    assert fake_library.library.fake_current() == 0, "a context was left current"
     fake_library.stop()
-    assert living == 0, "handles were left"
-    assert current == 0, "a context was left current"
