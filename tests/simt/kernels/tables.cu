@@ -72,9 +72,13 @@ ARCBEAM_KERNEL(chain, 256, ChainParams) {
     std::uint32_t before = 0;
     if (b > 0U) {
         bool arrived = true;
-        if (thread_rank() == 0U) {
+        if (thread_rank() == 0U && b % 3U != 0U) {  // either way of looking
             Backoff backoff{params.patience};
             while (load_acquire<Scope::device>(params.flags + b - 1U) == 0U && arrived) arrived = backoff.wait();
+        } else if (thread_rank() == 0U) {
+            Backoff backoff{params.patience};
+            while (load_relaxed<Scope::device>(params.flags + b - 1U) == 0U && arrived) arrived = backoff.wait();
+            fence<Scope::device>();
         }
         if (block_barrier_and(arrived)) {
             before = load(params.totals + (b - 1U) * block_size() + thread_rank());
