@@ -155,8 +155,10 @@ class Lexicon:
         separator : str, optional
             The token between words. "auto": the one among <space>, " ", |, ... that is a token, if one is.
         """
-        separator = find_separator(tokens) if separator == "auto" else separator
         column = _column_finder(tokens)
+        if separator == "auto":
+            separator = find_separator(tokens)
+            separator = None if separator is None or column(separator) is None else separator
         separator_column = None if separator is None else column(separator)
         if separator is not None and separator_column is None:
             raise ValueError(f"expected a separator among the tokens, got {separator!r}")
@@ -190,11 +192,11 @@ class Lexicon:
             The package sentencepiece is missing.
         """
         processor = require("sentencepiece", "a lexicon by a SentencePiece model").SentencePieceProcessor()
+        if not os.path.exists(model):
+            raise FileNotFoundError(f"no such SentencePiece model: {model}")
         try:
             processor.Load(os.fspath(model))
         except (OSError, RuntimeError) as error:
-            if isinstance(error, OSError) and not os.path.exists(model):
-                raise FileNotFoundError(f"no such SentencePiece model: {model}") from error
             raise FormatError(f"{model}: expected a SentencePiece model: {error}") from error
         column = _column_finder(tokens)
 
@@ -208,8 +210,13 @@ class Lexicon:
 
 
 def find_separator(tokens: TokenTable) -> str | None:
-    """The token that stands for the space between words, or None. ValueError if there are several."""
+    """The token that stands for the space between words, or None. ValueError if there are several.
+
+    Where tokens begin with SentencePiece's mark of a word's beginning, it is that mark.
+    """
     column = _column_finder(tokens)
+    if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
+        return WORD_START
     found = [s for s in _SEPARATORS if column(s) is not None]
     if len(found) > 1:
         raise ValueError(f"expected one separator between words, got {found}: name the right one")

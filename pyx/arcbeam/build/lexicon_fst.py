@@ -139,7 +139,8 @@ def make_lexicon_fst(
         (0, 0, backoff, len(lexicon.words) + 1),
         (sources, targets, inputs, outputs, costs),
     ]
-    finals = {0: 0.0, after: 0.0}
+    # One path for each reading: where an epsilon leads from state 1 to state 0, only the latter is final.
+    finals = {0: 0.0} if rule == "optional" else {0: 0.0, after: 0.0}
     start = 0
     separator = 0 if lexicon.separator_column is None else lexicon.separator_column + 1
     if rule == "loop":

@@ -170,6 +170,8 @@ def _closed_vocabulary(
     reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
     model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **weights)
     _report_model(model, meta, reporter, "lexicon")
+    if not model.words_in_lm.any():
+        raise ValueError(f"{lm}: no word of the language model is in the lexicon of {num_words:,} words")
     meta["lexicon_skipped"] = sum(lexicon.skipped.values())
     # Words are written by their last token at the latest if all that need it are marked: then no epsilon arc writes.
     mark_prefixes = True if meta["epsilon_free"] else None
