@@ -5,7 +5,7 @@ import pytest
 from arcbeam.build.recipe import build_graph
 from arcbeam.build.topology import TOPOLOGIES
 from arcbeam.symbols import TokenTable
-from tests.build.definitions import Model, readings, said, strings
+from tests.build.definitions import LN10, Model, readings, said, strings
 
 TOKENS = TokenTable.from_list(["\u2581a", "b", "\u2581c", "<blank>"])
 BLANK = 4
@@ -34,9 +34,9 @@ def build(tmp_path, names, **options):
 
 def lowest_cost(lm, names, string):
     """The definition with the freedom that an epsilon back-off arc gives: backing off is always allowed."""
-    best = {("<s>",): 0.0}
+    continued = {n[:k] for n in lm.probabilities for k in range(1, len(n))}
 
-    def histories(history):
+    def shorter_ones(history):
         cost = 0.0
         while True:
             yield history, cost
@@ -45,24 +45,21 @@ def lowest_cost(lm, names, string):
             cost += lm.backoffs.get(history, 0.0)
             history = history[1:]
 
-    for label in [*string, None]:
-        word = "</s>" if label is None else names[label - 1]
+    best = {("<s>",): 0.0}
+    for label in string:
         after = {}
         for history, total in best.items():
-            for shorter, cost in histories(history):
-                if (*shorter, word) in lm.probabilities:
-                    longer = (*shorter, word)[-(lm.order - 1) :]
-                    while longer and not any(
-                        n[: len(longer)] == longer and len(n) > len(longer) for n in lm.probabilities
-                    ):
-                        cost += lm.backoffs.get(longer, 0.0) if label is not None else 0.0
-                        longer = longer[1:]
-                    value = total + cost + lm.probabilities[(*shorter, word)]
+            for shorter, backed_off in shorter_ones(history):
+                ngram = (*shorter, names[label - 1])
+                if ngram in lm.probabilities:
+                    kept = ngram[-(lm.order - 1) :]
+                    # A history that nothing continues is left at once.
+                    longer, cost = next((h, c) for h, c in shorter_ones(kept) if h == () or h in continued)
+                    value = total + backed_off + lm.probabilities[ngram] + cost
                     after[longer] = max(after.get(longer, -1e9), value)
-                    if label is None:
-                        break  # every history carries its own, exact cost of </s>
         best = after
-    return -2.302585092994046 * max(best.values())
+    # Every history carries the exact cost of </s> after it.
+    return -LN10 * max(total + lm.log10(history, "</s>") for history, total in best.items())
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
