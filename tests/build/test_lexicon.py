@@ -87,7 +87,6 @@ def test_spell(tmp_path):
     assert entries(lexicon) == [("ab", (1, 2), 0), ("b'a", (2, 3, 1), 0)]
     assert (lexicon.separator, lexicon.separator_column) == ("<space>", 0)
     assert lexicon.skipped == {"words with a character that is no token": 1}
-    assert not lexicon.self_delimiting
     assert Lexicon.spell(write(tmp_path, "ab\nb\n"), TOKENS).words == ("ab", "b")
     assert Lexicon.spell(["a"], TOKENS, separator=None).separator_column is None
 
@@ -141,7 +140,7 @@ def test_sentencepiece(model):
     for word, columns, _ in lexicon.pronunciations():
         pieces = [tokens.tokens[c] for c in columns]
         assert "".join(pieces) == "\u2581" + word
-    assert lexicon.separator == "\u2581" and lexicon.separator_column is None and lexicon.self_delimiting
+    assert lexicon.separator == "\u2581" and lexicon.separator_column is None
 
 
 def test_sentencepiece_errors(model, tmp_path, monkeypatch):

@@ -130,12 +130,15 @@ def test_accepts_exactly_what_t_l_and_g_say(files, topology, loops, rule):
     assert graph.num_states == tlg.num_states
 
 
-@pytest.mark.parametrize("rule", ["none", "loop", "optional"])
-def test_no_epsilon_arc_writes_a_word(files, rule):
+@pytest.mark.parametrize("rule", SEPARATOR_RULES)
+def test_words_by_last_token(files, rule):
     separator = None if rule == "none" else "<space>"
     lexicon = Lexicon.from_file(files / "lexicon.txt", TOKENS, separator=separator)
-    graph = build_graph(TOKENS, lexicon, files / "lm.arpa", separator_rule=rule, progress=False)
+    _, plain = build(files, TOKENS, lexicon, files / "lm.arpa", separator_rule=rule)
+    graph, early = build(files, TOKENS, lexicon, files / "lm.arpa", separator_rule=rule, words_by_last_token=True)
     assert not ((graph.columns == 0xFFFF) & (graph.words > 0)).any()
+    for frames in strings([SPACE, A, B, BLANK], 4):
+        assert_same(plain, early, frames)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

@@ -45,8 +45,6 @@ class Lexicon:
         The token between words, or the mark that a word's first piece begins with.
     separator_column : int or None
         The column of the separator, where it is a token of its own.
-    self_delimiting : bool
-        A word's first token is never found inside a word, so the tokens alone say where words begin.
     skipped : dict
         Words that could not be taken, counted by reason.
     """
@@ -58,7 +56,6 @@ class Lexicon:
     costs: npt.NDArray[np.float32]
     separator: str | None = None
     separator_column: int | None = None
-    self_delimiting: bool = False
     skipped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -277,9 +274,6 @@ class _Builder:
         np.cumsum([len(s) for s in sequences], out=offsets[1:])
         columns = np.fromiter((c for s in sequences for c in s), np.uint16, int(offsets[-1]))
         costs = np.fromiter((c for e in self.entries for c in e.values()), np.float32, len(sequences))
-        first = columns[offsets[:-1]]
-        inside = np.ones(len(columns), bool)
-        inside[offsets[:-1]] = False
         return Lexicon(
             words=tuple(self.labels),
             word_index=word_index,
@@ -288,7 +282,6 @@ class _Builder:
             costs=costs,
             separator=separator,
             separator_column=separator_column,
-            self_delimiting=not np.isin(first, columns[inside]).any(),
             skipped=dict(self.skipped),
         )
 

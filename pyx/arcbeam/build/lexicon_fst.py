@@ -1,7 +1,7 @@
 """L: from tokens to words, with what keeps its composition with G determinizable.
 
-Two words that the same tokens say (or, where nothing stands between words, one that begins another) would keep
-determinization waiting for ever. The usual remedy is a disambiguation symbol after the word, an epsilon arc in the
+Two words that the same tokens say would keep determinization waiting for ever; so would, where nothing has to stand
+between words, a word that begins another. The usual remedy is a disambiguation symbol after the word, an epsilon arc in the
 end. Here the word's *last token* gets a label of its own instead, a marked token, which `unmark` reads as
 the plain token again: no epsilon arc is left behind, and the word is written on an arc that reads a frame.
 """
@@ -80,7 +80,7 @@ def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) ->
 
 
 def make_lexicon_fst(
-    lexicon: Lexicon, num_columns: int, words_in_lm: npt.NDArray[np.bool_], rule: str, mark_prefixes: bool | None = None
+    lexicon: Lexicon, num_columns: int, words_in_lm: npt.NDArray[np.bool_], rule: str, mark_prefixes: bool = False
 ) -> tuple[ArcArrays, Labels]:
     """Make L.
 
@@ -92,8 +92,9 @@ def make_lexicon_fst(
         Words that G knows; others are left out.
     rule : str
         One of `SEPARATOR_RULES`.
-    mark_prefixes : bool, optional
-        Whether words that begin other words are marked. None: where determinization needs it.
+    mark_prefixes : bool
+        Whether words that begin other words are marked. They always are where no separator has to follow a word:
+        determinization would wait for ever, or (pieces that tell where a word begins) very long.
 
     Returns
     -------
@@ -107,10 +108,8 @@ def make_lexicon_fst(
     if rule != "none" and lexicon.separator_column is None:
         raise ValueError(f"the separator rule {rule!r} needs a separator token, and the lexicon has none")
     chosen = np.flatnonzero(words_in_lm[lexicon.word_index])
-    if mark_prefixes is None:
-        mark_prefixes = rule in ("optional", "loop") or (rule == "none" and not lexicon.self_delimiting)
     labels = Labels(num_columns, {})
-    marks = ambiguous(lexicon, chosen, mark_prefixes)
+    marks = ambiguous(lexicon, chosen, mark_prefixes or rule not in ("one", "many"))
 
     # States: 0 before a word, 1 after it (they are one where nothing has to come between), 2 and so on within words.
     after = 0 if rule in ("none", "loop") else 1
