@@ -1,9 +1,9 @@
 """L: from tokens to words, with what keeps its composition with G determinizable.
 
 Two words that the same tokens say would keep determinization waiting for ever; so would, where nothing has to stand
-between words, a word that begins another. The usual remedy is a disambiguation symbol after the word, an epsilon arc in the
-end. Here the word's *last token* gets a label of its own instead, a marked token, which `unmark` reads as
-the plain token again: no epsilon arc is left behind, and the word is written on an arc that reads a frame.
+between words, a word that begins another. The usual remedy is a disambiguation symbol after the word, in the end an
+epsilon arc. Here the word's *last token* gets a label of its own instead, a marked token, which `Labels.unmark` reads
+as the plain token again: no epsilon arc is left behind, and the word is written on an arc that reads a frame.
 """
 
 from __future__ import annotations
