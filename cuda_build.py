@@ -23,6 +23,9 @@ from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they a
 ROOT = Path(__file__).resolve().parent
 CACHE = ROOT / "build" / "kernels"
 
+TOOLKITS = (Path("/usr/local/cuda"),)  # where installers put the toolkit without touching the PATH
+DRIVER = Path("/proc/driver/nvidia/version")
+
 # Machine code for these, and PTX of the newest for what comes after; an nvcc that lacks one leaves it out.
 ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
 # No contraction and no fast mathematics: a fused rounding would break the equality of the engines.
@@ -46,7 +49,7 @@ def requirements():
     """Packages that a CUDA build lacks here: 10 MB with an nvcc, 110 MB with a driver alone, none without both."""
     wanted = os.environ.get("ARCBEAM_CUDA", "")
     nvcc = find_nvcc()
-    driver = wanted == "1" or Path("/proc/driver/nvidia/version").exists()
+    driver = wanted == "1" or DRIVER.exists()
     if wanted == "0" or not (nvcc or driver):
         return []
     if not nvcc:
@@ -65,17 +68,13 @@ def package_roots():
 
 
 def find_nvcc():
-    """Path of nvcc: named, on the PATH, of the toolkit's usual places, or of the PyPI package; None without."""
+    """Path of nvcc: named, on the PATH, in one of the toolkit's usual places, or of the PyPI package; None without."""
     named = os.environ.get("NVCC")
     if named:
         return shutil.which(named)
     homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    for home in [*homes, Path("/usr/local/cuda")]:
-        if os.access(home / "bin" / "nvcc", os.X_OK) and not shutil.which("nvcc"):
-            return str(home / "bin" / "nvcc")
-    return shutil.which("nvcc") or next(
-        (str(root / "bin" / "nvcc") for root in package_roots() if (root / "bin" / "nvcc").exists()), None
-    )
+    places = [home / "bin" / "nvcc" for home in [*homes, *TOOLKITS, *package_roots()]]
+    return shutil.which("nvcc") or next((str(place) for place in places if os.access(place, os.X_OK)), None)
 
 
 def find_header():

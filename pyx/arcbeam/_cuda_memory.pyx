@@ -181,6 +181,12 @@ cdef class DeviceBuffer:
         with self.pool.context:
             set_bytes(self.address, value, self.capacity, self.stream)
 
+    def copy_from(self, uint64_t address, size_t bytes, size_t offset=0):
+        """Copies device memory to the buffer, growing it, in the stream's order and without waiting."""
+        with self.pool.context:
+            self.reserve(offset + bytes, True)
+            copy_on_device(self.address + offset, address, bytes, self.stream)
+
     def write(self, const unsigned char[::1] data not None, size_t offset=0):
         """Copies host bytes to the buffer, growing it, and waits until they may change."""
         cdef size_t bytes = data.shape[0]

@@ -96,7 +96,7 @@ def test_two_devices_side_by_side(fake):
 
 
 def test_bytes_go_there_and_back(fake):
-    _, stream, _, buffer, pinned, *_ = engine()
+    _, stream, pool, buffer, pinned, *_ = engine()
     data = np.random.default_rng(0).integers(0, 256, 200_000, dtype=np.uint8)
     buffer.write(data)
     assert bytes(buffer.read(len(data))) == data.tobytes()
@@ -112,6 +112,9 @@ def test_bytes_go_there_and_back(fake):
     pinned.receive(buffer, 100)
     stream.finish()
     assert view[:100].tolist() == [9] * 100
+    other = DeviceBuffer(pool, stream, "copy")
+    other.copy_from(buffer.address, 100, offset=5)
+    assert bytes(other.read(105))[5:] == b"\t" * 100
     with pytest.raises(BufferError, match="cannot grow while arrays look into it"):
         pinned.resize(1 << 20)
     del view

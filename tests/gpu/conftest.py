@@ -1,0 +1,42 @@
+"""What tests on a real GPU share: they skip, saying why, where there is none."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from arcbeam import _cuda
+from arcbeam.errors import CudaError, MissingDependencyError
+
+HERE = Path(__file__).parent
+
+
+def why_no_gpu() -> str | None:
+    """Why no device can be used here. Kernels of arcbeam's own need not have been built."""
+    try:
+        return None if _cuda.device_count() else "the driver shows no device"
+    except (CudaError, MissingDependencyError) as error:
+        return str(error)
+
+
+@pytest.fixture(scope="session")
+def gpu() -> int:
+    """Number of the device to test on."""
+    reason = why_no_gpu()
+    if reason:
+        pytest.skip(f"no GPU: {reason}")
+    return 0
+
+
+@pytest.fixture(scope="session")
+def probe_image(gpu, tmp_path_factory) -> bytes:
+    """``probe.cu``, compiled for the device."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("nvcc is not on the PATH, which compiles probe.cu")
+    major, minor = _cuda.device_properties(gpu)["compute_capability"]
+    made = tmp_path_factory.mktemp("probe") / "probe.fatbin"
+    command = [nvcc, "-fatbin", "-std=c++17", f"-arch=sm_{major}{minor}", str(HERE / "probe.cu"), "-o", str(made)]
+    subprocess.run(command, check=True)
+    return made.read_bytes()

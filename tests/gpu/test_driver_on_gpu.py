@@ -1,0 +1,362 @@
+"""The host layer on a real driver: what the fake driver of tests/cuda_host stands in for elsewhere."""
+
+import gc
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel
+from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+
+from arcbeam import _cuda
+from arcbeam.device_arrays import as_device_utterances
+from arcbeam.errors import CudaError, CudaOutOfMemoryError
+
+
+class Engine:
+    """The handles that an engine has."""
+
+    def __init__(self, gpu: int, image: bytes | None = None) -> None:
+        self.context = _cuda.context_of(gpu)
+        self.stream = Stream(self.context)
+        self.pool = MemoryPool(self.context)
+        self.buffer = DeviceBuffer(self.pool, self.stream, "test values")
+        self.pinned = PinnedBuffer(self.context)
+        self.module = Module(self.context, "probe", image) if image else None
+
+    def launch(self, name, count, factor=0.0, **shape):
+        parameter = struct.pack("<QIf", self.buffer.address, count, factor)
+        launch_kernel(self.module.function(name), self.stream, parameter, **shape)
+
+    def floats(self, n):
+        return np.frombuffer(self.buffer.read(4 * n), dtype=np.float32)
+
+
+def test_properties(gpu):
+    assert _cuda.driver_version() >= (12, 0)
+    for i in range(_cuda.device_count()):
+        properties = _cuda.device_properties(i)
+        assert properties["name"]
+        assert properties["compute_capability"] >= (5, 0)
+        assert properties["multiprocessors"] > 0
+        assert properties["shared_bytes_per_block"] >= 48 * 1024
+        assert properties["memory_bytes"] > 1 << 30
+        assert properties["clusters"] == (properties["compute_capability"] >= (9, 0))
+    free, total = _cuda.context_of(gpu).memory()
+    assert 0 < free <= total
+
+
+def test_properties_are_those_that_torch_sees(gpu):
+    torch = pytest.importorskip("torch")
+    properties, theirs = _cuda.device_properties(gpu), torch.cuda.get_device_properties(gpu)
+    assert properties["name"] == theirs.name
+    assert properties["compute_capability"] == (theirs.major, theirs.minor)
+    assert properties["multiprocessors"] == theirs.multi_processor_count
+    assert properties["l2_bytes"] == theirs.L2_cache_size
+
+
+def test_bytes_go_there_and_back(gpu):
+    engine = Engine(gpu)
+    data = np.random.default_rng(0).integers(0, 256, 3_000_001, dtype=np.uint8)
+    engine.buffer.write(data)
+    engine.buffer.resize(10_000_000, keep=True)
+    assert bytes(engine.buffer.read(len(data))) == data.tobytes()
+    engine.pinned.resize(len(data))
+    view = np.frombuffer(engine.pinned, dtype=np.uint8)
+    view[: len(data)] = data[::-1]
+    engine.pinned.send(engine.buffer, len(data))
+    engine.stream.finish()
+    view[:] = 0
+    engine.pinned.receive(engine.buffer, len(data))
+    engine.stream.finish()
+    assert (view[: len(data)] == data[::-1]).all()
+    engine.buffer.fill(7)
+    assert set(engine.buffer.read(1000)) == {7}
+
+
+def test_a_launch_passes_its_struct(gpu, probe_image):
+    engine = Engine(gpu, probe_image)
+    engine.buffer.write(np.arange(1000, dtype=np.float32).view(np.uint8))
+    engine.launch("scale", 1000, 2.0, blocks=4, threads=256)
+    assert engine.floats(1000).tolist() == [2.0 * i + 1.0 for i in range(1000)]
+    assert engine.module.function("scale").fits(256) > 0
+    assert 0 < engine.module.function("scale").resources()["registers"] < 256
+    with pytest.raises(CudaError, match="have no 'absent'"):
+        engine.module.function("absent")
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 8, 16])
+def test_clusters(gpu, probe_image, cluster):
+    if not _cuda.device_properties(gpu)["clusters"]:
+        pytest.skip("the device has no clusters")
+    engine = Engine(gpu, probe_image)
+    engine.buffer.resize(4 * 32)
+    if engine.module.function("cluster_size").clusters(cluster, 128) == 0:
+        pytest.skip(f"the device holds no cluster of {cluster}")
+    engine.launch("cluster_size", 32, blocks=32, threads=128, cluster=cluster)
+    assert engine.floats(32).tolist() == [cluster] * 32
+
+
+def test_all_of_the_shared_memory(gpu, probe_image):
+    engine = Engine(gpu, probe_image)
+    engine.buffer.write(bytes(4))
+    shared = _cuda.device_properties(gpu)["shared_bytes_per_block"]
+    engine.launch("shared_memory", shared // 4, blocks=2, threads=128, shared_bytes=shared // 4 * 4)
+    assert engine.floats(1)[0] == 256
+    with pytest.raises(CudaError, match="shared memory"):
+        engine.launch("shared_memory", 1, blocks=1, threads=32, shared_bytes=shared + 1024)
+
+
+def test_a_launch_that_cannot_be_does_not_harm(gpu, probe_image):
+    engine = Engine(gpu, probe_image)
+    engine.buffer.write(np.ones(4, np.float32).view(np.uint8))
+    with pytest.raises(CudaError, match="launching scale as 1 blocks of 4096 threads") as caught:
+        engine.launch("scale", 4, 1.0, blocks=1, threads=4096)
+    assert caught.value.name == "CUDA_ERROR_INVALID_VALUE"
+    engine.launch("scale", 4, 1.0, blocks=1, threads=32)
+    assert engine.floats(4).tolist() == [2.0] * 4
+    assert engine.context.lost == 0
+
+
+def test_an_image_that_is_none(gpu):
+    with pytest.raises(CudaError, match="no kernel of 'probe' runs on cuda:0"):
+        Module(_cuda.context_of(gpu), "probe", b"this is no fatbin, but long enough to look at" + bytes(100))
+
+
+def test_events(gpu, probe_image):
+    engine = Engine(gpu, probe_image)
+    engine.buffer.resize(4)
+    start, end = Event(engine.context, timed=True), Event(engine.context, timed=True)
+    start.mark(engine.stream)
+    engine.launch("slow", 100_000, 3.0, blocks=1, threads=1)
+    end.mark(engine.stream)
+    assert end.reached(0) is False
+    assert end.reached(60_000) is True
+    assert end.seconds_since(start) >= 0.09
+    assert engine.floats(1)[0] == 3.0
+
+
+def test_streams_wait_for_each_other(gpu, probe_image):
+    producer, consumer = Engine(gpu, probe_image), Stream(_cuda.context_of(gpu))
+    reader = DeviceBuffer(producer.pool, consumer, "copy")
+    reader.resize(4)
+    producer.buffer.write(bytes(4))
+    producer.launch("slow", 100_000, 5.0, blocks=1, threads=1)
+    consumer.wait_for_stream(producer.stream.address)
+    done = Event(producer.context)
+    done.mark(consumer)
+    assert done.reached(60_000)
+    assert producer.floats(1)[0] == 5.0
+
+
+def test_out_of_memory_can_be_recovered_from(gpu):
+    engine = Engine(gpu)
+    with pytest.raises(CudaOutOfMemoryError, match="test values needs 1,099,511,627,776 bytes on cuda:0"):
+        engine.buffer.resize(1 << 40)
+    engine.buffer.write(b"still works")
+    assert bytes(engine.buffer.read(11)) == b"still works"
+    assert engine.context.lost == 0
+
+
+def test_two_hundred_engines_leave_no_memory_behind(gpu, probe_image):
+    kept = Engine(gpu, probe_image)
+
+    def one():
+        engine = Engine(gpu, probe_image)
+        engine.buffer.resize(8 << 20)
+        engine.pinned.resize(1 << 20)
+
+    for _ in range(10):
+        one()
+    gc.collect()
+    free_before = kept.context.memory()[0]
+    for _ in range(200):
+        one()
+    gc.collect()
+    kept.stream.finish()
+    assert kept.context.memory()[0] > free_before - (64 << 20)
+
+
+def test_several_threads(gpu, probe_image):
+    failures = []
+
+    def work(seed):
+        try:
+            engine = Engine(gpu, probe_image)
+            for i in range(20):
+                engine.buffer.write(np.full(5000, seed, np.float32).view(np.uint8))
+                engine.launch("scale", 5000, float(i), blocks=20, threads=256)
+                assert (engine.floats(5000) == seed * i + 1).all()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_the_second_device(gpu, probe_image):
+    if _cuda.device_count() < 2:
+        pytest.skip("one device only")
+    both = [Engine(0, probe_image), Engine(1, probe_image)]
+    for i, engine in enumerate(both):
+        engine.buffer.write(np.full(100, i, np.float32).view(np.uint8))
+    for engine in both:
+        engine.launch("scale", 100, 3.0, blocks=1, threads=128)
+    assert [engine.floats(100)[99] for engine in both] == [1.0, 4.0]
+
+
+def producers():
+    """Libraries that make an array [2, 50, 8] on the device, late: their streams are busy when it is taken."""
+
+    def torch_array(half):
+        torch = pytest.importorskip("torch")
+        busy = torch.ones(4096, 4096, device="cuda")
+        for _ in range(20):
+            busy = busy @ busy * 1e-4
+        made = torch.arange(800, device="cuda", dtype=torch.float32).reshape(2, 50, 8) + busy[0, 0] * 0
+        return made.half() if half else made
+
+    def cupy_array(half):
+        cupy = pytest.importorskip("cupy")
+        busy = cupy.ones((4096, 4096), dtype=cupy.float32)
+        for _ in range(20):
+            busy = busy @ busy * cupy.float32(1e-4)
+        made = cupy.arange(800, dtype=cupy.float32).reshape(2, 50, 8) + busy[0, 0] * cupy.float32(0)
+        return made.astype(cupy.float16) if half else made
+
+    def jax_array(half):
+        jax = pytest.importorskip("jax")
+        if not any(device.platform == "gpu" for device in jax.devices()):
+            pytest.skip("this jax has no GPU")
+        return jax.numpy.arange(800, dtype="float16" if half else "float32").reshape(2, 50, 8)
+
+    return {"torch": torch_array, "cupy": cupy_array, "jax": jax_array}
+
+
+class InterfaceOnly:
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+def read_rows(engine, utterances, half):
+    """Copies what the addresses point to, on the engine's stream, as a kernel would read it."""
+    size = 2 if half else 4
+    found = []
+    for address, stride, frames, is_half in utterances.table.tolist():
+        assert bool(is_half) is half
+        copy = DeviceBuffer(engine.pool, engine.stream, "copy")
+        copy.copy_from(address, frames * stride * size)
+        found.append(np.frombuffer(copy.read(frames * stride * size), np.float16 if half else np.float32))
+    return np.concatenate(found).astype(np.float32)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("library", ["torch", "cupy", "jax"])
+def test_arrays_come_in_without_a_copy_and_in_order(gpu, library, half):
+    engine = Engine(gpu)
+    array = producers()[library](half)
+    got = as_device_utterances(array, columns=8, exact=True, reader=engine.stream)
+    expected = np.arange(800).astype(np.float16 if half else np.float32).astype(np.float32)
+    assert (read_rows(engine, got, half) == expected).all()
+    if library == "torch":
+        assert got.table[0, 0] == array.data_ptr()
+    assert _cuda.device_of_address(engine.context, int(got.table[0, 0])) == gpu
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_the_array_interface_and_a_given_stream(gpu, library):
+    engine = Engine(gpu)
+    array = InterfaceOnly(producers()[library](False))
+    got = as_device_utterances(array, columns=8, exact=True, reader=engine.stream, stream=0)
+    assert (read_rows(engine, got, False) == np.arange(800)).all()
+
+
+def test_a_side_stream_of_torch(gpu):
+    torch = pytest.importorskip("torch")
+    engine = Engine(gpu)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        array = producers()["torch"](False)
+        by_protocol = as_device_utterances(array, columns=8, exact=True, reader=engine.stream)
+    assert (read_rows(engine, by_protocol, False) == np.arange(800)).all()
+    with torch.cuda.stream(side):
+        array = producers()["torch"](False)
+    given = as_device_utterances(array, columns=8, exact=True, reader=engine.stream, stream=side)
+    assert (read_rows(engine, given, False) == np.arange(800)).all()
+
+
+def test_beside_torch_in_one_context(gpu, probe_image):
+    torch = pytest.importorskip("torch")
+    engine = Engine(gpu, probe_image)
+    theirs = torch.ones(1000, device=f"cuda:{gpu}")
+    torch.cuda.synchronize()
+    parameter = struct.pack("<QIf", theirs.data_ptr(), 1000, 4.0)
+    launch_kernel(engine.module.function("scale"), engine.stream, parameter, blocks=4, threads=256)
+    engine.stream.finish()
+    assert (theirs == 5.0).all().item()
+    del engine
+    gc.collect()
+    assert (theirs + 1 == 6.0).all().item()
+
+
+def run(body):
+    code = f"import sys\nsys.path[:0] = {sys.path!r}\n" + textwrap.dedent(body)
+    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert got.returncode == 0, got.stderr
+    assert got.stderr == ""
+    return got.stdout
+
+
+def test_a_forked_child_is_told(gpu):
+    said = run(
+        """
+        import os
+        from arcbeam import _cuda
+        from arcbeam._cuda_launch import Stream
+        from arcbeam.errors import CudaError
+        stream = Stream(_cuda.context_of(0))
+        child = os.fork()
+        if child == 0:
+            try:
+                stream.finish()
+            except CudaError as error:
+                print(error, flush=True)
+            del stream
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        stream.finish()
+        """
+    )
+    assert "the driver does not work in a forked child" in said
+
+
+@pytest.mark.parametrize("beside", ["", "import torch; kept = torch.ones(10, device='cuda')"])
+def test_owners_may_live_until_the_interpreter_ends(gpu, beside):
+    if beside:
+        pytest.importorskip("torch")
+    run(
+        f"""
+        import sys
+        {beside}
+        from arcbeam import _cuda
+        from arcbeam._cuda_launch import Event, Stream
+        from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+        context = _cuda.context_of(0)
+        stream = Stream(context)
+        buffer = DeviceBuffer(MemoryPool(context), stream, "test values")
+        buffer.resize(1000)
+        pinned = PinnedBuffer(context)
+        pinned.resize(1000)
+        sys.kept = [context, stream, buffer, pinned, Event(context)]
+        sys.kept.append(sys.kept)
+        """
+    )

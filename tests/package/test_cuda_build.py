@@ -1,0 +1,185 @@
+"""Building for CUDA: what is found, what is asked for, what is said to be missing, and what is compiled again."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Stands in for nvcc: writes its arguments as the fatbin, and a line to a log.
+NVCC = """#!/bin/sh
+case "$1" in
+--version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
+--list-gpu-code) printf 'sm_80\\nsm_90\\nsm_100\\n'; exit ;;
+--dryrun) echo '#$ INCLUDES="-I{include}"' >&2; exit ;;
+esac
+for last; do :; done
+echo "$@" >> {log}
+{fail}
+echo "$@" > "$last"
+"""
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """``cuda_build`` on a tree of its own with one kernel, on a machine without CUDA."""
+    pytest.importorskip("setuptools")
+    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "cuda_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "cuda" / "decode").mkdir(parents=True)
+    (tmp_path / "cuda" / "decode" / "decode.cu").write_text("// the kernel\n")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(module, "TOOLKITS", (tmp_path / "toolkit",))
+    monkeypatch.setattr(module, "DRIVER", tmp_path / "driver")
+    monkeypatch.setattr(module, "package_roots", list)
+    for name in ("NVCC", "CUDA_HOME", "CUDA_PATH", "CXX", "ARCBEAM_CUDA", "ARCBEAM_CUDA_ARCHS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'empty'}:/usr/bin:/bin")
+    if module.find_nvcc():
+        pytest.skip("nvcc is in /usr/bin")
+    return module
+
+
+@pytest.fixture
+def with_nvcc(build, tmp_path, monkeypatch):
+    def install(folder="bin", fail=""):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        include = tmp_path / "include"
+        include.mkdir(exist_ok=True)
+        (include / "cuda.h").write_text("")
+        nvcc = tmp_path / folder / "nvcc"
+        nvcc.write_text(NVCC.format(include=include, log=tmp_path / "log", fail=fail))
+        nvcc.chmod(0o755)
+        return nvcc
+
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    return install
+
+
+def record_of(build, tmp_path):
+    build.build_kernels(tmp_path / "kernels")
+    return json.loads((tmp_path / "kernels" / "build.json").read_text())
+
+
+def compiled(tmp_path):
+    log = tmp_path / "log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_without_cuda_nothing_is_asked_for_and_the_record_says_why(build, tmp_path):
+    assert build.requirements() == []
+    record = record_of(build, tmp_path)
+    assert record["no_kernels"] == "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
+    assert record["no_driver_calls"] is not None
+    assert list((tmp_path / "kernels").iterdir()) == [tmp_path / "kernels" / "build.json"]
+
+
+def test_with_nvcc_only_small_packages_are_asked_for(build, with_nvcc, tmp_path):
+    with_nvcc()
+    assert build.requirements() == ["cuda-bindings>=12.9,<13.5"]
+    (tmp_path / "include" / "cuda.h").unlink()
+    assert build.requirements() == ["cuda-bindings>=12.9,<13.5", "nvidia-cuda-runtime>=13,<13.1"]
+
+
+def test_with_a_driver_alone_nvcc_is_asked_for(build, tmp_path, monkeypatch):
+    (tmp_path / "driver").write_text("")
+    assert "nvidia-cuda-nvcc>=13,<13.1" in build.requirements()
+    monkeypatch.setenv("ARCBEAM_CUDA", "0")
+    assert build.requirements() == []
+    assert build.why_no_driver_calls() == "ARCBEAM_CUDA was 0"
+    (tmp_path / "driver").unlink()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+    assert "nvidia-cuda-nvcc>=13,<13.1" in build.requirements()
+
+
+def test_where_nvcc_is_looked_for(build, with_nvcc, tmp_path, monkeypatch):
+    toolkit = with_nvcc("toolkit/bin")
+    assert build.find_nvcc() == str(toolkit)
+    package = with_nvcc("package/bin")
+    toolkit.unlink()
+    monkeypatch.setattr(build, "package_roots", lambda: [tmp_path / "package"])
+    assert build.find_nvcc() == str(package)
+    home = with_nvcc("home/bin")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    assert build.find_nvcc() == str(home)
+    on_path = with_nvcc()
+    assert build.find_nvcc() == str(on_path)
+    monkeypatch.setenv("NVCC", str(home))
+    assert build.find_nvcc() == str(home)
+
+
+def test_kernels_are_compiled_for_what_nvcc_knows(build, with_nvcc, tmp_path):
+    with_nvcc()
+    record = record_of(build, tmp_path)
+    (line,) = compiled(tmp_path)
+    assert "-fmad=false" in line
+    assert "fast" not in line
+    assert line.count("-gencode") == 4
+    for target in ("80,code=sm_80", "90,code=sm_90", "100,code=sm_100", "100,code=compute_100"):
+        assert f"-gencode=arch=compute_{target} " in line
+    assert record["architectures"] == ["8.0", "9.0", "10.0"]
+    assert record["ptx"] == "10.0"
+    assert record["nvcc"] == "13.0.88"
+    assert list(record["kernels"]) == ["decode"]
+    assert (tmp_path / "kernels" / "decode.fatbin").exists()
+
+
+def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeypatch):
+    with_nvcc()
+    first = record_of(build, tmp_path)
+    assert record_of(build, tmp_path) == first
+    assert len(compiled(tmp_path)) == 1
+    (tmp_path / "cuda" / "decode" / "stage.cuh").write_text("// included, perhaps\n")
+    second = record_of(build, tmp_path)
+    assert second["sources"] != first["sources"]
+    assert len(compiled(tmp_path)) == 2
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "90")
+    assert record_of(build, tmp_path)["architectures"] == ["9.0"]
+    assert len(compiled(tmp_path)) == 3
+
+
+def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path):
+    with_nvcc()
+    (tmp_path / "cuda" / "old.cu").write_text("")
+    assert set(record_of(build, tmp_path)["kernels"]) == {"decode", "old"}
+    (tmp_path / "cuda" / "old.cu").unlink()
+    record_of(build, tmp_path)
+    assert [path.name for path in (tmp_path / "kernels").glob("*.fatbin")] == ["decode.fatbin"]
+
+
+def test_architectures_of_the_environment(build, with_nvcc, tmp_path, monkeypatch):
+    with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "none")
+    assert "ARCBEAM_CUDA_ARCHS said so" in record_of(build, tmp_path)["no_kernels"]
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "80,77")
+    with pytest.raises(SystemExit, match=r"ARCBEAM_CUDA_ARCHS: .* does not know 77"):
+        record_of(build, tmp_path)
+
+
+def test_an_error_of_nvcc_is_quoted(build, with_nvcc, tmp_path):
+    with_nvcc(fail="echo 'decode.cu(3): error: expected a ;' >&2; exit 1")
+    with pytest.raises(SystemExit, match=r"nvcc failed on cuda/decode/decode.cu:\n.*expected a ;"):
+        record_of(build, tmp_path)
+
+
+def test_two_kernels_of_one_name(build, with_nvcc, tmp_path):
+    with_nvcc()
+    (tmp_path / "cuda" / "decode.cu").write_text("")
+    with pytest.raises(SystemExit, match="got twice: decode"):
+        record_of(build, tmp_path)
+
+
+def test_the_backend_has_all_hooks():
+    pytest.importorskip("setuptools")
+    hooks = "build_wheel build_sdist build_editable get_requires_for_build_wheel get_requires_for_build_editable"
+    code = f"import cuda_build; print([h for h in '{hooks}'.split() if not callable(getattr(cuda_build, h, None))])"
+    got = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert got.stdout.strip() == "[]"
