@@ -3,11 +3,12 @@
 ``pyx/arcbeam/_NAME.pyx`` becomes the extension ``arcbeam._NAME``, compiled with every ``cpu_reference/NAME/*.cpp``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
 ``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin. ``cuda_build.py``
-finds what CUDA needs and compiles the kernels; its own variables are explained there.
+in ``build_backend`` finds what CUDA needs and compiles the kernels; its own variables are explained there.
 """
 
 import os
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from pathlib import Path
@@ -16,7 +17,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
-import cuda_build
+sys.path.insert(0, str(Path(__file__).resolve().parent / "build_backend"))
+import cuda_build  # noqa: E402
 
 # Contraction would fuse a product and a sum into one rounding and break the equality of the engines.
 COMPILE_FLAGS = {

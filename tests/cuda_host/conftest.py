@@ -39,6 +39,13 @@ class FakeDriver:
     def fail(self, call: str, code: int, nth: int = 1) -> None:
         self.library.fake_fail(call.encode(), nth, code)
 
+    def on_launch(self, kernel) -> None:
+        """Calls ``void kernel(const char* name, const LaunchShape*, void* parameter)``, a ctypes function, in launches.
+
+        Device addresses are host addresses here, so it may do what the kernel would. It must not call the driver.
+        """
+        self.library.fake_on_launch(kernel)
+
     def living(self, kind: str = "") -> int:
         return int(self.library.fake_living(kind.encode()))
 

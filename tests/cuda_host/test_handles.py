@@ -1,8 +1,10 @@
 """Contexts, memory, kernels and streams on the fake driver: what they do, and that nothing is left of them."""
 
+import ctypes
 import gc
 import itertools
 import random
+import struct
 import threading
 
 import numpy as np
@@ -160,6 +162,22 @@ def test_a_launch_passes_its_shape_and_its_struct(fake):
     assert function.clusters(16, 256) == 8
     assert function.resources()["registers"] == 104
     assert context.memory()[1] == 1 << 30
+
+
+def test_a_launch_can_do_what_its_kernel_would(fake):
+    _, stream, _, buffer, *_, function, _ = engine()
+    buffer.write(np.arange(5, dtype=np.float32).view(np.uint8))
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p)
+    def kernel(name, shape, parameter):
+        address, count = struct.unpack("<QI", ctypes.string_at(parameter, 12))
+        values = (ctypes.c_float * count).from_address(address)
+        for i in range(count):
+            values[i] *= 2
+
+    fake.on_launch(kernel)
+    launch_kernel(function, stream, struct.pack("<QI", buffer.address, 5), blocks=1, threads=32)
+    assert np.frombuffer(buffer.read(20), np.float32).tolist() == [0, 2, 4, 6, 8]
 
 
 def test_an_event_is_waited_for(fake):

@@ -20,8 +20,9 @@ SOURCE_SUFFIXES = {".pyx", ".pxd", ".cpp", ".hpp", ".c", ".cu", ".flac"}
 def build_ext(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess:
     pytest.importorskip("setuptools")
     pytest.importorskip("Cython")
-    for file in ("setup.py", "cuda_build.py", "pyproject.toml", "README.md", "LICENSE"):
+    for file in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, tmp_path)
+    shutil.copytree(ROOT / "build_backend", tmp_path / "build_backend")
     package = tmp_path / "pyx" / "arcbeam"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")

@@ -29,7 +29,7 @@ echo "$@" > "$last"
 def build(tmp_path, monkeypatch):
     """``cuda_build`` on a tree of its own with one kernel, on a machine without CUDA."""
     pytest.importorskip("setuptools")
-    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "cuda_build.py")
+    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     (tmp_path / "cuda" / "decode").mkdir(parents=True)
@@ -181,5 +181,7 @@ def test_the_backend_has_all_hooks():
     pytest.importorskip("setuptools")
     hooks = "build_wheel build_sdist build_editable get_requires_for_build_wheel get_requires_for_build_editable"
     code = f"import cuda_build; print([h for h in '{hooks}'.split() if not callable(getattr(cuda_build, h, None))])"
-    got = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    got = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "build_backend", capture_output=True, text=True, check=True
+    )
     assert got.stdout.strip() == "[]"

@@ -3,6 +3,9 @@
 ``setup.py`` uses it, and so does pip, as the build backend: setuptools', which on a machine with an NVIDIA driver or
 nvcc asks for what is missing besides. Without either nothing is asked for, and the package decodes on the CPU.
 
+It has a folder of its own because pip looks there before it looks for packages, and beside it is our folder ``cuda``,
+which would hide cuda-python's.
+
 Environment: ``ARCBEAM_CUDA_ARCHS`` narrows the architectures, as in ``90`` or ``"80 90"``, or builds no kernels:
 ``none``; ``NVCC`` names the compiler; ``ARCBEAM_CUDA=1`` asks for nvcc on any machine, ``ARCBEAM_CUDA=0`` on none.
 """
@@ -20,7 +23,7 @@ from pathlib import Path
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
 
-ROOT = Path(__file__).resolve().parent
+ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "build" / "kernels"
 
 TOOLKITS = (Path("/usr/local/cuda"),)  # where installers put the toolkit without touching the PATH
