@@ -18,7 +18,7 @@ from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "build_backend"))
-import cuda_build  # noqa: E402
+import cuda_build
 
 # Contraction would fuse a product and a sum into one rounding and break the equality of the engines.
 COMPILE_FLAGS = {

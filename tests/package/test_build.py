@@ -1,5 +1,6 @@
 """Building says plainly what is missing, and what is built holds what it should."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -99,6 +100,12 @@ def test_what_the_wheel_holds(dist):
     names = zipfile.ZipFile(wheel).namelist()
     check_contents(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    record = json.loads(zipfile.ZipFile(wheel).read("arcbeam/kernels/build.json"))
+    for kernel in record["kernels"]:
+        assert f"arcbeam/kernels/{kernel}.fatbin" in names
+    if shutil.which("nvcc") and os.environ.get("ARCBEAM_CUDA") != "0":
+        assert record["no_driver_calls"] is None
+        assert any(name.startswith("arcbeam/_cydriver.") for name in names)
 
 
 def test_the_sdist_holds_the_whole_tree(dist):
