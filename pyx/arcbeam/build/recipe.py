@@ -145,7 +145,8 @@ def build_graph(
     if most > epsilon_free_limit * graph.num_arcs:
         raise ValueError(
             f"epsilon_free=True would make up to {most:,} arcs of {graph.num_arcs:,}, more than the "
-            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model or keep them"
+            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model, raise the limit "
+            "or keep the epsilons"
         )
     del graph
     fst = algebra.remove_epsilons(fst)
@@ -218,6 +219,8 @@ def _open_vocabulary(
         names[table.blank] = "<blank>"  # never said by the language model
     labels = Labels(len(table), {})
     model = read_language_model(lm, names, backoff_label=labels.backoff, **weights)
+    if table.blank is not None:
+        model.tally["words_without_unigram"] -= 1
     _report_model(model, meta, reporter, "tokens")
     if not model.words_in_lm.any():
         raise ValueError(
