@@ -47,7 +47,8 @@ class Acoustic {
             score(static_cast<const float*>(logp.data) + row, [](float value) { return value; });
         }
         if (blank_column_ >= 0) {
-            costs_[static_cast<std::size_t>(blank_column_)] += blank_penalty_;
+            float& blank = costs_[static_cast<std::size_t>(blank_column_)];
+            blank = penalise(blank, blank_penalty_);
         }
         smallest_ = *std::min_element(costs_.begin(), costs_.end());
         sorted_ = 0;

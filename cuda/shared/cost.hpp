@@ -12,8 +12,14 @@
 
 namespace arcbeam {
 
+constexpr float kLargestCost = 3.402823466e38F;
+constexpr float kInfiniteCost = __builtin_huge_valf();
+
 // Cost of reading a column in a frame, before any blank penalty. logp = -inf gives +inf: never read.
 ARCBEAM_HD float acoustic_cost(float logp, float acoustic_scale) { return -(acoustic_scale * logp); }
+
+// The blank's acoustic cost under a penalty.
+ARCBEAM_HD float penalise(float acoustic, float blank_penalty) { return acoustic + blank_penalty; }
 
 // Cost of a path after an emitting arc.
 ARCBEAM_HD float extend(float cost, float acoustic, float arc_weight) { return (cost + acoustic) + arc_weight; }
@@ -25,7 +31,7 @@ ARCBEAM_HD float extend_epsilon(float cost, float arc_weight) { return cost + ar
 ARCBEAM_HD float beam_bound(float best, float beam) { return best + beam; }
 
 // Finite: neither infinite nor NaN.
-ARCBEAM_HD bool is_finite(float cost) { return cost >= -3.402823466e38F && cost <= 3.402823466e38F; }
+ARCBEAM_HD bool is_finite(float cost) { return cost >= -kLargestCost && cost <= kLargestCost; }
 
 // Admission: a candidate is kept iff it is finite and within the bound (the bound itself may be +inf).
 ARCBEAM_HD bool admits(float bound, float cost) { return cost <= bound && is_finite(cost); }

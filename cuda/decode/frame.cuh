@@ -1,0 +1,162 @@
+// One frame of one utterance: calls the stages in order and holds no arithmetic of its own.
+#pragma once
+
+#include "decode/acoustic.cuh"
+#include "decode/backtrack.cuh"
+#include "decode/closure.cuh"
+#include "decode/cutoff.cuh"
+#include "decode/expand.cuh"
+#include "decode/prune.cuh"
+#include "decode/recombine.cuh"
+
+namespace arcbeam {
+
+enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full };
+
+// What a block holds on to while it works in a lane.
+struct Lane {
+    LaneState state;            // a copy in every thread; thread 0 writes it back
+    Control* control;
+    Array<float> acoustic;
+    Array<std::uint32_t> histogram;
+    Tokens shared_tokens;
+    Workspace shared_work;
+    Tokens tokens;              // where the tokens are now: shared_tokens, or those of the spill
+    UtteranceView utterance;
+    Counts counts;
+};
+
+// Everything that a frame counts from zero. The table is free already.
+ARCBEAM_DEVICE void reset_frame(Control& control) {
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.best, kNoCost);
+        simt::store(&control.best_survivor, kNoCost);
+        simt::store(&control.num_candidates, 0U);
+        for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
+            simt::store(&control.added[slot], 0U);
+            simt::store(&control.levels[slot], 0U);
+        }
+    }
+}
+
+ARCBEAM_DEVICE void free_table(const Workspace& work) {
+    for (std::uint32_t place = simt::thread_rank(); place < work.table_state.size; place += simt::block_size()) {
+        work.table_state[place] = kNoIndex;
+        work.table_best[place] = kNoPacked;
+    }
+}
+
+// Gives a frame up without a trace: its tokens are as they were.
+ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, FrameEnd why) {
+    simt::block_barrier();
+    free_table(work);
+    reset_frame(control);
+    simt::block_barrier();
+    return why;
+}
+
+// From candidates to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
+                               const Workspace& work, std::uint32_t next_frame) {
+    Control& control = *lane.control;
+    Counts counts = lane.counts;
+    recombine(params.graph, num_candidates, bound, work, control, counts);
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.smallest_acoustic, kNoCost);
+    }
+    simt::block_barrier();
+    Step step{0U, simt::load(&control.added[0])};
+    std::uint32_t levels = simt::load(&control.levels[0]);
+    for (std::uint32_t level = 0U; level < levels && step.states_before <= work.state.size; ++level) {
+        step.slot = step.next_slot();
+        close_level(params.graph, level, step, bound, lane.state.log_size, work, control);
+        simt::block_barrier();
+        step.states_before += simt::load(&control.added[step.slot]);
+        const std::uint32_t deeper = simt::load(&control.levels[step.slot]);
+        levels = deeper > levels ? deeper : levels;
+    }
+    const std::uint32_t num_states = step.states_before;
+    const std::uint32_t all_candidates = simt::load(&control.num_candidates);
+    if (num_states > work.state.size || all_candidates > work.candidate.size) {
+        return give_up(work, control, FrameEnd::no_room);
+    }
+    if (num_states > lane.state.log_capacity - lane.state.log_size) {
+        return give_up(work, control, FrameEnd::log_full);
+    }
+    find_sources(all_candidates, num_states, work, control);
+    if (next_frame < lane.utterance.frames) {
+        load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
+        prefetch_row(params, lane.utterance, next_frame + 1U);
+    }
+    simt::block_barrier();
+    const float best = from_ordered(simt::load(&control.best_survivor));
+    const Tokens& tokens =
+        num_states <= lane.shared_tokens.state.size ? lane.shared_tokens : spilled_tokens(lane.state.spill);
+    commit(num_states, best, work, tokens, lane.state.log + lane.state.log_size);
+    lane.tokens = tokens;
+    lane.counts = counts;
+    lane.state.num_tokens = num_states;
+    lane.state.log_size += num_states;
+    lane.state.offset += static_cast<double>(best);
+    lane.state.tokens_seen += num_states;
+    simt::block_barrier();
+    reset_frame(control);
+    simt::block_barrier();
+    return FrameEnd::committed;
+}
+
+// Frame 0: the closure from the start state.
+ARCBEAM_DEVICE FrameEnd start(const SearchParams& params, Lane& lane, const Workspace& work) {
+    if (simt::thread_rank() == 0U) {
+        work.candidate[0] = pack(0.0F, kNoIndex);
+        work.candidate_place[0] = params.graph.start;
+        work.candidate_source[0] = kNoIndex;
+        simt::store(&lane.control->num_candidates, 1U);
+    }
+    simt::block_barrier();
+    return settle(params, lane, 1U, beam_bound(0.0F, params.beam), work, 0U);
+}
+
+// A frame whose acoustic costs are there.
+ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, const Workspace& work) {
+    Control& control = *lane.control;
+    const Counts before = lane.counts;
+    const float cut = cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, control);
+    ExpandInput in{lane.tokens,
+                   lane.state.num_tokens,
+                   lane.state.log_size - lane.state.num_tokens,
+                   cut,
+                   lane.acoustic,
+                   from_ordered(simt::load(&control.smallest_acoustic)),
+                   kInfiniteCost};
+    expand(params, in, work, control, lane.counts);
+    simt::block_barrier();
+    const std::uint32_t best = simt::load(&control.best);
+    if (best == kNoCost) {
+        return FrameEnd::dead;
+    }
+    const float bound = beam_bound(from_ordered(best), params.beam);
+    std::uint32_t num_candidates = simt::load(&control.num_candidates);
+    simt::block_barrier();
+    if (num_candidates > work.candidate.size) {  // too many while the bound was loose: again, with the exact one
+        lane.counts = before;
+        in.known_bound = bound;
+        reset_frame(control);
+        simt::block_barrier();
+        expand(params, in, work, control, lane.counts);
+        simt::block_barrier();
+        num_candidates = simt::load(&control.num_candidates);
+        if (num_candidates > work.candidate.size) {
+            lane.counts = before;
+            return give_up(work, control, FrameEnd::no_room);
+        }
+        simt::block_barrier();
+    }
+    const FrameEnd end = settle(params, lane, num_candidates, bound, work, lane.state.frame + 1U);
+    if (end != FrameEnd::committed) {
+        lane.counts = before;
+    }
+    return end;
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,51 @@
+// Stage prune: the frame is complete; its survivors become tokens and enter the token log. The rule is the twin's,
+// cpu_reference/decode/prune.hpp. Two steps with a barrier between and after:
+//
+// find_sources  names the source of every winner, and finds control.best_survivor
+// commit        writes tokens (costs relative to the best) and log entries [log_size, log_size + n), and frees the table
+#pragma once
+
+#include "decode/workspace.cuh"
+
+namespace arcbeam {
+
+ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num_states, const Workspace& work,
+                                 Control& control) {
+    for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+        const std::uint32_t place = work.candidate_place[i];
+        // An arc leaves one token only, so one candidate at most is the winner.
+        if (place != kNoIndex && work.table_best[place] == work.candidate[i]) {
+            const std::uint32_t index = work.table_index[place];
+            work.source[index] = work.candidate_source[i];
+        }
+    }
+    std::uint32_t best = kNoCost;
+    for (std::uint32_t index = simt::thread_rank(); index < num_states; index += simt::block_size()) {
+        const std::uint32_t place = work.place[index];
+        const std::uint64_t winner = work.table_best[place];
+        const auto key = static_cast<std::uint32_t>(winner >> 32U);
+        best = key < best ? key : best;
+    }
+    best = simt::reduce_min(simt::warp_mask(), best);
+    if (simt::lane() == 0U) {
+        simt::atomic_min<Scope::block>(&control.best_survivor, best);
+    }
+}
+
+ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace& work, const Tokens& tokens,
+                           LogEntry* log) {
+    for (std::uint32_t index = simt::thread_rank(); index < num_states; index += simt::block_size()) {
+        const std::uint32_t place = work.place[index];
+        const std::uint64_t winner = work.table_best[place];
+        tokens.state[index] = work.state[index];
+        tokens.cost[index] = rescale(packed_cost(winner), best);
+        tokens.first_emitting[index] = work.first_emitting[index];
+        tokens.arcs_end[index] = work.arcs_end[index];
+        tokens.smallest_weight[index] = work.smallest_weight[index];
+        simt::store_streaming(log + index, LogEntry{work.source[index], packed_arc(winner)});
+        work.table_state[place] = kNoIndex;
+        work.table_best[place] = kNoPacked;
+    }
+}
+
+}  // namespace arcbeam

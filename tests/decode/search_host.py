@@ -1,0 +1,157 @@
+"""A host for the search kernel under the emulator: lanes, room that grows, launches until all is decoded."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tests.simt import build
+
+NONE = 0xFFFFFFFF
+UTTERANCE = np.dtype([("log_probs", "u8"), ("row_stride", "i8"), ("frames", "u4"), ("is_half", "u4")])
+RESULT = np.dtype(
+    [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
+     ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("unused", "u4"), ("frames", "u8"),
+     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
+)  # fmt: skip
+LANE = np.dtype(
+    [("memory", "u8"), ("token_state", "u8"), ("token_cost", "u8"), ("token_first_emitting", "u8"),
+     ("token_arcs_end", "u8"), ("token_smallest_weight", "u8"), ("capacity", "u4"), ("candidates", "u4"),
+     ("table_size", "u4"), ("spill_padding", "u4"), ("log", "u8"), ("log_capacity", "u4"), ("log_size", "u4"),
+     ("offset", "f8"), ("utterance", "u4"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
+     ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
+)  # fmt: skip
+DECODED, BAD_LOG_PROB = 1, 2
+NEED_SPILL, NEED_LOG, NEED_PATHS = 1, 2, 3
+
+
+def padded(count):
+    return (count + 15) // 16 * 16
+
+
+def tokens_bytes(capacity):
+    return 5 * padded(4 * capacity)
+
+
+def workspace_bytes(capacity, candidates, table_size):
+    tables = padded(8 * table_size) + 2 * padded(4 * table_size)
+    return tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity)
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much there is of everything at first: little, so that tests see it grow."""
+
+    capacity: int = 8
+    candidates: int = 16
+    table_size: int = 16
+    spill_capacity: int = 8
+    log: int = 64
+    paths: int = 16
+
+
+@dataclass
+class Found:
+    arcs: np.ndarray
+    total_cost: float
+    end_state: int
+    reached_final: bool
+    outcome: int
+    bad_frame: int
+    bad_column: int
+    work: tuple[int, int, int, int]
+
+
+class SearchHost:
+    def __init__(self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None):
+        self.graph = graph
+        self.room = room or Room()
+        self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
+        self.kernels = build.load("cuda/decode/search.cu")
+        self.launches = 0
+
+    def decode(self, batch, *, grid=2, block=64, **schedule):
+        room, graph = self.room, self.graph
+        columns = batch[0].shape[1] if batch else graph.num_columns
+        utterances = np.zeros(len(batch), UTTERANCE)
+        for row, logp in zip(utterances, batch, strict=True):
+            row["log_probs"], row["row_stride"] = logp.ctypes.data, logp.strides[0] // logp.itemsize if len(logp) else 0
+            row["frames"], row["is_half"] = len(logp), logp.dtype == np.float16
+        order = np.argsort([-len(logp) for logp in batch], kind="stable").astype(np.uint32)
+        results = np.zeros(len(batch), RESULT)
+        lanes = np.zeros(grid, LANE)
+        lanes["utterance"] = NONE
+        keep: dict[str, np.ndarray] = {}
+        for number, lane in enumerate(lanes):
+            self._grow_spill(lane, number, room.spill_capacity, keep)
+            self._grow_log(lane, number, room.log, keep)
+        queue, used = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+        pool = np.zeros(room.paths, np.uint32)
+        beam, scale, penalty, max_active = self.options
+        while True:
+            view = build.kernel_params(
+                states=graph.states, targets=graph.targets, columns=graph.columns, words=graph.words,
+                finals=graph.finals, num_states=np.uint32(graph.num_states), num_arcs=np.uint32(graph.num_arcs),
+                start=np.uint32(graph.start), max_depth=np.uint32(graph.max_depth),
+            )  # fmt: skip
+            params = build.kernel_params(
+                graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue, pool=pool,
+                used=used, pool_capacity=np.uint32(len(pool)), num_utterances=np.uint32(len(batch)),
+                columns=np.uint32(columns), blank=np.int32(-1 if graph.blank is None else graph.blank),
+                beam=np.float32(beam), scale=np.float32(scale), penalty=np.float32(penalty),
+                max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
+                shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
+            )  # fmt: skip
+            shared = 128 + 1024 + padded(4 * columns) + tokens_bytes(room.capacity)
+            shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
+            arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
+            self.kernels.launch(
+                "arcbeam_search", params, grid=grid, block=block, shared_bytes=shared, arrays=arrays, **schedule
+            )
+            self.launches += 1
+            stopped = [(number, lane) for number, lane in enumerate(lanes) if lane["need"]]
+            if not stopped:
+                break
+            for number, lane in stopped:
+                if lane["need"] == NEED_SPILL:
+                    self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
+                elif lane["need"] == NEED_LOG:
+                    self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)
+                elif lane["need"] == NEED_PATHS:
+                    larger = np.zeros(2 * max(len(pool), int(used[0])), np.uint32)
+                    larger[: len(pool)] = pool
+                    pool = larger
+        return [self._found(result, pool) for result in results]
+
+    def _grow_spill(self, lane, number, capacity, keep):
+        """New room for frames; the tokens that wait there move along."""
+        table = 1 << (2 * capacity - 1).bit_length()
+        keep[f"memory[{number}]"] = memory = np.zeros(workspace_bytes(capacity, 2 * capacity, table), np.uint8)
+        memory[: 12 * table] = 0xFF  # table_best and table_state: free
+        memory[padded(8 * table) : padded(8 * table) + 4 * table] = 0xFF
+        lane["memory"], lane["capacity"] = memory.ctypes.data, capacity
+        lane["candidates"], lane["table_size"] = 2 * capacity, table
+        for name in ("token_state", "token_cost", "token_first_emitting", "token_arcs_end", "token_smallest_weight"):
+            larger = np.zeros(capacity, np.uint32)
+            old = keep.get(f"{name}[{number}]")
+            if old is not None:
+                larger[: len(old)] = old
+            keep[f"{name}[{number}]"] = larger
+            lane[name] = larger.ctypes.data
+
+    def _grow_log(self, lane, number, capacity, keep):
+        larger = np.zeros(capacity, np.uint64)
+        old = keep.get(f"log[{number}]")
+        if old is not None:
+            larger[: len(old)] = old
+        keep[f"log[{number}]"] = larger
+        lane["log"], lane["log_capacity"] = larger.ctypes.data, capacity
+
+    @staticmethod
+    def _found(result, pool):
+        arcs = pool[result["path_begin"] : result["path_begin"] + result["path_length"]][::-1].copy()
+        return Found(
+            arcs, float(result["total_cost"]), int(result["end_state"]), bool(result["reached_final"]),
+            int(result["outcome"]), int(result["bad_frame"]), int(result["bad_column"]),
+            tuple(int(result[name]) for name in ("frames", "tokens", "leaving_arcs", "admitted")),
+        )  # fmt: skip
