@@ -7,13 +7,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "shared/portable.hpp"
 
 namespace arcbeam {
 
 constexpr float kLargestCost = 3.402823466e38F;
-constexpr float kInfiniteCost = __builtin_huge_valf();
+constexpr float kInfiniteCost = std::numeric_limits<float>::infinity();
 
 // Cost of reading a column in a frame, before any blank penalty. logp = -inf gives +inf: never read.
 ARCBEAM_HD float acoustic_cost(float logp, float acoustic_scale) { return -(acoustic_scale * logp); }

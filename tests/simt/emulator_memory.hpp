@@ -35,7 +35,7 @@ T load(const T* address, ARCBEAM_SITE) {
     return detail::read(Access::read, address, site);
 }
 template <class T>
-void store(T* address, const std::remove_cv_t<T>& value, ARCBEAM_SITE) {
+void store(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {
     detail::write(address, value, site);
 }
 template <class T>
@@ -55,7 +55,7 @@ T load_streaming(const T* address, ARCBEAM_SITE) {
     return detail::read(Access::read, address, site);
 }
 template <class T>
-void store_streaming(T* address, const std::remove_cv_t<T>& value, ARCBEAM_SITE) {
+void store_streaming(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {
     detail::write(address, value, site);
 }
 inline void prefetch(const void* /*address*/) {}
@@ -69,7 +69,7 @@ class Element {
     Element(T* address, emulator::Site site) : address_(address), site_(site) {}
     Element(const Element&) = delete;
     operator std::remove_cv_t<T>() && { return detail::read(Access::read, address_, site_); }
-    void operator=(const std::remove_cv_t<T>& value) && { detail::write(address_, value, site_); }
+    void operator=(std::remove_cv_t<T> value) && { detail::write(address_, value, site_); }
     void operator=(Element&& other) && { detail::write(address_, T(std::move(other)), site_); }
     template <class U>
     void operator+=(const U& value) && {
@@ -156,7 +156,7 @@ void fence(ARCBEAM_SITE) {
     }
 #define ARCBEAM_STORE(function, order)                                                         \
     template <Scope scope = Scope::device, class T>                                            \
-    void function(T* address, const std::remove_cv_t<T>& value, ARCBEAM_SITE) {                \
+    void function(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {                \
         detail::check_atomic<T>();                                                             \
         emulator::atomic_access(Access::atomic_store, address, sizeof(T), scope, order, site); \
         *address = value;                                                                      \

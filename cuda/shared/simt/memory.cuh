@@ -93,7 +93,7 @@ ARCBEAM_DEVICE T load(const T* address) {
     return detail::from_raw<T>(*detail::raw(address));
 }
 template <class T>
-ARCBEAM_DEVICE void store(T* address, const std::remove_cv_t<T>& value) {
+ARCBEAM_DEVICE void store(T* address, std::remove_cv_t<T> value) {
     *detail::raw(address) = detail::to_raw(value);
 }
 
@@ -118,7 +118,7 @@ ARCBEAM_DEVICE T load_streaming(const T* address) {
     return detail::from_raw<T>(__ldcs(detail::raw(address)));
 }
 template <class T>
-ARCBEAM_DEVICE void store_streaming(T* address, const std::remove_cv_t<T>& value) {
+ARCBEAM_DEVICE void store_streaming(T* address, std::remove_cv_t<T> value) {
     __stcs(detail::raw(address), detail::to_raw(value));
 }
 
@@ -177,7 +177,7 @@ ARCBEAM_DEVICE void fence(){
 
 #define ARCBEAM_STORE(function, order)                                           \
     template <Scope scope = Scope::device, class T>                              \
-    ARCBEAM_DEVICE void function(T* address, const std::remove_cv_t<T>& value) { \
+    ARCBEAM_DEVICE void function(T* address, std::remove_cv_t<T> value) { \
         static_assert(sizeof(T) == 4 || sizeof(T) == 8, "4 or 8 bytes");         \
         const detail::Raw<T> bits = detail::to_raw(value);                       \
         if constexpr (sizeof(T) == 4) {                                          \
