@@ -33,11 +33,6 @@ class Acoustic {
         blank_column_ = blank_column;
     }
 
-    [[nodiscard]] float cost(const LogProbs& logp, std::uint32_t frame, std::uint32_t column) const {
-        const float cost = acoustic_cost(logp.at(frame, column), scale_);
-        return static_cast<std::int32_t>(column) == blank_column_ ? cost + blank_penalty_ : cost;
-    }
-
     void load(const LogProbs& logp, std::uint32_t frame) {
         costs_.resize(logp.columns);
         const std::int64_t row = static_cast<std::int64_t>(frame) * logp.row_stride;

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "decode/acoustic.hpp"
 #include "decode/prune.hpp"
 #include "shared/graph_view.hpp"
 
@@ -21,13 +20,11 @@ namespace arcbeam::twin {
 struct Path {
     std::vector<std::uint32_t> arcs;  // in the order of time, epsilon arcs included
     double total_cost = 0.0;          // offset + cost, final weight included if reached_final
-    double acoustic_cost = 0.0;       // scaled, blank penalty included
-    double graph_cost = 0.0;          // arc weights and final weight
     bool reached_final = false;
 };
 
 inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
-                      bool alive, const LogProbs& logp, const Acoustic& acoustic) {
+                      bool alive) {
     Path path;
     float best_cost = 0.0F;
     std::size_t best = tokens.size();
@@ -57,18 +54,19 @@ inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const
         path.arcs.push_back(log[at].arc);
     }
     std::reverse(path.arcs.begin(), path.arcs.end());
-
-    std::uint32_t frame = 0;
-    for (const std::uint32_t arc : path.arcs) {
-        path.graph_cost += static_cast<double>(graph.targets[arc].weight);
-        if (graph.columns[arc] != kEpsilonColumn) {
-            path.acoustic_cost += static_cast<double>(acoustic.cost(logp, frame++, graph.columns[arc]));
-        }
-    }
-    if (path.reached_final) {
-        path.graph_cost += static_cast<double>(graph.finals[tokens[best].state]);
-    }
     return path;
+}
+
+// The graph's part of a path's cost: arc weights and, if one was reached, the final weight, summed in float64 from the
+// start. The acoustic part is the rest of the total.
+inline double graph_cost(const GraphView& graph, const std::uint32_t* arcs, std::size_t n, bool reached_final) {
+    double cost = 0.0;
+    std::uint32_t state = graph.start;
+    for (std::size_t i = 0; i < n; ++i) {
+        cost += static_cast<double>(graph.targets[arcs[i]].weight);
+        state = graph.targets[arcs[i]].next_state;
+    }
+    return reached_final ? cost + static_cast<double>(graph.finals[state]) : cost;
 }
 
 }  // namespace arcbeam::twin

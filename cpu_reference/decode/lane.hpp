@@ -56,7 +56,7 @@ class Lane {
             acoustic_.load(logp, frame);
             alive = step(graph, options, result.work);
         }
-        result.path = backtrack(graph, tokens_, log_, offset_, alive, logp, acoustic_);
+        result.path = backtrack(graph, tokens_, log_, offset_, alive);
         result.outcome = Outcome::kDecoded;
     }
 

@@ -36,8 +36,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass Path:
         vector[uint32_t] arcs
         double total_cost
-        double acoustic_cost
-        double graph_cost
         cbool reached_final
 
     cdef struct Work:
@@ -69,6 +67,14 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         cbool wait(int milliseconds) except +
         void cancel()
         const vector[Result]& results()
+
+    double cpp_graph_cost "arcbeam::twin::graph_cost"(const GraphView&, const uint32_t*, size_t, cbool)
+
+
+def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
+    """The graph's part of a path's cost."""
+    cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
+    return cpp_graph_cost(view_of(graph), first, arcs.shape[0], reached_final)
 
 
 cdef class CpuEngine:
@@ -111,7 +117,7 @@ cdef class CpuEngine:
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, acoustic_cost, graph_cost, reached_final)
+        paths : list of (arcs uint32[n], total_cost, reached_final)
         work : dict of counters
         """
         with self.turn:
@@ -169,8 +175,7 @@ cdef class CpuEngine:
             if result.path.arcs.size() > 0:
                 into = arcs
                 memcpy(&into[0], result.path.arcs.data(), result.path.arcs.size() * sizeof(uint32_t))
-            paths.append((arcs, result.path.total_cost, result.path.acoustic_cost, result.path.graph_cost,
-                          result.path.reached_final))
+            paths.append((arcs, result.path.total_cost, result.path.reached_final))
         return paths
 
     cdef dict _work(self):

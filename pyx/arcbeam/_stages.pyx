@@ -80,8 +80,6 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass Path:
         vector[uint32_t] arcs
         double total_cost
-        double acoustic_cost
-        double graph_cost
         cbool reached_final
 
     float cpp_cutoff "arcbeam::twin::cutoff"(const Buffer[Token]&, float, uint32_t, CutoffScratch&) except +
@@ -89,8 +87,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         const Buffer[Candidate]&, float, StateTable&, Frontier&, Work&) except +
     float cpp_prune "arcbeam::twin::prune"(const Frontier&, Buffer[Token]&, CppTokenLog&) except +
     Path cpp_backtrack "arcbeam::twin::backtrack"(
-        const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool, const LogProbs&,
-        const Acoustic&) except +
+        const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool) except +
 
 
 cdef int fill_tokens(Buffer[Token]& buffer, tokens) except -1:
@@ -211,14 +208,7 @@ cdef class TokenLog:
             return np.empty(0, dtype=LOG_ENTRY)
         return copy_out(&self.log[0], self.log.size(), LOG_ENTRY)
 
-    def backtrack(self, graph, log_probs, *, double offset=0.0, cbool alive=True, float acoustic_scale=1.0,
-                  float blank_penalty=0.0, int32_t blank=-1):
-        """Returns (arcs, total_cost, acoustic_cost, graph_cost, reached_final); log_probs: float32[frames, columns]."""
-        rows = np.ascontiguousarray(log_probs, dtype=np.float32)
-        cdef LogProbs logp = LogProbs(<const void*> <uintptr_t> rows.ctypes.data, rows.shape[1], rows.shape[0],
-                                      rows.shape[1], False)
-        cdef Acoustic acoustic
-        acoustic.begin(acoustic_scale, blank_penalty, blank)
-        cdef Path path = cpp_backtrack(view_of(graph), self.tokens, self.log, offset, alive, logp, acoustic)
-        return (copy_out(path.arcs.data(), path.arcs.size(), np.uint32), path.total_cost, path.acoustic_cost,
-                path.graph_cost, path.reached_final)
+    def backtrack(self, graph, *, double offset=0.0, cbool alive=True):
+        """Returns (arcs, total_cost, reached_final)."""
+        cdef Path path = cpp_backtrack(view_of(graph), self.tokens, self.log, offset, alive)
+        return copy_out(path.arcs.data(), path.arcs.size(), np.uint32), path.total_cost, path.reached_final

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcbeam import word_times
+from arcbeam._decode import graph_cost
 
 if TYPE_CHECKING:
     from arcbeam.graph import Graph
@@ -45,8 +46,6 @@ class Hypothesis:
         Arc ids of the path in the graph, epsilon arcs included.
     score : float
         Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached.
-    acoustic_score, graph_score : float
-        Its two parts, summed along the path in float64; their sum is ``score`` but for float32 rounding in the search.
     reached_final : bool
         False if the path ends in a state that is not final, or the search died before the last frame.
     """
@@ -57,17 +56,23 @@ class Hypothesis:
         frame_shift: float | None,
         arcs: np.ndarray,
         total_cost: float,
-        acoustic_cost: float,
-        graph_cost: float,
         reached_final: bool,
     ) -> None:
         self._graph = graph
         self._frame_shift = frame_shift
         self.arcs = arcs
         self.score = -total_cost
-        self.acoustic_score = -acoustic_cost
-        self.graph_score = -graph_cost
         self.reached_final = reached_final
+
+    @cached_property
+    def graph_score(self) -> float:
+        """The graph's part of the score: weights along the path, and the final weight if one was reached."""
+        return -graph_cost(self._graph, self.arcs, self.reached_final)
+
+    @property
+    def acoustic_score(self) -> float:
+        """The rest of the score: scaled log-probs along the path, with blank penalties."""
+        return self.score - self.graph_score
 
     @cached_property
     def tokens(self) -> np.ndarray:

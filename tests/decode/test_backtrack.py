@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph, _stages
+from arcbeam._decode import graph_cost
 
 NONE = _stages.NO_SOURCE
 
@@ -10,9 +11,6 @@ def graph(finals):
     return Graph.from_arcs(
         [(0, 1, 1, 5, 0.5), (0, 2, 1, 6, 0.5), (1, 3, 0, 7, 0.25), (2, 2, 2, 0, 1.0)], start=0, finals=finals
     )
-
-
-ROWS = np.array([[-1.0, -2.0]], dtype=np.float32)
 
 
 def log_of_one_frame():
@@ -35,14 +33,11 @@ def log_of_one_frame():
     ],
 )
 def test_the_best_end(finals, alive, arcs, total, reached):
-    path = log_of_one_frame().backtrack(graph(finals), ROWS, offset=1.5, alive=alive)
+    path = log_of_one_frame().backtrack(graph(finals), offset=1.5, alive=alive)
     assert path[0].tolist() == arcs
     assert path[1] == total
-    assert path[4] is reached
-    assert path[2] == 1.0
-    assert path[3] == total - 1.0
-
-
-def test_acoustic_part_has_scale_and_blank_penalty():
-    path = log_of_one_frame().backtrack(graph({3: 0.0}), ROWS, acoustic_scale=3.0, blank_penalty=0.5, blank=0)
-    assert path[2] == 3.5
+    assert path[2] is reached
+    weights = {0: 0.5, 1: 0.5, 2: 0.25}
+    end = {(0, 2): 3, (0,): 1, (1,): 2}[tuple(arcs)]
+    wanted = sum(weights[arc] for arc in arcs) + (finals[end] if reached else 0.0)
+    assert graph_cost(graph(finals), path[0], reached) == wanted

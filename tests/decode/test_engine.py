@@ -242,6 +242,8 @@ def test_work_is_counted(graph, batch):
     assert stats.tokens >= stats.expanded_tokens > stats.frames
 
 
-def test_scores_add_up(graph, batch):
-    for found in decoder(graph).decode(batch):
-        assert found.score == pytest.approx(found.acoustic_score + found.graph_score, abs=1e-3)
+def test_the_acoustic_score_is_that_of_the_path(graph, batch):
+    for logp, found in zip(batch, decoder(graph, acoustic_scale=0.7, blank_penalty=0.5).decode(batch), strict=True):
+        read = logp[np.arange(len(found.tokens)), found.tokens].sum()
+        blanks = np.count_nonzero(found.tokens == graph.blank)
+        assert found.acoustic_score == pytest.approx(0.7 * read - 0.5 * blanks, abs=1e-3)
