@@ -1,7 +1,8 @@
 // The acoustic costs of one frame, by the block.
 //
 // in   row `frame` of the utterance
-// out  costs[columns], control.smallest_acoustic, control.bad_column (kNoIndex if the row is good); a barrier must follow
+// out  costs[columns], control.smallest_acoustic, control.bad_column (kNoIndex if the row is good); a barrier must
+// follow
 #pragma once
 
 #include "decode/workspace.cuh"
@@ -50,7 +51,8 @@ ARCBEAM_DEVICE void prefetch_row(const SearchParams& params, const UtteranceView
     const std::uint32_t bytes = utterance.is_half != 0U ? 2U : 4U;
     const auto* row = static_cast<const unsigned char*>(utterance.log_probs) +
                       static_cast<std::int64_t>(frame) * utterance.row_stride * bytes;
-    for (std::uint32_t at = simt::thread_rank() * 128U; at < params.columns * bytes; at += simt::block_size() * 128U) {
+    for (std::uint32_t at = simt::thread_rank() * 128U; at < params.columns * bytes;
+         at += simt::block_size() * 128U) {
         simt::prefetch(row + at);
     }
 }

@@ -1,8 +1,9 @@
 // Stage backtrack: the best token of the last live frame, and its path. The rule is the twin's,
 // cpu_reference/decode/backtrack.hpp.
 //
-// best_end    finds control.best_end and control.end_index, in all threads; returns whether a final state was reached
-// write_path  one thread: copies the path's arcs, last one first, to the path pool; false if the pool is full
+// best_end    finds control.best_end and control.end_index, in all threads; returns whether a final state was
+// reached write_path  one thread: copies the path's arcs, last one first, to the path pool; false if the pool is
+// full
 #pragma once
 
 #include "decode/workspace.cuh"

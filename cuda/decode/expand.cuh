@@ -6,8 +6,8 @@
 // out  control.best: the exact smallest cost; candidates: every arc within the final bound and some above it;
 //      control.num_candidates: how many there were, room or no room. A barrier must follow.
 //
-// The bound that filters candidates falls while threads read it. That changes which candidates above the final bound
-// are noted, never which are within it; what is admitted is decided after the barrier, by the exact bound.
+// The bound that filters candidates falls while threads read it. That changes which candidates above the final
+// bound are noted, never which are within it; what is admitted is decided after the barrier, by the exact bound.
 // States of few arcs are shared by groups of 8 lanes, the others by whole warps.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kGroup = 8U;       // lanes
+constexpr std::uint32_t kGroup = 8U;  // lanes
 constexpr std::uint32_t kFewArcs = 16U;
 
 struct ExpandInput {
@@ -37,8 +37,8 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
     return bound < in.known_bound ? bound : in.known_bound;
 }
 
-ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, std::uint32_t token, std::uint32_t first,
-                          std::uint32_t step, const Workspace& work, Control& control) {
+ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, std::uint32_t token,
+                          std::uint32_t first, std::uint32_t step, const Workspace& work, Control& control) {
     const float cost = in.tokens.cost[token];
     const float smallest_weight = in.tokens.smallest_weight[token];
     if (extend(cost, in.smallest_acoustic, smallest_weight) > running_bound(in, params.beam, control)) {
@@ -69,8 +69,8 @@ ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, std
     }
 }
 
-ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, const Workspace& work, Control& control,
-                           Counts& counts) {
+ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, const Workspace& work,
+                           Control& control, Counts& counts) {
     const std::uint32_t lane = simt::lane();
     // States of many arcs first, a warp each: a warp looks at as many tokens as it has lanes.
     for (std::uint32_t base = simt::warp() * simt::kWarpSize; base < in.num_tokens; base += simt::block_size()) {

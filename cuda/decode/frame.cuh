@@ -15,13 +15,13 @@ enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full };
 
 // What a block holds on to while it works in a lane.
 struct Lane {
-    LaneState state;            // a copy in every thread; thread 0 writes it back
+    LaneState state;  // a copy in every thread; thread 0 writes it back
     Control* control;
     Array<float> acoustic;
     Array<std::uint32_t> histogram;
     Tokens shared_tokens;
     Workspace shared_work;
-    Tokens tokens;              // where the tokens are now: shared_tokens, or those of the spill
+    Tokens tokens;  // where the tokens are now: shared_tokens, or those of the spill
     UtteranceView utterance;
     Counts counts;
 };
@@ -121,13 +121,10 @@ ARCBEAM_DEVICE FrameEnd start(const SearchParams& params, Lane& lane, const Work
 ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
-    const float cut = cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, control);
-    ExpandInput in{lane.tokens,
-                   lane.state.num_tokens,
-                   lane.state.log_size - lane.state.num_tokens,
-                   cut,
-                   lane.acoustic,
-                   from_ordered(simt::load(&control.smallest_acoustic)),
+    const float cut =
+        cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, control);
+    ExpandInput in{lane.tokens,  lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
+                   cut,          lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
                    kInfiniteCost};
     expand(params, in, work, control, lane.counts);
     simt::block_barrier();

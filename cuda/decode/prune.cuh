@@ -2,7 +2,8 @@
 // cpu_reference/decode/prune.hpp. Two steps with a barrier between and after:
 //
 // find_sources  names the source of every winner, and finds control.best_survivor
-// commit        writes tokens (costs relative to the best) and log entries [log_size, log_size + n), and frees the table
+// commit        writes tokens (costs relative to the best) and log entries [log_size, log_size + n), and frees the
+// table
 #pragma once
 
 #include "decode/workspace.cuh"

@@ -1,10 +1,11 @@
-// Stage recombine: admission, and one winner for each state. The rule is the twin's, cpu_reference/decode/recombine.hpp.
+// Stage recombine: admission, and one winner for each state. The rule is the twin's,
+// cpu_reference/decode/recombine.hpp.
 //
 // in   candidates[n], the bound
 // out  table and frontier: every state with a finite candidate within the bound, its smallest pack(cost, arc);
 //      candidate_place: where in the table its state is, kNoIndex where the candidate was not admitted;
-//      control.added[step.slot]: states found; with those before, it exceeds the frontier's room if there was too little.
-//      A barrier must follow.
+//      control.added[step.slot]: states found; with those before, it exceeds the frontier's room if there was too
+//      little. A barrier must follow.
 #pragma once
 
 #include "decode/workspace.cuh"
@@ -18,8 +19,7 @@ ARCBEAM_DEVICE std::uint32_t home(std::uint32_t state, std::uint32_t table_size)
 // Takes the next place of the frontier and looks up the arcs of the state.
 ARCBEAM_DEVICE void add_state(const GraphView& graph, std::uint32_t state, std::uint32_t place, const Step& step,
                               const Workspace& work, Control& control) {
-    const std::uint32_t index =
-        step.states_before + simt::atomic_add<Scope::block>(&control.added[step.slot], 1U);
+    const std::uint32_t index = step.states_before + simt::atomic_add<Scope::block>(&control.added[step.slot], 1U);
     if (index >= work.state.size) {
         return;
     }
@@ -48,7 +48,8 @@ ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candida
         std::uint32_t found = simt::load_relaxed<Scope::block>(work.table_state.at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (step.states_before + simt::load_relaxed<Scope::block>(&control.added[step.slot]) >= work.state.size) {
+            if (step.states_before + simt::load_relaxed<Scope::block>(&control.added[step.slot]) >=
+                work.state.size) {
                 break;
             }
             found = simt::atomic_cas<Scope::block>(work.table_state.at(place), kNoIndex, state);
@@ -67,8 +68,8 @@ ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candida
     return kNoIndex;
 }
 
-ARCBEAM_DEVICE void recombine(const GraphView& graph, std::uint32_t num_candidates, float bound, const Workspace& work,
-                              Control& control, Counts& counts) {
+ARCBEAM_DEVICE void recombine(const GraphView& graph, std::uint32_t num_candidates, float bound,
+                              const Workspace& work, Control& control, Counts& counts) {
     const Step step{0U, 0U};
     for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
         const std::uint64_t candidate = work.candidate[i];

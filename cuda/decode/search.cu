@@ -1,5 +1,6 @@
-// The search kernel: every block owns a lane and takes utterances from a queue, longest first, until none is left. It
-// returns to the host only when all is done, or when a lane needs more room; a later launch goes on where it stopped.
+// The search kernel: every block owns a lane and takes utterances from a queue, longest first, until none is left.
+// It returns to the host only when all is done, or when a lane needs more room; a later launch goes on where it
+// stopped.
 //
 // launch  any number of blocks (a lane each) of any number of whole warps; shared_bytes() of dynamic shared memory
 // The bytes of a result depend on neither.
@@ -110,12 +111,14 @@ ARCBEAM_DEVICE bool check_rows(const SearchParams& params, Lane& lane, std::uint
 // Writes the result; false if the path pool is full.
 ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
     Control& control = *lane.control;
-    const bool final_reached = best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, control);
+    const bool final_reached =
+        best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, control);
     const std::uint32_t end = simt::load(&control.end_index);
     const std::uint64_t best = simt::load(&control.best_end);
     if (simt::thread_rank() == 0U) {
         UtteranceResult result = params.results[lane.state.utterance];
-        const bool written = write_path(params, lane.state.log, lane.state.log_size - lane.state.num_tokens + end, result);
+        const bool written =
+            write_path(params, lane.state.log, lane.state.log_size - lane.state.num_tokens + end, result);
         simt::store(&control.stop, static_cast<std::uint32_t>(written ? Need::nothing : Need::paths));
         if (written) {
             result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));

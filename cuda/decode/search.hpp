@@ -18,22 +18,22 @@ struct UtteranceView {
 };
 
 enum class Outcome : std::uint32_t {
-    pending = 0,     // not taken yet, or stopped half-way in a lane that needs more room
+    pending = 0,  // not taken yet, or stopped half-way in a lane that needs more room
     decoded = 1,
     bad_log_prob = 2,
 };
 
 struct UtteranceResult {
-    double total_cost;           // offset + cost, final weight included if reached_final
-    std::uint32_t path_begin;    // arcs of the path in the path pool, last one first
+    double total_cost;         // offset + cost, final weight included if reached_final
+    std::uint32_t path_begin;  // arcs of the path in the path pool, last one first
     std::uint32_t path_length;
     std::uint32_t end_state;
     std::uint32_t reached_final;
     Outcome outcome;
-    std::uint32_t bad_frame;     // where bad_log_prob was found
+    std::uint32_t bad_frame;  // where bad_log_prob was found
     std::uint32_t bad_column;
     std::uint32_t unused;
-    std::uint64_t frames;        // counters of the work done, as the twin's
+    std::uint64_t frames;  // counters of the work done, as the twin's
     std::uint64_t tokens;
     std::uint64_t leaving_arcs;
     std::uint64_t admitted;
@@ -48,7 +48,8 @@ struct LogEntry {
 // What a lane lacks to go on. The frame at hand was not committed and is redone with more room.
 enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3 };
 
-// Arrays of tokens, [capacity] each. The arcs of a token's state travel with it, so that they need not be looked up.
+// Arrays of tokens, [capacity] each. The arcs of a token's state travel with it, so that they need not be looked
+// up.
 struct TokensView {
     std::uint32_t* state;
     float* cost;
@@ -59,9 +60,9 @@ struct TokensView {
 
 // Room for the frames that shared memory cannot hold, in global memory. table_size is a power of two.
 struct SpillView {
-    unsigned char* memory;        // workspace_bytes(capacity, candidates, table_size)
-    TokensView tokens;            // also where the tokens of a stopped lane wait
-    std::uint32_t capacity;       // states of a frame
+    unsigned char* memory;   // workspace_bytes(capacity, candidates, table_size)
+    TokensView tokens;       // also where the tokens of a stopped lane wait
+    std::uint32_t capacity;  // states of a frame
     std::uint32_t candidates;
     std::uint32_t table_size;
 };
@@ -73,10 +74,10 @@ struct LaneState {
     std::uint32_t log_capacity;
     std::uint32_t log_size;
     double offset;
-    std::uint32_t utterance;      // kNoIndex: none
-    std::uint32_t frame;          // frames committed
-    std::uint32_t started;        // whether the closure from the start state is done
-    std::uint32_t alive;          // 0 once a frame admitted nothing
+    std::uint32_t utterance;  // kNoIndex: none
+    std::uint32_t frame;      // frames committed
+    std::uint32_t started;    // whether the closure from the start state is done
+    std::uint32_t alive;      // 0 once a frame admitted nothing
     std::uint32_t num_tokens;
     Need need;
     std::uint64_t tokens_seen;
@@ -86,24 +87,24 @@ struct LaneState {
 
 struct SearchParams {
     GraphView graph;
-    const UtteranceView* utterances;     // [num_utterances]
-    const std::uint32_t* order;          // [num_utterances]: longest first
-    UtteranceResult* results;            // [num_utterances]
-    LaneState* lanes;                    // [grid]
-    std::uint32_t* next_in_order;        // the queue
+    const UtteranceView* utterances;  // [num_utterances]
+    const std::uint32_t* order;       // [num_utterances]: longest first
+    UtteranceResult* results;         // [num_utterances]
+    LaneState* lanes;                 // [grid]
+    std::uint32_t* next_in_order;     // the queue
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
     std::uint32_t path_pool_capacity;
     std::uint32_t num_utterances;
     std::uint32_t columns;
-    std::int32_t blank_column;           // -1: none
+    std::int32_t blank_column;  // -1: none
     float beam;
     float acoustic_scale;
     float blank_penalty;
-    std::uint32_t max_active;            // 0: no limit
-    std::uint32_t shared_capacity;       // states of a frame in shared memory
+    std::uint32_t max_active;       // 0: no limit
+    std::uint32_t shared_capacity;  // states of a frame in shared memory
     std::uint32_t shared_candidates;
-    std::uint32_t shared_table_size;     // a power of two
+    std::uint32_t shared_table_size;  // a power of two
 };
 
 // Bytes of the arrays of one workspace; they are carved in this order, each padded to 16 bytes.
@@ -111,7 +112,8 @@ constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15U) / 16U
 
 constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 5U * padded(4U * capacity); }
 
-constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t candidates, std::uint64_t table_size) {
+constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
+                                        std::uint64_t table_size) {
     return padded(8U * table_size) + 2U * padded(4U * table_size) + padded(8U * candidates) +
            2U * padded(4U * candidates) + 8U * padded(4U * capacity);
 }

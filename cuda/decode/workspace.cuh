@@ -10,8 +10,8 @@ namespace arcbeam {
 using simt::Array;
 using simt::Scope;
 
-constexpr std::uint32_t kNoCost = 0xffffffffU;                   // above every ordered() cost
-constexpr std::uint64_t kNoPacked = 0xffffffffffffffffULL;       // above every pack()
+constexpr std::uint32_t kNoCost = 0xffffffffU;              // above every ordered() cost
+constexpr std::uint64_t kNoPacked = 0xffffffffffffffffULL;  // above every pack()
 
 template <class T>
 ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
@@ -48,25 +48,26 @@ ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill) {
             {view.smallest_weight, spill.capacity}};
 }
 
-// A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of the
-// frame that is being made, in the order in which they were found. That order differs from run to run; no result does.
+// A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of
+// the frame that is being made, in the order in which they were found. That order differs from run to run; no
+// result does.
 struct Workspace {
-    Array<std::uint64_t> table_best;     // pack(cost, arc) of the best candidate
-    Array<std::uint32_t> table_state;    // kNoIndex: free
-    Array<std::uint32_t> table_index;    // place in the frontier
+    Array<std::uint64_t> table_best;   // pack(cost, arc) of the best candidate
+    Array<std::uint32_t> table_state;  // kNoIndex: free
+    Array<std::uint32_t> table_index;  // place in the frontier
 
     Array<std::uint64_t> candidate;         // pack(cost, arc)
     Array<std::uint32_t> candidate_place;   // the state it reaches; once admitted, that state's place in the table
     Array<std::uint32_t> candidate_source;  // token-log index of the token it leaves
 
-    Array<std::uint32_t> place;          // in the table
+    Array<std::uint32_t> place;  // in the table
     Array<std::uint32_t> state;
     Array<std::uint32_t> source;
     Array<std::uint32_t> first_arc;
     Array<std::uint32_t> first_emitting;
     Array<std::uint32_t> arcs_end;
     Array<float> smallest_weight;
-    Array<std::uint32_t> depth;          // kNoIndex where no epsilon arc leaves
+    Array<std::uint32_t> depth;  // kNoIndex where no epsilon arc leaves
 };
 
 ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t capacity, std::uint32_t candidates,
@@ -91,31 +92,31 @@ ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t ca
 
 // The words of a block in shared memory. Costs are ordered(), so that their minimum is an integer's.
 struct Control {
-    std::uint64_t best_end;          // pack(cost, state) of the best last token
-    std::uint64_t leaving_arcs;      // work of a lane that stops
+    std::uint64_t best_end;      // pack(cost, state) of the best last token
+    std::uint64_t leaving_arcs;  // work of a lane that stops
     std::uint64_t admitted;
-    std::uint32_t best;              // among the candidates of the frame
+    std::uint32_t best;  // among the candidates of the frame
     std::uint32_t best_survivor;
-    std::uint32_t num_candidates;    // may exceed the room: then some were not noted
-    std::uint32_t added[3];          // states found in a step of the frame, by the step's slot
-    std::uint32_t levels[3];         // 1 + the largest depth of those with epsilon arcs
+    std::uint32_t num_candidates;  // may exceed the room: then some were not noted
+    std::uint32_t added[3];        // states found in a step of the frame, by the step's slot
+    std::uint32_t levels[3];       // 1 + the largest depth of those with epsilon arcs
     std::uint32_t smallest_acoustic;
-    std::uint32_t bad_column;        // of the frame: the first with NaN or +inf
+    std::uint32_t bad_column;  // of the frame: the first with NaN or +inf
     std::uint32_t utterance;
-    std::uint32_t selected;          // radix selection: the digits found so far
-    std::uint32_t rank;              // and what is still to be counted off
+    std::uint32_t selected;  // radix selection: the digits found so far
+    std::uint32_t rank;      // and what is still to be counted off
     std::uint32_t end_index;
-    std::uint32_t stop;              // a Need
+    std::uint32_t stop;  // a Need
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");
 
-// A step of a frame that finds states: admission, or one level of the closure. Steps count in slots of their own, so
-// that a step's count can be read while the next step counts on; a slot is emptied one step before it is used again,
-// when all have long read it.
+// A step of a frame that finds states: admission, or one level of the closure. Steps count in slots of their own,
+// so that a step's count can be read while the next step counts on; a slot is emptied one step before it is used
+// again, when all have long read it.
 struct Step {
     std::uint32_t slot;
-    std::uint32_t states_before;     // found in the steps before this
+    std::uint32_t states_before;  // found in the steps before this
 
     ARCBEAM_DEVICE std::uint32_t next_slot() const { return slot == 2U ? 0U : slot + 1U; }
 };

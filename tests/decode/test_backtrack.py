@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from arcbeam._decode import graph_cost
 
 from arcbeam import Graph, _stages
-from arcbeam._decode import graph_cost
 
 NONE = _stages.NO_SOURCE
 

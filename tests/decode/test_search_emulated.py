@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder
+from arcbeam import CtcDecoder, Graph, TokenTable
 from tests.decode import graphs
 from tests.decode.search_host import BAD_LOG_PROB, DECODED, Room, SearchHost
 from tests.simt.build import schedules
@@ -56,3 +56,64 @@ def batch():
 def test_fifty_schedules(graph, batch):
     for schedule in schedules(50):
         check(graph, batch, beam=5.0, max_active=40, schedule=schedule)
+
+
+# Shared room for 8 states and a spill of as many: every frame of note grows something and is redone.
+GENEROUS = Room(capacity=256, candidates=512, table_size=512, spill_capacity=512, log=4096, paths=4096)
+
+
+def test_room_grows_and_nothing_is_lost(graph, batch):
+    tight = check(graph, batch, beam=5.0, max_active=40)
+    assert tight.launches > 3
+    roomy = check(graph, batch, beam=5.0, max_active=40, room=GENEROUS)
+    assert roomy.launches == 1
+
+
+@pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
+def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, grid, block):
+    check(graph, batch, beam=5.0, max_active=40, grid=grid, block=block, schedule={"seed": grid, "policy": "random"})
+
+
+def test_float16(graph, batch):
+    check(graph, [logp.astype(np.float16) for logp in batch], beam=4.0, acoustic_scale=0.5, blank_penalty=0.25)
+
+
+def test_states_of_many_arcs(batch):
+    hubs = graphs.random_graph(8, states=40, arcs_a_state=30, columns=12, epsilon_share=0.1)
+    check(hubs, batch, beam=3.0, max_active=20, room=GENEROUS)
+
+
+@pytest.mark.parametrize(("value", "frame", "column"), [(np.nan, 3, 5), (np.inf, 0, 11), (np.nan, 8, 0)])
+def test_bad_log_probs_are_found(graph, batch, value, frame, column):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[2][frame, column:] = value
+    found = SearchHost(graph, beam=5.0).decode(spoiled)
+    assert [got.outcome for got in found] == [DECODED, DECODED, BAD_LOG_PROB, DECODED, DECODED]
+    assert (found[2].bad_frame, found[2].bad_column) == (frame, column)
+
+
+def test_rows_after_the_death_of_a_search_are_checked_too(graph, batch):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[2][2] = -np.inf
+    (dead,) = SearchHost(graph, beam=5.0).decode([spoiled[2]])
+    assert (dead.outcome, dead.reached_final) == (DECODED, False)
+    spoiled[2][7, 4] = np.nan
+    (bad,) = SearchHost(graph, beam=5.0).decode([spoiled[2]])
+    assert (bad.outcome, bad.bad_frame, bad.bad_column) == (BAD_LOG_PROB, 7, 4)
+
+
+def test_demo_speech(demo_data, tmp_path):
+    """A few frames of real speech through a graph of real words."""
+    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    from arcbeam.build.lexicon import Lexicon
+
+    with np.load(demo_data / "log_probs.npz") as data:
+        rows = data["log_probs"][: data["lengths"][0]]
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
+    arpa = tmp_path / "unigram.arpa"
+    lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
+    arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
+    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
+    for schedule in schedules(5):
+        check(graph, [rows[:60], rows[60:90]], beam=10.0, max_active=50, room=GENEROUS, schedule=schedule)
