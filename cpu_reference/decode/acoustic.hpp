@@ -1,4 +1,4 @@
-// The acoustic costs of one frame, and its columns in order of cost as far as anyone asks.
+// The acoustic costs of one frame.
 #pragma once
 
 #include <algorithm>
@@ -46,21 +46,11 @@ class Acoustic {
             blank = penalise(blank, blank_penalty_);
         }
         smallest_ = *std::min_element(costs_.begin(), costs_.end());
-        sorted_ = 0;
-        order_.clear();
     }
 
     float operator[](std::uint32_t column) const { return costs_[column]; }
     [[nodiscard]] float smallest() const { return smallest_; }
-    [[nodiscard]] std::uint32_t columns() const { return static_cast<std::uint32_t>(costs_.size()); }
-
-    // The column of rank `rank` by (cost, column). Most frames ask for a few, so they are sorted in growing runs.
-    std::uint32_t ranked(std::uint32_t rank) {
-        if (rank >= sorted_) {
-            sort_to(rank);
-        }
-        return packed_arc(order_[rank]);
-    }
+    [[nodiscard]] const float* costs() const { return costs_.begin(); }
 
   private:
     template <typename T, typename Load>
@@ -71,25 +61,7 @@ class Acoustic {
         }
     }
 
-    void sort_to(std::uint32_t rank) {
-        if (order_.empty()) {
-            order_.resize(costs_.size());
-            for (std::uint32_t c = 0; c < costs_.size(); ++c) {
-                order_[c] = pack(costs_[c], c);
-            }
-        }
-        const std::size_t end =
-            std::min(costs_.size(), std::max<std::size_t>(rank + std::size_t{1}, sorted_ * 4 + 16));
-        if (end < costs_.size()) {
-            std::nth_element(order_.begin() + sorted_, order_.begin() + end, order_.end());
-        }
-        std::sort(order_.begin() + sorted_, order_.begin() + end);
-        sorted_ = end;
-    }
-
     Buffer<float> costs_;
-    Buffer<std::uint64_t> order_;
-    std::size_t sorted_ = 0;
     float smallest_ = 0.0F;
     float scale_ = 1.0F;
     float blank_penalty_ = 0.0F;

@@ -57,8 +57,8 @@ inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const
     return path;
 }
 
-// The graph's part of a path's cost: arc weights and, if one was reached, the final weight, summed in float64 from the
-// start. The acoustic part is the rest of the total.
+// The graph's part of a path's cost: arc weights and, if one was reached, the final weight, summed in float64 from
+// the start. The acoustic part is the rest of the total.
 inline double graph_cost(const GraphView& graph, const std::uint32_t* arcs, std::size_t n, bool reached_final) {
     double cost = 0.0;
     std::uint32_t state = graph.start;

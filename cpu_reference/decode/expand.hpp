@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "decode/acoustic.hpp"
+#include "decode/scan.hpp"
 #include "decode/tokens.hpp"
 #include "shared/graph_view.hpp"
 
@@ -21,7 +22,7 @@ namespace arcbeam::twin {
 
 class Expand {
   public:
-    Expand(const GraphView& graph, Acoustic& acoustic, float beam, Buffer<Candidate>& out, Work& work)
+    Expand(const GraphView& graph, const Acoustic& acoustic, float beam, Buffer<Candidate>& out, Work& work)
         : graph_(graph), acoustic_(acoustic), beam_(beam), out_(out), work_(work) {}
 
     // Returns the bound of the next frame.
@@ -51,7 +52,8 @@ class Expand {
         std::uint32_t source;
     };
 
-    static constexpr std::uint32_t kReadThrough = 32;  // states of more arcs are searched by column
+    static constexpr std::uint32_t kFewArcs = 16;  // states of more are scanned in vectors
+    static constexpr std::uint32_t kScan = 512;    // arcs at a time
     static constexpr std::uint32_t kMostPending = 32;
     static constexpr std::size_t kArcsAhead = 4;
     static constexpr std::size_t kStateAhead = 12;
@@ -81,7 +83,7 @@ class Expand {
         if (begin == end || extend(token.cost, acoustic_.smallest(), state.smallest_weight) > bound_) {
             return;
         }
-        if (end - begin <= kReadThrough) {
+        if (end - begin <= kFewArcs) {
             for (std::uint32_t arc = begin; arc < end; ++arc) {
                 const float acoustic = acoustic_[graph_.columns[arc]];
                 if (extend(token.cost, acoustic, state.smallest_weight) <= bound_) {
@@ -90,16 +92,13 @@ class Expand {
             }
             return;
         }
-        const std::uint16_t* const columns_end = graph_.columns + end;
-        for (std::uint32_t rank = 0; rank < acoustic_.columns(); ++rank) {
-            const std::uint32_t column = acoustic_.ranked(rank);
-            const float acoustic = acoustic_[column];
-            if (extend(token.cost, acoustic, state.smallest_weight) > bound_) {
-                break;
-            }
-            const std::uint16_t* at = std::lower_bound(graph_.columns + begin, columns_end, column);
-            for (; at != columns_end && *at == column; ++at) {
-                postpone({token.cost, acoustic, static_cast<std::uint32_t>(at - graph_.columns), source});
+        for (std::uint32_t first = begin; first < end; first += kScan) {
+            std::uint32_t found[kScan];
+            const std::size_t count = scan(graph_.columns + first, std::min(kScan, end - first), acoustic_.costs(),
+                                           token.cost, state.smallest_weight, bound_, found);
+            for (std::size_t i = 0; i < count; ++i) {
+                const std::uint32_t arc = first + found[i];
+                postpone({token.cost, acoustic_[graph_.columns[arc]], arc, source});
             }
         }
     }
@@ -133,7 +132,7 @@ class Expand {
     }
 
     const GraphView& graph_;
-    Acoustic& acoustic_;
+    const Acoustic& acoustic_;
     const float beam_;
     Buffer<Candidate>& out_;
     Work& work_;
