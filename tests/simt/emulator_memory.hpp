@@ -156,7 +156,7 @@ void fence(ARCBEAM_SITE) {
     }
 #define ARCBEAM_STORE(function, order)                                                         \
     template <Scope scope = Scope::device, class T>                                            \
-    void function(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {                \
+    void function(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {                       \
         detail::check_atomic<T>();                                                             \
         emulator::atomic_access(Access::atomic_store, address, sizeof(T), scope, order, site); \
         *address = value;                                                                      \

@@ -175,16 +175,16 @@ ARCBEAM_DEVICE void fence(){
 #define ARCBEAM_LOAD4_acquire(scope) ARCBEAM_LOAD_PTX("acquire", scope, "u32", "=r")
 #define ARCBEAM_LOAD8_acquire(scope) ARCBEAM_LOAD_PTX("acquire", scope, "u64", "=l")
 
-#define ARCBEAM_STORE(function, order)                                           \
-    template <Scope scope = Scope::device, class T>                              \
+#define ARCBEAM_STORE(function, order)                                    \
+    template <Scope scope = Scope::device, class T>                       \
     ARCBEAM_DEVICE void function(T* address, std::remove_cv_t<T> value) { \
-        static_assert(sizeof(T) == 4 || sizeof(T) == 8, "4 or 8 bytes");         \
-        const detail::Raw<T> bits = detail::to_raw(value);                       \
-        if constexpr (sizeof(T) == 4) {                                          \
-            ARCBEAM_PTX_OF_SCOPE(ARCBEAM_STORE4_##order)                         \
-        } else {                                                                 \
-            ARCBEAM_PTX_OF_SCOPE(ARCBEAM_STORE8_##order)                         \
-        }                                                                        \
+        static_assert(sizeof(T) == 4 || sizeof(T) == 8, "4 or 8 bytes");  \
+        const detail::Raw<T> bits = detail::to_raw(value);                \
+        if constexpr (sizeof(T) == 4) {                                   \
+            ARCBEAM_PTX_OF_SCOPE(ARCBEAM_STORE4_##order)                  \
+        } else {                                                          \
+            ARCBEAM_PTX_OF_SCOPE(ARCBEAM_STORE8_##order)                  \
+        }                                                                 \
     }
 #define ARCBEAM_STORE_PTX(order, scope, type, letter) \
     asm volatile("st." order "." scope "." type " [%0], %1;" ::"l"(address), letter(bits) : "memory")
