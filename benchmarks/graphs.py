@@ -1,7 +1,7 @@
 """The decoding graphs of the experiments, built once into the cache.
 
-``char-3gram`` spells the words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell them
-by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own file and the OpenFst file
+``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
+the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own file and the OpenFst file
 that it was compiled from.
 """
 
@@ -66,7 +66,7 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
 
 def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
-    from arcbeam.build.lexicon import Lexicon
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
     from arcbeam.symbols import TokenTable
 
     data = data_folder()
@@ -74,7 +74,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
     if name == "char-3gram":
         tokens = TokenTable.read(data / "tokens.txt")
-        return arcbeam.Graph.build(tokens, Lexicon.spell(words, tokens), lm, **options)
+        return arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm, **options)
     if name == "char-small":
         return make_small(data / "tokens.txt", words[:SMALL_WORDS], lm, **options)
     pieces = int(name.removeprefix("spm").removesuffix("-3gram"))
