@@ -1,8 +1,8 @@
 """The decoding graphs of the experiments, built once into the cache.
 
 ``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
-the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own file and the OpenFst file
-that it was compiled from.
+the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own
+file and the OpenFst file that it was compiled from.
 """
 
 import fcntl
