@@ -7,7 +7,6 @@ cut into pieces. With 512 pieces, the books 3-gram and the default threshold: ab
 """
 
 import argparse
-import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,6 @@ def bpe_graph(
 
     tokens = TokenTable.from_list(workload.Pieces(model).tokens())
     lexicon = Lexicon.sentencepiece(words, model, tokens)
-    # Words that begin other words get disambiguation symbols, although word starts could tell them apart: otherwise
-    # determinisation would carry each such word across its successors, for three times the arcs.
-    lexicon = dataclasses.replace(lexicon, self_delimiting=False)
     if prune > 0:
         pruned = Path(model).with_name(f"{Path(model).stem}-{Path(lm).name.split('.arpa')[0]}-{prune:g}.arpa")
         if not pruned.exists():
