@@ -90,7 +90,7 @@ class BuildExt(build_ext):
 
 def extensions():
     flags = COMPILE_FLAGS["all"] + SANITIZE_FLAGS[os.environ.get("ARCBEAM_SANITIZE", "")]
-    folders = ("cuda/shared", "cpu_reference", "pyx/arcbeam")
+    folders = ("cuda", "cpu_reference", "pyx/arcbeam")
     headers = [str(p.relative_to(ROOT)) for d in folders for p in (ROOT / d).rglob("*.hpp")]
     no_driver_calls = cuda_build.why_no_driver_calls()
     for pyx in sorted((ROOT / "pyx").rglob("_*.pyx")):

@@ -88,6 +88,7 @@ ARCBEAM_DEVICE void report_bad_row(const SearchParams& params, Lane& lane, std::
         result.outcome = Outcome::bad_log_prob;
         result.bad_frame = frame;
         result.bad_column = simt::load(&lane.control->bad_column);
+        result.bad_value = log_prob(lane.utterance, frame, result.bad_column);
         simt::store(&lane.control->bad_column, kNoIndex);
     }
     simt::block_barrier();

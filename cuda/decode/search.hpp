@@ -32,7 +32,7 @@ struct UtteranceResult {
     Outcome outcome;
     std::uint32_t bad_frame;  // where bad_log_prob was found
     std::uint32_t bad_column;
-    std::uint32_t unused;
+    float bad_value;
     std::uint64_t frames;  // counters of the work done, as the twin's
     std::uint64_t tokens;
     std::uint64_t leaving_arcs;

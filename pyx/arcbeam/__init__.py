@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arcbeam.decoder import CtcDecoder, DecodeStats
+    from arcbeam.decoder import CtcDecoder, DecoderMemory, DecodeStats
     from arcbeam.errors import (
         ArcbeamError,
         CapacityError,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _HOME = {
     "CtcDecoder": "decoder",
     "DecodeStats": "decoder",
+    "DecoderMemory": "decoder",
     "DecoderOptions": "options",
     "Graph": "graph",
     "GraphInfo": "graph",
@@ -48,6 +49,7 @@ __all__ = [
     "CudaError",
     "CudaOutOfMemoryError",
     "DecodeStats",
+    "DecoderMemory",
     "DecoderOptions",
     "FormatError",
     "Graph",

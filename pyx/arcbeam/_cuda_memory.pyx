@@ -33,12 +33,15 @@ cdef class MemoryPool:
     context : Context
     limit_bytes : int
         More than this is never handed out: CapacityError names the option memory_limit. 0: no limit.
+    counted_bytes : int
+        Memory from elsewhere that counts against the limit, too.
     """
 
-    def __cinit__(self, Context context not None, size_t limit_bytes=0):
+    def __cinit__(self, Context context not None, size_t limit_bytes=0, size_t counted_bytes=0):
         cdef uint64_t keep = <uint64_t> -1
         self.context = context
         self.limit_bytes = limit_bytes
+        self.used_bytes = counted_bytes
         context.enter()
         try:
             check(context.state, driver().pool_create(&self.handle, context.state.device), b"making a memory pool")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcbeam._decode import BadLogProb, CpuEngine
+from arcbeam.device_arrays import as_device_utterances, is_on_device
+from arcbeam.devices import resolve_device
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
 from arcbeam.log_probs import as_utterances
@@ -22,16 +24,40 @@ class DecodeStats:
     """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
 
     ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
-    inadmissible unread; ``candidates`` passed the bound known at the time and ``admitted`` the exact one.
+    inadmissible unread; ``candidates`` passed the bound known at the time and ``admitted`` the exact one. Those that
+    may be None are not counted on a GPU; the others are the same there.
     """
 
     frames: int
     tokens: int
-    expanded_tokens: int
+    expanded_tokens: int | None
     leaving_arcs: int
-    read_arcs: int
-    candidates: int
+    read_arcs: int | None
+    candidates: int | None
     admitted: int
+
+
+@dataclass(frozen=True)
+class DecoderMemory:
+    """Bytes that a decoder holds on its device, by purpose.
+
+    ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
+    back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
+    ``pinned`` is memory of the host that copies go through. On the CPU only the graph is counted, in host memory.
+    """
+
+    graph: int
+    lanes: int = 0
+    token_log: int = 0
+    paths: int = 0
+    log_probs: int = 0
+    batch: int = 0
+    pinned: int = 0
+
+    @property
+    def device_bytes(self) -> int:
+        """All but the pinned memory."""
+        return self.graph + self.lanes + self.token_log + self.paths + self.log_probs + self.batch
 
 
 class CtcDecoder:
@@ -45,13 +71,17 @@ class CtcDecoder:
     ----------
     graph : Graph
         Kept alive and shared, never copied.
-    beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device
+    beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
         See :class:`arcbeam.DecoderOptions`.
 
     Raises
     ------
     TypeError, ValueError
         An option out of its range.
+    MissingDependencyError, CudaError
+        A GPU is named as the device and cannot decode: the message says why.
+    CudaOutOfMemoryError, CapacityError
+        The graph does not fit the GPU, or the memory limit.
 
     Notes
     -----
@@ -74,16 +104,21 @@ class CtcDecoder:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
-        self._engine = CpuEngine(
-            graph,
-            beam=self._options.beam,
-            max_active=self._options.max_active or 0,
-            acoustic_scale=self._options.acoustic_scale,
-            blank_penalty=self._options.blank_penalty,
-            blank_column=-1 if graph.blank is None else graph.blank,
-            collect_above=COLLECT_ABOVE,
-            threads=self._options.threads or _usable_cores(),
-        )
+        self._ordinal = resolve_device(self._options.device)
+        search = {
+            "beam": self._options.beam,
+            "max_active": self._options.max_active or 0,
+            "acoustic_scale": self._options.acoustic_scale,
+            "blank_penalty": self._options.blank_penalty,
+            "blank_column": -1 if graph.blank is None else graph.blank,
+        }
+        if self._ordinal is None:
+            threads = self._options.threads or _usable_cores()
+            self._engine: Any = CpuEngine(graph, **search, collect_above=COLLECT_ABOVE, threads=threads)
+        else:
+            from arcbeam._decode_cuda import CudaEngine
+
+            self._engine = CudaEngine(graph, self._ordinal, **search, memory_limit=self._options.memory_limit or 0)
 
     @property
     def graph(self) -> Graph:
@@ -97,24 +132,36 @@ class CtcDecoder:
 
     @property
     def device(self) -> str:
-        """The device that decodes: ``"cpu"``."""
-        return "cpu"
+        """The device that decodes: ``"cpu"`` or ``"cuda:N"``."""
+        return "cpu" if self._ordinal is None else f"cuda:{self._ordinal}"
 
     @property
     def stats(self) -> DecodeStats:
         """Work of the last finished :meth:`decode`."""
         return self._stats
 
-    def decode(self, log_probs: Any, lengths: Any = None) -> list[Hypothesis]:
+    def memory(self) -> DecoderMemory:
+        """What the decoder holds on its device."""
+        if self._ordinal is not None:
+            return DecoderMemory(**self._engine.memory())
+        graph = self._graph
+        columns = (graph.states, graph.targets, graph.columns, graph.words, graph.finals)
+        return DecoderMemory(graph=sum(column.nbytes for column in columns))
+
+    def decode(self, log_probs: Any, lengths: Any = None, *, stream: Any = None) -> list[Hypothesis]:
         """Decodes a batch of utterances.
 
         Parameters
         ----------
         log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-            Natural-log probabilities, float32 or float16, from numpy or anything with DLPack in CPU memory; not copied
-            unless the columns of a frame lie apart. ``-inf`` means never. Column 0 is input label 1 of the graph.
+            Natural-log probabilities, float32 or float16. From numpy or anything with DLPack in CPU memory; not copied
+            there unless the columns of a frame lie apart, and sent to the GPU in parts by a decoder that is on one.
+            Such a decoder also takes arrays on its GPU, of anything with DLPack or ``__cuda_array_interface__``, and
+            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
+        stream : int, or a stream of torch, CuPy or cuda.core; optional
+            Where arrays on a GPU are being written. By default their library is asked.
 
         Returns
         -------
@@ -123,20 +170,34 @@ class CtcDecoder:
         Raises
         ------
         TypeError
-            Values that are not float32 or float16, lengths that are not integers.
+            Values that are not float32 or float16, arrays in another place than said above, lengths that are not
+            integers.
         ValueError
             NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
-        MemoryError, CapacityError
+        MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
+        CudaError
+            A call of the driver failed.
         """
         graph = self._graph
         columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
-        utterances = as_utterances(log_probs, lengths, columns=columns, exact=graph.width_is_exact)
+        width: Any = {"columns": columns, "exact": graph.width_is_exact}
+        on_device = self._ordinal is not None and is_on_device(log_probs)
+        if stream is not None and not on_device:
+            raise ValueError("stream: expected None, since the log-probs or the decoder are not on a GPU")
+        if on_device:
+            reader = self._engine.stream
+            utterances = as_device_utterances(log_probs, lengths, **width, reader=reader, stream=stream)
+        else:
+            utterances = as_utterances(log_probs, lengths, **width)
         try:
-            paths, work = self._engine.decode(utterances.table, utterances.columns)
+            if self._ordinal is None:
+                paths, work = self._engine.decode(utterances.table, utterances.columns)
+            else:
+                paths, work = self._engine.decode(utterances.table, utterances.columns, not on_device)
         except BadLogProb as bad:
-            i, frame, column = bad.args
-            value = utterances.arrays[i][frame, column]
+            i, frame, column, *values = bad.args
+            value = values[0] if values else utterances.arrays[i][frame, column]
             raise ValueError(
                 f"log_probs: expected finite values or -inf, got {value} in utterance {i}, "
                 f"frame {frame}, column {column}"
@@ -151,4 +212,4 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-__all__: Sequence[str] = ["CtcDecoder", "DecodeStats"]
+__all__: Sequence[str] = ["CtcDecoder", "DecodeStats", "DecoderMemory"]

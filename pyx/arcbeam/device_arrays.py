@@ -98,7 +98,7 @@ def as_device_utterances(
         check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
         arrays = list(batch)
     for i, array in enumerate(arrays):
-        if array.shape[1] > 1 and array.strides[1] != 1:
+        if array.shape[0] > 0 and array.shape[1] > 1 and array.strides[1] != 1:
             raise ValueError(
                 f"log_probs: expected the values of a frame side by side, got a stride of {array.strides[1]} in "
                 f"utterance {i}; make the array contiguous first"

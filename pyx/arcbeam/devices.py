@@ -131,14 +131,18 @@ def resolve_device(device: str) -> int | None:
     MissingDependencyError, CudaError
         A GPU is named and cannot decode: the message says why.
     """
+    check_name(device)
     if device == "cpu":
         return None
     if device == "auto":
         return None if why_no_cuda() else 0
-    named = re.fullmatch(r"cuda(?::(\d{1,4}))?", device) if isinstance(device, str) else None
-    if named is None:
+    return require_cuda(int(device.partition(":")[2] or 0)).ordinal
+
+
+def check_name(device: object) -> None:
+    """Raises ValueError unless this is the name of a device, there or not."""
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:\d{1,4})?", device):
         raise ValueError(f'device: expected "cpu", "cuda", "cuda:N" or "auto", got {device!r}')
-    return require_cuda(int(named[1] or 0)).ordinal
 
 
 def _has_kernels(capability: tuple[int, int], architectures: tuple[str, ...], ptx: str | None) -> bool:

@@ -6,6 +6,8 @@ import math
 import numbers
 from dataclasses import dataclass
 
+from arcbeam.devices import check_name
+
 
 def _real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
@@ -18,10 +20,10 @@ def _real(
         raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
 
 
-def _count(name: str, value: object) -> None:
+def _count(name: str, value: object, below: int = 2**31) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
-    if not 1 <= int(value) < 2**31:
+    if not 1 <= int(value) < below:
         raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {value!r}")
 
 
@@ -40,9 +42,11 @@ class DecoderOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core."""
+    """CPU threads, one utterance each; None for one a usable core. A GPU has no use for them."""
     device: str = "auto"
-    """``"cpu"``, or ``"auto"`` for the fastest engine there is."""
+    """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
+    memory_limit: int | None = None
+    """Bytes of the GPU's memory that the decoder may take, its graph included; None for no limit of its own."""
 
     def __post_init__(self) -> None:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
@@ -54,5 +58,6 @@ class DecoderOptions:
             _count("max_active", self.max_active)
         if self.threads is not None:
             _count("threads", self.threads)
-        if self.device not in ("cpu", "auto"):
-            raise ValueError(f'device: expected "cpu" or "auto", got {self.device!r}')
+        check_name(self.device)
+        if self.memory_limit is not None:
+            _count("memory_limit", self.memory_limit, below=2**62)

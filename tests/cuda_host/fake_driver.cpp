@@ -78,6 +78,8 @@ int device_attribute(int* value, int attribute, int device) {
             return give(value, one.multiprocessors);
         case kSharedPerBlock:
             return give(value, one.shared);
+        case kSharedPerMultiprocessor:
+            return give(value, one.shared + 1024);
         case kMemoryPools:
             return give(value, one.pools);
         case kClusterLaunch:
@@ -183,14 +185,16 @@ int occupancy_clusters(int* clusters, void* function, const LaunchShape* shape) 
     return give(clusters, here().multiprocessors / static_cast<int>(shape->cluster));
 }
 int launch(void* function, const LaunchShape* shape, void* parameter, void* stream) {
-    const std::lock_guard<std::mutex> lock(guard);
+    std::unique_lock<std::mutex> lock(guard);
     if (const int code = begins_here("launch")) return code;
     Thing* thing = find(function, "function");
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
     if (shape->blocks == 0 || shape->threads == 0 || shape->threads > 1024) return kInvalidValue;
     const auto* bytes = static_cast<const unsigned char*>(parameter);
     launches.push_back({thing->name, *shape, std::vector<unsigned char>(bytes, bytes + thing->bytes)});
-    if (kernel != nullptr) kernel(thing->name.c_str(), shape, parameter);
+    const std::string name = thing->name;
+    lock.unlock();  // the kernel may take long and wait for other threads
+    if (kernel != nullptr) kernel(name.c_str(), shape, parameter);
     return 0;
 }
 

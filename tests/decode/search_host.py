@@ -11,7 +11,7 @@ NONE = 0xFFFFFFFF
 UTTERANCE = np.dtype([("log_probs", "u8"), ("row_stride", "i8"), ("frames", "u4"), ("is_half", "u4")])
 RESULT = np.dtype(
     [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
-     ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("unused", "u4"), ("frames", "u8"),
+     ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("bad_value", "f4"), ("frames", "u8"),
      ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 LANE = np.dtype(

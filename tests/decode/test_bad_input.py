@@ -20,7 +20,7 @@ class OnAnotherDevice:
         raise AssertionError("must not be asked")
 
     def __dlpack_device__(self):
-        return (2, 0)
+        return (2, 1)
 
 
 INPUTS = {
@@ -76,14 +76,23 @@ INPUTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def decoder():
-    return CtcDecoder(graphs.random_graph(1), beam=8.0, threads=2)
+GRAPH = graphs.random_graph(1)
+
+
+def make(device, graph=GRAPH, **options):
+    return CtcDecoder(graph, device=device, **{"beam": 8.0, "threads": 2, **options})
+
+
+# A GPU takes other arrays than a CPU.
+ON_CUDA = {"another device": r"expected an array on cuda:0, where the decoder is, got one on cuda:1"}
 
 
 @pytest.mark.parametrize("name", INPUTS)
-def test_bad_log_probs(decoder, name):
+def test_bad_log_probs(device, name):
     log_probs, lengths, error, message = INPUTS[name]
+    if device == "cuda":
+        message = ON_CUDA.get(name, message)
+    decoder = make(device)
     before = decoder.decode([GOOD])[0]
     with pytest.raises(error, match=message):
         decoder.decode(log_probs, lengths)
@@ -92,17 +101,17 @@ def test_bad_log_probs(decoder, name):
     assert after.score == before.score
 
 
-def test_all_minus_inf_frame_is_legal(decoder):
+def test_all_minus_inf_frame_is_legal(device):
     logp = GOOD.copy()
     logp[4] = -np.inf
-    (found,) = decoder.decode([logp])
+    (found,) = make(device).decode([logp])
     assert len(found.tokens) == 4
     assert not found.reached_final
 
 
-def test_values_that_overflow_are_never_admitted(decoder):
+def test_values_that_overflow_are_never_admitted(device):
     huge = np.full_like(GOOD, 3e38)
-    (found,) = CtcDecoder(decoder.graph, acoustic_scale=2.0).decode([huge])
+    (found,) = make(device, acoustic_scale=2.0).decode([huge])
     assert len(found.tokens) == 0
     assert not found.reached_final
 
@@ -125,16 +134,20 @@ OPTIONS = {
     "penalty inf": ({"blank_penalty": float("inf")}, ValueError, r"blank_penalty"),
     "frame shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0"),
     "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
-    "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu" or "auto", got \'tpu\''),
+    "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu", "cuda", "cuda:N" or "auto", got \'tpu\''),
+    "device a number": ({"device": 0}, ValueError, r"device: .* got 0"),
+    "device nameless": ({"device": "cuda:"}, ValueError, r"device: .* got 'cuda:'"),
+    "memory_limit 0": ({"memory_limit": 0}, ValueError, r"memory_limit: expected a whole number .* got 0"),
+    "memory_limit text": ({"memory_limit": "1G"}, TypeError, r"memory_limit: .* got str"),
     "unknown": ({"baem": 3.0}, TypeError, r"unknown option baem: expected one of beam, max_active"),
 }
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_bad_options(decoder, name):
+def test_bad_options(name):
     options, error, message = OPTIONS[name]
     with pytest.raises(error, match=message):
-        CtcDecoder(decoder.graph, **options)
+        CtcDecoder(GRAPH, **options)
 
 
 def test_no_graph():
@@ -148,8 +161,8 @@ def test_blank_penalty_without_a_blank():
         CtcDecoder(graph, blank_penalty=1.0)
 
 
-def test_more_columns_than_a_graph_without_tokens_needs():
+def test_more_columns_than_a_graph_without_tokens_needs(device):
     graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
-    assert CtcDecoder(graph).decode([GOOD])[0].reached_final
+    assert make(device, graph).decode([GOOD])[0].reached_final
     with pytest.raises(ValueError, match=r"expected at least 1 columns, got 0"):
-        CtcDecoder(graph).decode([GOOD[:, :0]])
+        make(device, graph).decode([GOOD[:, :0]])

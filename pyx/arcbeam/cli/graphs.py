@@ -108,7 +108,9 @@ def _plain(value: Any) -> Any:
 
 
 def describe_device(decoder: "CtcDecoder") -> str:
-    """Name where a decoder works, such as ``cpu, 2 threads``."""
+    """Name where a decoder works, such as ``cpu, 2 threads`` or ``cuda:0``."""
+    if decoder.device != "cpu":
+        return decoder.device
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = decoder.options.threads or cores
     return f"{decoder.device}, {threads} thread{'s'[: threads != 1]}"

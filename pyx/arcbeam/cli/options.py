@@ -108,7 +108,10 @@ BatchSize = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        "--device", metavar="auto|cpu", rich_help_panel=SEARCH, help="Where to decode; auto is the fastest there is."
+        "--device",
+        metavar="auto|cpu|cuda[:N]",
+        rich_help_panel=SEARCH,
+        help="Where to decode; auto is the GPU if it can be used, else the CPU.",
     ),
 ]
 Words = Annotated[

@@ -1,0 +1,486 @@
+"""The border to the search kernel: addresses in, paths out. Launches it until every utterance is decoded."""
+
+import threading
+
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from arcbeam._cuda cimport Context, driver, ignore
+from arcbeam._cuda_launch cimport Event, Function, Stream, launch
+from arcbeam._cuda_launch cimport load as load_module
+from arcbeam._cuda_memory cimport (
+    DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
+)
+from arcbeam._driver_table cimport LaunchShape
+from arcbeam._search cimport (
+    DeviceGraph, LaneRoom, LaneState, Need, Outcome, SearchParams, UtteranceResult, UtteranceView, device_graph,
+    kNoIndex, padded, power_of_two, shared_bytes,
+)
+
+from arcbeam import _cuda, cuda_plan
+from arcbeam._decode import BadLogProb
+from arcbeam._search import TooManyTokens
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+
+cdef enum:
+    SLICE_MS = 100  # of waiting between looks at signals
+    STOP = 0x7fffffff  # a place in the queue beyond every utterance
+    EAGER_PATHS = 1 << 14  # arcs of paths that come back without being asked for their number
+    QUEUE = 0  # words at the start of the batch's memory
+    PATHS_USED = 1
+    COUNTER_BYTES = 16
+
+
+cdef struct Layout:  # of a part's memory, the same on both sides: counters, lanes, results | utterances, order | stop
+    size_t lanes
+    size_t results
+    size_t returned  # bytes that come back: all before this
+    size_t utterances
+    size_t order
+    size_t sent
+    size_t bytes
+
+
+cdef struct Totals:
+    uint64_t frames
+    uint64_t tokens
+    uint64_t leaving_arcs
+    uint64_t admitted
+
+
+cdef class CudaEngine:
+    """Lanes on one device over one graph. Calls from several Python threads take turns.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    ordinal : int
+        The device's number.
+    memory_limit : int
+        Bytes of the device, the graph's included; 0 for no limit.
+    """
+
+    cdef readonly Context context
+    cdef readonly Stream stream
+    cdef Stream copies
+    cdef MemoryPool pool
+    cdef DeviceGraph graph
+    cdef Function kernel
+    cdef Event done
+    cdef SearchParams params
+    cdef LaunchShape shape
+    cdef Layout layout
+    cdef uint32_t num_lanes, path_entries
+    cdef DeviceBuffer batch, paths
+    cdef PinnedBuffer batch_host, paths_host
+    cdef list staged, staging, copied  # two of each, taken in turns
+    cdef list lanes
+    cdef dict shapes
+    cdef object room, turn
+    cdef int halvings  # of the lanes and of the parts, since memory was short
+    cdef bint lean, in_flight
+
+    def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
+                 float blank_penalty, int32_t blank_column, size_t memory_limit=0):
+        self.turn = threading.Lock()
+        self.lanes, self.shapes = [], {}
+        self.context = _cuda.context_of(ordinal)
+        self.graph = device_graph(graph, self.context)
+        if memory_limit and self.graph.bytes > memory_limit:
+            raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
+                                f"and {memory_limit:,} are allowed; raise it")
+        self.pool = MemoryPool(self.context, memory_limit, self.graph.bytes)
+        self.stream, self.copies = Stream(self.context), Stream(self.context)
+        self.kernel = load_module(self.context, "search").function("arcbeam_search")
+        self.done = Event(self.context)
+        self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
+        self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
+        self.staged = [DeviceBuffer(self.pool, self.copies, "the log-probs") for _ in range(2)]
+        self.staging = [PinnedBuffer(self.context) for _ in range(2)]
+        self.copied = [Event(self.context) for _ in range(2)]
+        self.batch_host, self.paths_host = PinnedBuffer(self.context), PinnedBuffer(self.context)
+        self.room = cuda_plan.first_room(max_active)
+        memset(&self.params, 0, sizeof(self.params))
+        self.params.graph = self.graph.view
+        self.params.blank_column = blank_column
+        self.params.beam, self.params.acoustic_scale = beam, acoustic_scale
+        self.params.blank_penalty, self.params.max_active = blank_penalty, max_active
+        with self.context:
+            self.kernel.allow_shared(self.context.state.shared_per_block)
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+        on_host : bool
+            Whether the addresses are the host's; else the engine's stream must have been told to wait for them.
+
+        Returns
+        -------
+        paths : list of (arcs uint32[n], total_cost, reached_final)
+        work : dict of counters, None where the kernel does not count
+        """
+        with self.turn:
+            while True:
+                try:
+                    with self.context:
+                        found = self._decode(utterances, columns, on_host)
+                    self.halvings, self.lean = max(0, self.halvings - 1), False
+                    return found
+                except BadLogProb:
+                    raise
+                except TooManyTokens:
+                    self._give_back()
+                    raise
+                except (CudaOutOfMemoryError, CapacityError):
+                    self._give_back()
+                    if self.lean:
+                        self.halvings, self.lean = 0, False
+                        raise
+                    if self.num_lanes > 1:
+                        self.halvings += 1
+                    else:
+                        self.lean = True
+                except BaseException:
+                    self._give_back()
+                    raise
+
+    def memory(self):
+        """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
+        cdef LaneRoom lane
+        cdef DeviceBuffer staged
+        cdef PinnedBuffer pinned
+        cdef size_t lanes = 0, log = 0, staging = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        with self.turn:
+            for lane in self.lanes:
+                lanes += lane.work.capacity + lane.tokens.capacity
+                log += lane.log.capacity
+            for staged, pinned in zip(self.staged, self.staging):
+                staging += staged.capacity
+                host += pinned.capacity
+            return {"graph": self.graph.bytes, "lanes": lanes, "token_log": log, "paths": self.paths.capacity,
+                    "log_probs": staging, "batch": self.batch.capacity, "pinned": host}
+
+    # A batch
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
+        cdef Totals totals
+        table = np.asarray(utterances)
+        frames = table[:, 2]
+        order = np.argsort(-frames, kind="stable")  # the longest first
+        sorted_table = np.ascontiguousarray(table[order])
+        parts = [(0, len(table))] if len(table) else []
+        room = cuda_plan.LEAN if self.lean else self.room
+        if on_host:
+            value_bytes = np.where(sorted_table[:, 3] != 0, 2, 4)
+            part_bytes = max(1, room.part_bytes >> self.halvings)
+            parts = cuda_plan.parts_of(sorted_table[:, 2] * columns * value_bytes + 16, part_bytes)
+        memset(&totals, 0, sizeof(totals))
+        paths, bad = [None] * len(table), []
+        self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
+        for k, (first, last) in enumerate(parts):
+            try:
+                if on_host and k == 0:
+                    self._stage(sorted_table[first:last], columns, 0)
+                self._plan(last - first, columns, room)
+                self._start(sorted_table[first:last], columns, on_host, k % 2, room)
+                if on_host and k + 1 < len(parts):
+                    self._stage(sorted_table[last:parts[k + 1][1]], columns, (k + 1) % 2)
+                self._finish()
+            except BaseException:
+                self._cancel()
+                raise
+            self._collect(order[first:last], paths, bad, &totals)
+        if bad:
+            raise BadLogProb(*min(bad))
+        work = {"expanded_tokens": None, "read_arcs": None, "candidates": None}
+        work.update(frames=totals.frames, tokens=totals.tokens, leaving_arcs=totals.leaving_arcs,
+                    admitted=totals.admitted)
+        return paths, work
+
+    cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
+        """Chooses the launch shape, and sees to the lanes."""
+        cdef LaneRoom lane
+        cdef uint32_t wanted
+        chosen = cuda_plan.launch_shape(utterances, self.context.state.multiprocessors)
+        for shape in (chosen, cuda_plan.WIDE):
+            key = (shape, columns, room.shared_states)
+            if key not in self.shapes:
+                self.shapes[key] = self._shape(shape, columns, room.shared_states)
+            capacity, blocks = self.shapes[key]
+            if blocks > 0:
+                break
+        else:
+            raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
+                             f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")
+        self.params.shared_capacity, self.params.shared_candidates = capacity, 2 * capacity
+        self.params.shared_table_size = power_of_two(2 * capacity)
+        wanted = min(utterances, <uint32_t> (blocks * self.context.state.multiprocessors))
+        self.num_lanes = max(1, wanted >> self.halvings)
+        self.shape.blocks, self.shape.threads, self.shape.cluster = self.num_lanes, shape.threads, 1
+        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity,
+                                                          self.params.shared_table_size)
+        while len(self.lanes) < self.num_lanes:
+            self.lanes.append(LaneRoom(self.pool, self.stream))
+        for lane in self.lanes[:self.num_lanes]:
+            # A lane that stops puts the tokens of shared memory there.
+            lane.grow_spill(max(room.spill_states, capacity), 0)
+            lane.grow_log(room.log_entries)
+        return 0
+
+    cdef tuple _shape(self, shape, uint32_t columns, shared_states):
+        """(states of a frame in shared memory, blocks a multiprocessor); (0, 0) if a block has not room enough."""
+        cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
+        cdef uint32_t capacity = 0
+        cdef uint64_t most = self._shared_bytes_of(shape)
+        while shared_bytes(columns, capacity + step, 2 * (capacity + step), power_of_two(2 * (capacity + step))) <= most:
+            capacity += step
+            if shared_states:
+                break
+        if capacity == 0:
+            return 0, 0
+        bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
+        return capacity, self.kernel.blocks_per_multiprocessor(shape.threads, bytes)
+
+    cdef uint64_t _shared_bytes_of(self, shape):
+        """The most shared memory of a block when so many share a multiprocessor."""
+        each = self.context.state.shared_per_multiprocessor // shape.blocks_per_multiprocessor
+        return max(0, min(self.context.state.shared_per_block, each - cuda_plan.RESERVED_SHARED_BYTES))
+
+    cdef uint32_t _most_columns(self):
+        cdef uint32_t step = cuda_plan.SHARED_STEP
+        cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE), rest
+        rest = shared_bytes(0, step, 2 * step, power_of_two(2 * step))
+        return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
+
+    # A part of it
+
+    cdef int _stage(self, const int64_t[:, ::1] utterances, uint32_t columns, int slot) except -1:
+        """Sends log-probs from the host, while the part before may be decoded; slots take turns."""
+        cdef PinnedBuffer pinned = self.staging[slot]
+        cdef DeviceBuffer device = self.staged[slot]
+        cdef Event copied = self.copied[slot]
+        cdef Py_ssize_t i, row
+        cdef size_t at = 0, value, width
+        cdef unsigned char* to
+        cdef const unsigned char* source
+        with nogil:
+            for i in range(utterances.shape[0]):
+                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
+            device.reserve(at, False)
+            pinned.reserve(at)
+            at = 0
+            for i in range(utterances.shape[0]):
+                value = 2 if utterances[i, 3] else 4
+                width = value * columns
+                to = <unsigned char*> pinned.data + at
+                source = <const unsigned char*> <uintptr_t> utterances[i, 0]
+                if utterances[i, 1] == columns:
+                    memcpy(to, source, width * <size_t> utterances[i, 2])
+                else:
+                    for row in range(utterances[i, 2]):
+                        memcpy(to + row * width, source + row * utterances[i, 1] * <int64_t> value, width)
+                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
+            copy_to_device(device.address, pinned.data, at, self.copies)
+            copied.record(self.copies)
+        return 0
+
+    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, int slot, room) except -1:
+        cdef uint32_t n = <uint32_t> utterances.shape[0], i
+        cdef uint64_t frames = 0, entries
+        cdef unsigned char* host
+        cdef LaneRoom lane
+        cdef UtteranceView* view
+        cdef DeviceBuffer staged = self.staged[slot]
+        cdef Event copied = self.copied[slot]
+        cdef uint64_t address = staged.address
+        cdef Layout* layout = &self.layout
+        layout.lanes = COUNTER_BYTES
+        layout.results = padded(layout.lanes + self.num_lanes * sizeof(LaneState))
+        layout.returned = padded(layout.results + n * sizeof(UtteranceResult))
+        layout.utterances = layout.returned
+        layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
+        layout.sent = padded(layout.order + n * sizeof(uint32_t))
+        layout.bytes = layout.sent + 16
+        self.batch_host.reserve(layout.bytes)
+        self.batch.reserve(layout.bytes, False)
+        host = <unsigned char*> self.batch_host.data
+        memset(host, 0, layout.bytes)
+        for i in range(n):
+            view = <UtteranceView*> (host + layout.utterances) + i
+            view.log_probs = <const void*> <uintptr_t> (address if on_host else <uint64_t> utterances[i, 0])
+            view.row_stride = columns if on_host else utterances[i, 1]
+            view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
+            (<uint32_t*> (host + layout.order))[i] = i
+            address += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
+            frames += <uint64_t> utterances[i, 2]
+        for i in range(self.num_lanes):
+            lane = self.lanes[i]
+            lane.describe(self._lane(i))
+            self._lane(i).utterance = kNoIndex
+        entries = room.path_entries or min(frames + frames // 2 + 64 * n, <uint64_t> 1 << 31)
+        if entries > self.path_entries:
+            self.path_entries = 0
+            self.paths.reserve(4 * entries, False)
+            self.path_entries = <uint32_t> entries
+            set_bytes(self.paths.address, 0, 4 * min(entries, <uint64_t> EAGER_PATHS), self.stream)
+        self.paths_host.reserve(4 * EAGER_PATHS)
+        self.params.utterances = <const UtteranceView*> <uintptr_t> (self.batch.address + layout.utterances)
+        self.params.order = <const uint32_t*> <uintptr_t> (self.batch.address + layout.order)
+        self.params.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
+        self.params.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
+        self.params.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
+        self.params.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
+        self.params.num_utterances, self.params.columns = n, columns
+        copy_to_device(self.batch.address, host, layout.sent, self.stream)
+        if on_host:
+            self.stream.wait_for(copied)
+        self._launch()
+        return 0
+
+    cdef LaneState* _lane(self, uint32_t i):
+        return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes) + i
+
+    cdef uint32_t* _counters(self):
+        return <uint32_t*> self.batch_host.data
+
+    cdef int _launch(self) except -1:
+        self.params.path_pool = <uint32_t*> <uintptr_t> self.paths.address
+        self.params.path_pool_capacity = self.path_entries
+        launch(self.kernel, &self.shape, &self.params, self.stream)
+        self.in_flight = True
+        self._ask_back()
+        return 0
+
+    cdef int _ask_back(self) except -1:
+        """What the host wants to know after a launch."""
+        copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
+        copy_to_host(self.paths_host.data, self.paths.address,
+                     4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
+        self.done.record(self.stream)
+        return 0
+
+    cdef int _finish(self) except -1:
+        """Waits for the kernel, and launches it again with more room as long as a lane needs some."""
+        while True:
+            self._wait()
+            if not self._grow():
+                return 0
+            copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
+                           self.num_lanes * sizeof(LaneState), self.stream)
+            self._launch()
+
+    cdef int _wait(self) except -1:
+        cdef int reached = 0
+        while not reached:
+            with nogil:
+                reached = self.done.wait(SLICE_MS)
+            if not reached:
+                PyErr_CheckSignals()
+        self.in_flight = False
+        return 0
+
+    cdef int _grow(self) except -1:
+        """Doubles what lanes lack; returns how many there are."""
+        cdef LaneState* state
+        cdef LaneRoom lane
+        cdef int stopped = 0
+        cdef uint64_t entries
+        cdef bint more_paths = False
+        for i in range(self.num_lanes):
+            state = self._lane(i)
+            if state.need == Need.nothing:
+                continue
+            stopped += 1
+            lane = self.lanes[i]
+            if state.need == Need.spill:
+                lane.grow_spill(2 * lane.capacity, state.num_tokens)
+            elif state.need == Need.log:
+                lane.grow_log(2 * <uint64_t> state.log_capacity)
+            else:
+                more_paths = True
+            lane.describe(state)
+        if more_paths:
+            entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
+            if entries >= kNoIndex:
+                raise TooManyTokens("the paths of a batch have more than 2**32 arcs: use a smaller batch")
+            self.paths.reserve(4 * entries, True)
+            self.path_entries = <uint32_t> entries
+        return stopped
+
+    cdef int _cancel(self) except -1:
+        """Lets blocks stop after their utterance and waits for them, for the log-probs may go afterwards."""
+        cdef uint32_t* stop = <uint32_t*> (<unsigned char*> self.batch_host.data + self.layout.sent)
+        if self.in_flight:
+            stop[0] = STOP
+            # By the copy engine: a kernel that writes the word might wait for a place beside ours.
+            ignore(self.context.state,
+                   driver().copy_to_device(self.batch.address + 4 * QUEUE, stop, 4, self.copies.handle))
+        self.in_flight = False
+        with nogil:  # what these answer changes nothing: what led here says more
+            ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
+            ignore(self.context.state, driver().stream_synchronize(self.copies.handle))
+        return 0
+
+    cdef int _give_back(self) except -1:
+        """Frees what grows, after a failure."""
+        cdef DeviceBuffer buffer
+        self.lanes, self.path_entries = [], 0
+        if self.context.enter_to_free():
+            for buffer in (self.batch, self.paths, *self.staged):
+                buffer.clear()
+            self.context.leave()
+        return 0
+
+    cdef int _collect(self, order, list paths, list bad, Totals* totals) except -1:
+        """Takes results over: the paths lie last arc first, in the order in which utterances ended."""
+        cdef const UtteranceResult* results = <const UtteranceResult*> (
+            <unsigned char*> self.batch_host.data + self.layout.results)
+        cdef const UtteranceResult* result
+        cdef const uint32_t* pool
+        cdef const int64_t[::1] index = order
+        cdef uint32_t[::1] into
+        cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
+        cdef size_t sum_of_lengths = 0, at = 0, arc
+        cdef Py_ssize_t i, n = index.shape[0]
+        if used > EAGER_PATHS:
+            with nogil:
+                self.paths_host.reserve(4 * <size_t> used)
+                copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
+                self.stream.synchronize()
+        for i in range(n):
+            sum_of_lengths += results[i].path_length
+        arcs = np.empty(sum_of_lengths, dtype=np.uint32)
+        into = arcs
+        pool = <const uint32_t*> self.paths_host.data
+        with nogil:
+            for i in range(n):
+                result = &results[i]
+                for arc in range(result.path_length):
+                    into[at + arc] = pool[result.path_begin + result.path_length - 1 - arc]
+                at += result.path_length
+        at = 0
+        for i in range(n):
+            result = &results[i]
+            totals.frames += result.frames
+            totals.tokens += result.tokens
+            totals.leaving_arcs += result.leaving_arcs
+            totals.admitted += result.admitted
+            if result.outcome == Outcome.bad_log_prob:
+                bad.append((index[i], result.bad_frame, result.bad_column, result.bad_value))
+            paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0)
+            at += result.path_length
+        return 0
+
+
+cdef inline size_t utterance_bytes(int64_t frames, uint32_t columns, int64_t is_half) noexcept nogil:
+    """Of a staged utterance, so that the next one is aligned."""
+    return padded(<uint64_t> frames * columns * (2 if is_half else 4))

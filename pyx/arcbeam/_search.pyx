@@ -1,0 +1,131 @@
+"""What a search on a device works in: the graph's columns, shared by its decoders, and the lanes' memory."""
+
+import threading
+import weakref
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
+
+from arcbeam._cuda cimport Context
+from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
+from arcbeam._graph_view cimport ArcTarget, StateRecord
+
+from arcbeam.errors import CapacityError
+
+_lock = threading.Lock()
+_graphs = weakref.WeakValueDictionary()
+
+
+class TooManyTokens(CapacityError):
+    """More than the engine can number: less of anything but the beam does not help."""
+
+
+@cython.no_gc
+cdef class DeviceGraph:
+    """The columns of a graph that the search reads, on one device; words stay with the host."""
+
+    def __cinit__(self, graph, Context context not None):
+        self.context = context
+        self.source = graph  # alive, so that no other graph takes its identity
+        self.stream = Stream(context)
+        self.pool = MemoryPool(context)
+        self.states = self._send(graph.states)
+        self.targets = self._send(graph.targets)
+        self.columns = self._send(graph.columns)
+        self.finals = self._send(graph.finals)
+        self.bytes = self.pool.used_bytes
+        self.view.states = <const StateRecord*> <uintptr_t> self.states.address
+        self.view.targets = <const ArcTarget*> <uintptr_t> self.targets.address
+        self.view.columns = <const uint16_t*> <uintptr_t> self.columns.address
+        self.view.words = NULL
+        self.view.finals = <const float*> <uintptr_t> self.finals.address
+        self.view.num_states = graph.num_states
+        self.view.num_arcs = graph.num_arcs
+        self.view.start = graph.start
+        self.view.max_depth = graph.max_depth
+
+    cdef DeviceBuffer _send(self, column):
+        buffer = DeviceBuffer(self.pool, self.stream, "the graph")
+        buffer.write(np.ascontiguousarray(column).reshape(-1).view(np.uint8))
+        return buffer
+
+
+cpdef DeviceGraph device_graph(graph, Context context):
+    """The graph on the context's device, sent once and freed with its last decoder."""
+    key = (id(graph), <uintptr_t> <void*> context)
+    with _lock:
+        found = _graphs.get(key)
+        if found is None:
+            found = _graphs[key] = DeviceGraph(graph, context)
+    return found
+
+
+cdef uint32_t power_of_two(uint64_t least) noexcept nogil:
+    cdef uint32_t power = 1
+    while power < least:
+        power *= 2
+    return power
+
+
+@cython.no_gc
+cdef class LaneRoom:
+    """Memory of one lane: room for the frames that shared memory cannot hold, and the token log."""
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
+        self.pool = pool
+        self.stream = stream
+        self.work = DeviceBuffer(pool, stream, "room for the tokens of a frame")
+        self.tokens = DeviceBuffer(pool, stream, "room for the tokens of a frame")
+        self.log = DeviceBuffer(pool, stream, "the token log")
+
+    cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
+        """Room for so many states; the tokens that wait there move along."""
+        cdef uint64_t old = padded(4 * <uint64_t> self.capacity), new = padded(4 * <uint64_t> capacity)
+        cdef uint64_t table
+        cdef DeviceBuffer tokens
+        if capacity <= self.capacity:
+            return 0
+        if capacity > 1 << 29:
+            raise TooManyTokens("a frame has more than 2**29 tokens: use a smaller beam or max_active")
+        table = power_of_two(2 * <uint64_t> capacity)
+        tokens = DeviceBuffer(self.pool, self.stream, "room for the tokens of a frame")
+        tokens.reserve(tokens_bytes(capacity), False)
+        for i in range(5 if num_tokens else 0):
+            copy_on_device(tokens.address + i * new, self.tokens.address + i * old, 4 * <uint64_t> num_tokens,
+                           self.stream)
+        self.capacity = 0
+        self.work.reserve(workspace_bytes(capacity, 2 * <uint64_t> capacity, table), False)
+        set_bytes(self.work.address, 0xff, padded(8 * table) + padded(4 * table), self.stream)  # a free table
+        self.tokens = tokens
+        self.capacity = capacity
+        return 0
+
+    cdef int grow_log(self, uint64_t entries) except -1:
+        """A log of at least so many entries, with its content."""
+        if entries <= self.log_entries:
+            return 0
+        if entries >= kNoIndex:
+            raise TooManyTokens("an utterance keeps more than 2**32 tokens alive: use a smaller beam or max_active")
+        self.log.reserve(entries * sizeof(LogEntry), True)
+        self.log_entries = <uint32_t> entries
+        return 0
+
+    cdef int describe(self, LaneState* lane) except -1:
+        """Tells the kernel where the memory is; the rest of the lane's state stays."""
+        cdef uint64_t step = padded(4 * <uint64_t> self.capacity)
+        cdef unsigned char* tokens = <unsigned char*> <uintptr_t> self.tokens.address
+        lane.spill.memory = <unsigned char*> <uintptr_t> self.work.address
+        lane.spill.tokens.state = <uint32_t*> tokens
+        lane.spill.tokens.cost = <float*> (tokens + step)
+        lane.spill.tokens.first_emitting = <uint32_t*> (tokens + 2 * step)
+        lane.spill.tokens.arcs_end = <uint32_t*> (tokens + 3 * step)
+        lane.spill.tokens.smallest_weight = <float*> (tokens + 4 * step)
+        lane.spill.capacity = self.capacity
+        lane.spill.candidates = 2 * self.capacity
+        lane.spill.table_size = power_of_two(2 * <uint64_t> self.capacity)
+        lane.log = <LogEntry*> <uintptr_t> self.log.address
+        lane.log_capacity = self.log_entries
+        return 0

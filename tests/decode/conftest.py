@@ -1,0 +1,28 @@
+"""A GPU that is none, for tests of the engine that decodes on one."""
+
+import gc
+
+import pytest
+
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.decode.emulated_gpu import EmulatedGpu
+
+
+@pytest.fixture
+def emulated_gpu(fake_library, monkeypatch):  # noqa: F811
+    """One device of 1 GiB. What the test makes on it must be gone when it returns."""
+    gpu = EmulatedGpu(fake_library, monkeypatch)
+    yield gpu
+    gc.collect()
+    assert gpu.errors == []
+    assert fake_library.living() == 0, "handles were left"
+    assert fake_library.library.fake_current() == 0, "a context was left current"
+    fake_library.stop()
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    """A device to decode on; the CUDA one is emulated."""
+    if request.param == "cuda":
+        request.getfixturevalue("emulated_gpu")
+    return request.param

@@ -1,0 +1,76 @@
+"""A GPU for tests of the whole engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from arcbeam import cuda_plan, kernel_images
+from arcbeam.kernel_images import BuildRecord
+from tests.simt import build
+
+PARAMETER_BYTES = 160  # of SearchParams; search_host.py spells them out
+IMAGE = f"arch 9.0\nkernel arcbeam_search {PARAMETER_BYTES}\n".encode() + b"\0"
+# Frames and logs that fit nowhere: everything grows, and is redone.
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 20, shared_states=8)
+
+
+class Shape(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in ("blocks", "threads", "cluster", "shared_bytes")]
+
+
+class EmulatedGpu:
+    """Launches go to the emulator, in blocks of `threads` whatever the launch says: no byte depends on it."""
+
+    def __init__(self, fake: Any, monkeypatch: Any) -> None:
+        self.fake = fake
+        self.monkeypatch = monkeypatch
+        self.kernels = build.load("cuda/decode/search.cu")
+        self.threads = 64
+        self.seed = 0
+        self.errors: list[BaseException] = []
+        self.shapes: list[tuple[int, int, int]] = []
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
+        self.callback = kind(self._launch)
+        record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={"search": ""})
+        monkeypatch.setattr(kernel_images, "build_record", lambda: record)
+        monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
+        self.start()
+
+    def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
+        self.fake.start(devices, memory)
+        self.fake.on_launch(self.callback)
+
+    def begin_with(self, room: cuda_plan.Room) -> None:
+        """Decoders made from now on begin with this room."""
+        self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
+
+    def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
+        self.monkeypatch.setattr(cuda_plan, "launch_shape", lambda utterances, multiprocessors: shape)
+
+    def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
+        try:
+            self.seed += 1
+            one = shape.contents
+            self.shapes.append((one.blocks, one.threads, one.shared_bytes))
+            params = (ctypes.c_char * PARAMETER_BYTES).from_address(parameter)
+            self.kernels.launch(
+                name.decode(), params, grid=one.blocks, block=self.threads, shared_bytes=one.shared_bytes,
+                seed=self.seed, detect_races=False,
+            )  # fmt: skip
+        except BaseException as error:
+            self.errors.append(error)
+
+
+class DeviceArray:
+    """An array that says it is on the GPU: the fake driver's device memory is the host's."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "data": (array.ctypes.data, True),
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "strides": array.strides,
+            "version": 3,
+        }

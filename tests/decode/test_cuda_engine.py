@@ -1,0 +1,436 @@
+"""The engine on a GPU, host side and kernel, without one: its results are the CPU engine's bytes."""
+
+import gc
+import itertools
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CapacityError, CtcDecoder, CudaError, CudaOutOfMemoryError, cuda_plan
+from tests.decode import graphs
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
+
+GRAPH = graphs.random_graph(4, states=120, columns=12)
+BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+OPTIONS = {"beam": 5.0, "max_active": 40}
+AS_SHIPPED = cuda_plan.first_room(40)
+ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+
+
+def same(got, wanted):
+    """Every byte that a user can see."""
+    assert len(got) == len(wanted)
+    for one, other in zip(got, wanted, strict=True):
+        assert one.arcs.dtype == other.arcs.dtype
+        assert one.arcs.flags.c_contiguous
+        assert one.arcs.tobytes() == other.arcs.tobytes()
+        assert np.float64(one.score).tobytes() == np.float64(other.score).tobytes()
+        assert np.float64(one.graph_score).tobytes() == np.float64(other.graph_score).tobytes()
+        assert one.reached_final == other.reached_final
+        assert one.text == other.text
+        assert one.words == other.words
+        assert one.tokens.tobytes() == other.tokens.tobytes()
+
+
+def on_cpu(batch=None, lengths=None, graph=GRAPH, **options):
+    return CtcDecoder(graph, device="cpu", threads=1, **(options or OPTIONS)).decode(
+        BATCH if batch is None else batch, lengths
+    )
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graphs.graphs(blank=3),
+    st.lists(graphs.log_probs(), max_size=4),
+    st.sampled_from([0.0, 0.5, 2.0, float("inf")]),
+    st.sampled_from([None, 1, 2, 5]),
+    st.sampled_from([0.0, 0.25]),
+)
+def test_random_graphs(emulated_gpu, graph, batch, beam, max_active, penalty):
+    emulated_gpu.begin_with(TIGHT)
+    options = {"beam": beam, "max_active": max_active, "acoustic_scale": 0.5, "blank_penalty": penalty}
+    decoder = CtcDecoder(graph, device="cuda", **options)
+    same(decoder.decode(batch), on_cpu(batch, graph=graph, **options))
+
+
+def test_the_device_and_the_work(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    cpu = CtcDecoder(GRAPH, device="cpu", **OPTIONS)
+    assert (decoder.device, cpu.device) == ("cuda:0", "cpu")
+    same(decoder.decode(BATCH), cpu.decode(BATCH))
+    for name in ("frames", "tokens", "leaving_arcs", "admitted"):
+        assert getattr(decoder.stats, name) == getattr(cpu.stats, name) > 0
+    assert (decoder.stats.expanded_tokens, decoder.stats.read_arcs, decoder.stats.candidates) == (None, None, None)
+    assert gpu.shapes == [(5, 512, gpu.shapes[0][2])]
+
+
+def test_auto_takes_the_gpu(gpu):
+    assert CtcDecoder(GRAPH).device == "cuda:0"
+    gpu.start()
+    gpu.fake.library.fake_device(0, 7, 5, 1)
+    assert CtcDecoder(GRAPH).device == "cpu"
+    with pytest.raises(CudaError, match=r"compute capability 7\.5"):
+        CtcDecoder(GRAPH, device="cuda")
+
+
+def test_a_second_device(gpu):
+    gpu.start(devices=2)
+    decoder = CtcDecoder(GRAPH, device="cuda:1", **OPTIONS)
+    assert decoder.device == "cuda:1"
+    same(decoder.decode(BATCH), on_cpu())
+    with pytest.raises(CudaError, match="no device cuda:2"):
+        CtcDecoder(GRAPH, device="cuda:2")
+
+
+def test_padded_batches_and_lengths(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    batch = np.stack([graphs.random_log_probs(seed, 8, 12) for seed in range(3)])
+    same(decoder.decode(batch, [8, 0, 5]), on_cpu(batch, [8, 0, 5]))
+    wide = np.stack([batch, batch], axis=-1)[..., 0]  # values of a frame that lie apart
+    same(decoder.decode(wide), on_cpu(batch))
+    apart = np.concatenate([batch, batch], axis=-1)[..., :12]  # rows that lie apart
+    same(decoder.decode(apart), on_cpu(batch))
+    same(decoder.decode([]), [])
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+def test_float16_equals_its_float32_copy(gpu, wrap):
+    half = [logp.astype(np.float16) for logp in BATCH]
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    mixed = [wrap(half[0]), *(wrap(logp.astype(np.float32)) for logp in half[1:])]
+    same(decoder.decode(mixed), on_cpu(half))
+    same(decoder.decode([wrap(logp) for logp in half]), on_cpu([logp.astype(np.float32) for logp in half]))
+
+
+def test_arrays_on_the_device_are_not_copied(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu())
+    assert decoder.memory().log_probs == 0
+    batch = np.stack([graphs.random_log_probs(seed, 8, 12) for seed in range(3)])
+    same(decoder.decode(DeviceArray(batch), [8, 3, 0], stream=2), on_cpu(batch, [8, 3, 0]))
+    assert gpu.fake.journal()[-3][:2] == ["record", "2"]
+    same(decoder.decode(BATCH), on_cpu())
+    assert decoder.memory().log_probs > 0
+
+
+def test_arrays_in_the_wrong_place(gpu):
+    on_device = [DeviceArray(logp) for logp in BATCH]
+    with pytest.raises(TypeError, match="expected an array"):
+        CtcDecoder(GRAPH, device="cpu").decode(on_device)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    with pytest.raises(TypeError, match=r"log_probs\[1\]: expected an array on cuda:0, got one in CPU memory"):
+        decoder.decode([on_device[0], BATCH[1]])
+    with pytest.raises(TypeError, match=r"log_probs\[1\]: expected an array"):
+        decoder.decode([BATCH[0], on_device[1]])
+    with pytest.raises(ValueError, match="stream: expected None, since the log-probs"):
+        decoder.decode(BATCH, stream=2)
+    same(decoder.decode(BATCH), on_cpu())
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_bad_values_are_named(gpu, wrap, dtype):
+    spoiled = [logp.astype(dtype) for logp in BATCH]
+    spoiled[2][6, 3] = np.inf
+    spoiled[0][1, 4:] = np.nan
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    with pytest.raises(ValueError, match="finite values or -inf, got nan in utterance 0, frame 1, column 4"):
+        decoder.decode([wrap(logp) for logp in spoiled])
+    with pytest.raises(ValueError, match="got inf in utterance 1, frame 6, column 3"):
+        decoder.decode([wrap(logp) for logp in spoiled[1:]])
+    same(decoder.decode(BATCH), on_cpu())
+
+
+def test_everything_grows(gpu):
+    gpu.begin_with(TIGHT)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu())
+    assert len(gpu.shapes) > 3
+    same(decoder.decode(BATCH[2:3]), on_cpu(BATCH[2:3]))
+    before = len(gpu.shapes)
+    same(decoder.decode(BATCH[2:3]), on_cpu(BATCH[2:3]))
+    assert len(gpu.shapes) == before + 1, "a lane keeps its room"
+
+
+def test_paths_that_are_longer_than_what_comes_back_unasked(gpu):
+    batch = [graphs.random_log_probs(7, 3000, 12), *BATCH] * 6
+    options = {"beam": 0.25, "max_active": 2}
+    same(CtcDecoder(GRAPH, device="cuda", **options).decode(batch), on_cpu(batch, **options))
+
+
+@pytest.mark.parametrize("part_bytes", [1, 300, 500, 10**6])
+def test_host_arrays_go_in_parts(gpu, part_bytes):
+    gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128, part_bytes=part_bytes))
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu())
+    assert len(gpu.shapes) == {1: 5, 300: 4, 500: 3, 10**6: 1}[part_bytes]
+
+
+def test_parts():
+    assert cuda_plan.parts_of(np.array([5, 4, 3, 2, 1]), 7) == [(0, 1), (1, 3), (3, 5)]
+    assert cuda_plan.parts_of(np.array([5, 4]), 1) == [(0, 1), (1, 2)]
+    assert cuda_plan.parts_of(np.array([], int), 1) == []
+
+
+@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape(32, 4)])
+def test_launch_shapes(gpu, shape):
+    gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096))
+    gpu.launch_as(shape)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu())
+    ((blocks, threads, shared),) = gpu.shapes
+    assert (blocks, threads) == (5, shape.threads)
+    most = 232448 if shape is cuda_plan.WIDE else (232448 + 1024) // shape.blocks_per_multiprocessor - 1024
+    assert most - 128 * 160 < shared <= most
+
+
+def test_which_shape():
+    assert cuda_plan.launch_shape(132, 132) is cuda_plan.WIDE
+    assert cuda_plan.launch_shape(133, 132) is cuda_plan.DENSE
+
+
+def test_more_columns_than_shared_memory_holds(gpu):
+    graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
+    gpu.begin_with(AS_SHIPPED)
+    decoder = CtcDecoder(graph, device="cuda")
+    with pytest.raises(ValueError, match=r"expected at most (\d+) columns, .* shared memory of cuda:0") as caught:
+        decoder.decode([np.zeros((1, 100_000), np.float32)])
+    most = int(str(caught.value).split("at most ")[1].split()[0])
+    assert decoder.decode([np.zeros((1, most), np.float32)])[0].reached_final
+    with pytest.raises(ValueError, match="expected at most"):
+        decoder.decode([np.zeros((1, most + 1), np.float32)])
+
+
+def test_order_and_split_of_a_batch(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted = on_cpu()
+    same(decoder.decode(BATCH[::-1])[::-1], wanted)
+    same(decoder.decode(BATCH[:2]) + decoder.decode(BATCH[2:]), wanted)
+    for _ in range(3):
+        same(decoder.decode(BATCH), wanted)
+
+
+def test_decoders_of_one_graph_share_it(gpu):
+    one, two = (CtcDecoder(GRAPH, device="cuda", beam=beam) for beam in (5.0, 3.0))
+    before = gpu.fake.living("memory")
+    same(two.decode(BATCH), on_cpu(beam=3.0))
+    del two
+    gc.collect()
+    assert gpu.fake.living("memory") == before == 4
+    same(one.decode(BATCH), on_cpu(beam=5.0))
+
+
+def test_memory_by_purpose(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    start = decoder.memory()
+    assert start.graph > GRAPH.targets.nbytes
+    assert (start.lanes, start.token_log, start.device_bytes) == (0, 0, start.graph)
+    decoder.decode(BATCH)
+    after = decoder.memory()
+    assert min(after.lanes, after.token_log, after.paths, after.log_probs, after.batch, after.pinned) > 0
+    assert CtcDecoder(GRAPH, device="cpu").memory().device_bytes > GRAPH.targets.nbytes
+
+
+def test_a_memory_limit_costs_lanes_first(gpu):
+    free = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    free.decode(BATCH)
+    needed = free.memory().device_bytes
+    for limit in (needed, needed * 3 // 4, needed // 2):
+        gpu.shapes.clear()
+        decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=limit, **OPTIONS)
+        same(decoder.decode(BATCH), on_cpu())
+        assert decoder.memory().device_bytes <= limit
+    assert gpu.shapes[-1][0] < 5
+    with pytest.raises(CapacityError, match=r"memory_limit: the graph alone needs [\d,]+ bytes on cuda:0"):
+        CtcDecoder(GRAPH, device="cuda", memory_limit=1000)
+
+
+def test_a_memory_limit_that_is_too_tight(gpu):
+    graph_bytes = CtcDecoder(GRAPH, device="cuda").memory().graph
+    decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=graph_bytes + (1 << 17), **OPTIONS)
+    for _ in range(2):
+        with pytest.raises(CapacityError, match=r"memory_limit: .* needs [\d,]+ bytes on cuda:0"):
+            decoder.decode(BATCH)
+
+
+def test_out_of_memory_costs_lanes_first(gpu):
+    kept = CtcDecoder(GRAPH, device="cuda", **OPTIONS)  # the graph is there already
+    lanes = set()
+    for nth in range(1, 18):
+        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+        gpu.fake.fail("allocate", 2, nth)
+        gpu.fake.fail("allocate", 2, nth)  # the second try, too
+        same(decoder.decode(BATCH), on_cpu())
+        lanes.add(gpu.shapes[-1][0])
+    assert lanes == {2, 5} or lanes == {2}
+    same(kept.decode(BATCH), on_cpu())
+    assert gpu.shapes[-1][0] == 5
+
+
+def test_out_of_memory_for_good(gpu):
+    kept = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    for _ in range(8):  # 5, 2 and 1 lanes, 1 with as little as can be; each tried twice
+        gpu.fake.fail("allocate", 2)
+    with pytest.raises(CudaOutOfMemoryError, match=r"CUDA_ERROR_OUT_OF_MEMORY \(2\): the log-probs needs"):
+        decoder.decode(BATCH)
+    same(decoder.decode(BATCH), on_cpu())
+    same(kept.decode(BATCH), on_cpu())
+
+
+def test_a_small_gpu_decodes_smaller_batches(gpu):
+    gpu.begin_with(AS_SHIPPED)
+    gpu.start(memory=16 << 20)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu())
+    assert gpu.shapes[-1][0] < 5
+    with pytest.raises(CudaOutOfMemoryError, match="the log-probs needs"):
+        decoder.decode([np.zeros((400_000, 12), np.float32)])
+    same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
+
+
+def failures(gpu, run):
+    """Runs it with every call of the driver failing in turn; gives the name and code of each error."""
+    run()  # asks once what the device can do
+    before = gpu.fake.library.fake_calls()
+    kept = run()
+    calls = gpu.fake.library.fake_calls() - before  # not those that free what was made
+    del kept
+    for nth in range(1, calls + 1):
+        gpu.fake.fail("", 803, nth)
+        try:
+            run()
+            said = None
+        except CudaError as error:
+            said = (error.name, error.code)
+        if said:
+            yield said
+
+
+def test_every_call_of_a_decode_may_fail(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted = on_cpu(BATCH[:2])
+    same(decoder.decode(BATCH[:2]), wanted)  # with memory there, every run makes the same calls
+    raised = 0
+    for error in failures(gpu, lambda: same(decoder.decode(BATCH[:2]), wanted)):
+        assert error == ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", 803)
+        raised += 1
+        same(decoder.decode(BATCH[:2]), wanted)
+    assert raised > 5
+
+
+def test_every_call_of_making_a_decoder_may_fail(gpu):
+    wanted = on_cpu(BATCH[3:4])
+
+    def run():
+        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+        same(decoder.decode(BATCH[3:4]), wanted)
+        return decoder
+
+    errors = list(failures(gpu, run))
+    assert len(errors) > 40
+    assert {code for _, code in errors} == {803}
+    run()
+
+
+def test_a_lost_device_stays_lost(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    gpu.fake.fail("event_query", 700)
+    with pytest.raises(CudaError, match="ILLEGAL_ADDRESS") as caught:
+        decoder.decode(BATCH)
+    assert caught.value.code == 700
+    with pytest.raises(CudaError, match="cannot be used by this process any more"):
+        decoder.decode(BATCH)
+    del decoder, caught
+    gc.collect()
+    gpu.start()  # nothing can be freed on a lost device: new books
+    same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH[:1]), on_cpu(BATCH[:1]))
+
+
+def test_control_c(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted = on_cpu()
+    same(decoder.decode(BATCH), wanted)
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        gpu.fake.library.fake_not_ready(10**9)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            decoder.decode(BATCH)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+        gpu.fake.library.fake_not_ready(0)
+    same(decoder.decode(BATCH), wanted)
+
+
+def test_several_threads_take_turns(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted, errors = on_cpu(), []
+
+    def work(own):
+        try:
+            mine = CtcDecoder(GRAPH, device="cuda", **OPTIONS) if own else decoder
+            for _ in range(3):
+                same(mine.decode(BATCH), wanted)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_two_hundred_decoders_leave_nothing(gpu):
+    wanted = on_cpu(BATCH[:1])
+    for i in range(200):
+        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+        if i % 20 == 0:
+            same(decoder.decode(BATCH[:1]), wanted)
+    del decoder
+    gc.collect()
+    assert gpu.fake.living() == 0
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_graph_decoder_and_hypotheses_go_in_any_order(gpu, order):
+    graph = graphs.random_graph(5, states=50, columns=12)
+    decoder = CtcDecoder(graph, device="cuda", **OPTIONS)
+    things = [graph, decoder, decoder.decode(BATCH[:1])]
+    del graph, decoder
+    for i in order:
+        things[i] = None
+    del things
+    gc.collect()
+    assert gpu.fake.living() == 0
+
+
+def test_a_forked_child_is_told(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
+    child = os.fork()
+    if child == 0:
+        try:
+            decoder.decode(BATCH[:1])
+        except CudaError as error:
+            os._exit(0 if "forked" in str(error) else 2)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
