@@ -1,12 +1,16 @@
 """What every test may use: the folder of the larger speech sets, and one way to run hypothesis."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A shell starts its background jobs deaf to SIGINT, and children inherit that; tests interrupt decodes and commands.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test times anything, so no example has a deadline; the same examples in every run, so that a red run stays red.
 # HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions, which are many times slower.

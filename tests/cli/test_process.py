@@ -58,10 +58,8 @@ def test_interrupt(files, tmp_path):
     fifo = tmp_path / "never.scp"
     os.mkfifo(fifo)
     with subprocess.Popen(
-        [*COMMAND, "decode", "graph.arc", str(fifo)],
-        cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    ) as process:  # fmt: skip
+        [*COMMAND, "decode", "graph.arc", str(fifo)], cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE
+    ) as process:
         try:
             writer = open_when_read(fifo, process)  # from here on the command waits for a line that never comes
             process.send_signal(signal.SIGINT)
