@@ -3,6 +3,10 @@
 #   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+#   make gpu-test   the engine on this machine's GPU; PART=driver, decode or sanitizer runs one part alone (the
+#                   last with TOOLS=memcheck, racecheck, synccheck or initcheck one tool alone). Needs nvcc and a
+#                   python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and CuPy make is
+#                   tested if they are there. ARCBEAM_GPU_GRAPHS: folder of real graphs and log-probs
 #   make clean      remove what the others made
 # PYTHON names the interpreter; by default the newest of python3.12, python3.11 and python3 that can be used.
 
@@ -27,7 +31,7 @@ CXX_FILES = find cuda cpu_reference pyx tests -name '*.[ch]pp' -o -name '*.cu' -
 SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test lint format sanitize clean
+.PHONY: help demo test lint format sanitize gpu-build gpu-test gpu-driver gpu-decode gpu-sanitizer clean
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -50,6 +54,40 @@ format: $(VENV)/has-test
 
 sanitize: $(VENV)/has-test
 	PYTHON=$(BIN)/python tests/sanitize/run
+
+# Builds in place, for a GPU machine may have no network to fill a virtual environment from.
+GPU_PYTHON ?= python3
+GPU_LIMIT ?= 460
+GPU_RUN = PYTHONPATH=pyx$(if $(PYTHONPATH),:$(PYTHONPATH)) timeout -k 15 $(GPU_LIMIT)
+GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
+PART ?= driver decode sanitizer
+TOOLS ?= memcheck racecheck synccheck initcheck
+
+gpu-build:
+	@archs="$${ARCBEAM_CUDA_ARCHS:-$$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | tr -d . | xargs)}"; \
+	echo "building for compute capability $$archs"; \
+	mkdir -p build; \
+	ARCBEAM_CUDA_ARCHS="$$archs" timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
+		{ tail -50 build/gpu-build.log; exit 1; }
+	@PYTHONPATH=pyx$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PYTHON) -c \
+		'from arcbeam.devices import require_cuda; print("decoding on", require_cuda())'
+
+gpu-test: $(addprefix gpu-,$(PART))
+
+gpu-driver: gpu-build
+	$(GPU_TESTS) tests/cuda_host tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
+
+gpu-decode: gpu-build
+	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py $(PYTEST_ARGS)
+
+gpu-sanitizer: gpu-build
+	for tool in $(TOOLS); do \
+		for begin in "" --grow; do \
+			if [ "$$tool$$begin" = initcheck--grow ]; then continue; fi; \
+			echo "== $$tool $$begin"; \
+			$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/sanitized.py $$begin; \
+		done; \
+	done
 
 clean:
 	rm -rf $(VENV) build dist pyx/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

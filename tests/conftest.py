@@ -5,7 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+
+try:
+    from hypothesis import settings
+except ModuleNotFoundError:  # tests on a GPU get by without it
+    settings = None
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,10 +18,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test times anything, so no example has a deadline; the same examples in every run, so that a red run stays red.
 # HYPOTHESIS_PROFILE=explore looks for new ones; =sanitize is for instrumented extensions, which are many times slower.
-settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=25)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+if settings is not None:
+    settings.register_profile("repeatable", deadline=None, derandomize=True, print_blob=True)
+    settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+    settings.register_profile("sanitize", deadline=None, derandomize=True, max_examples=25)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture(scope="session")

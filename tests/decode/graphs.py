@@ -3,7 +3,10 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from arcbeam import Graph, TokenTable
+from arcbeam import Graph
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+__all__ = ["Graph", "graphs", "log_probs", "random_graph", "random_log_probs", "sixty_fourths"]
 
 COLUMNS = 4
 
@@ -40,39 +43,3 @@ def log_probs(draw, max_frames=6, columns=COLUMNS):
     value = st.one_of(sixty_fourths(-4, 0), sixty_fourths(-4, 0), sixty_fourths(-4, 0), st.just(float("-inf")))
     rows = draw(st.lists(st.lists(value, min_size=columns, max_size=columns), min_size=frames, max_size=frames))
     return np.array(rows, dtype=np.float32).reshape(frames, columns)
-
-
-def random_graph(seed, states=2000, arcs_a_state=4, columns=32, epsilon_share=0.3):
-    """A larger graph with real-valued weights, quick to make: for invariances rather than for counter-examples."""
-    rng = np.random.default_rng(seed)
-    n = states * arcs_a_state
-    source = rng.integers(0, states, n)
-    destination = rng.integers(0, states, n)
-    epsilon = rng.random(n) < epsilon_share
-    epsilon &= source != destination
-    low, high = np.minimum(source, destination), np.maximum(source, destination)
-    source, destination = np.where(epsilon, low, source), np.where(epsilon, high, destination)
-    # A few states of high degree, to reach the search by column.
-    hub = rng.integers(0, states, 400)
-    source = np.concatenate([source, np.repeat(rng.integers(0, states, 8), 50)])
-    destination = np.concatenate([destination, hub])
-    labels = np.where(np.concatenate([epsilon, np.zeros(400, bool)]), 0, rng.integers(1, columns + 1, len(source)))
-    words = np.where(rng.random(len(source)) < 0.2, rng.integers(1, 50, len(source)), 0)
-    weights = rng.gamma(1.0, 2.0, len(source)).astype(np.float32)
-    finals = {
-        int(s): float(w) for s, w in zip(rng.integers(0, states, states // 10), rng.random(states // 10), strict=True)
-    }
-    return Graph.from_arcs(
-        (source, destination, labels, words, weights),
-        start=0,
-        finals=finals,
-        num_states=states,
-        num_columns=columns,
-        tokens=TokenTable.from_list([f"t{i}" for i in range(columns - 1)] + ["<blank>"]),
-    )
-
-
-def random_log_probs(seed, frames, columns=32, sharpness=4.0):
-    rng = np.random.default_rng(seed)
-    logits = rng.normal(size=(frames, columns)) * sharpness
-    return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)

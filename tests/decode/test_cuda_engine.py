@@ -14,27 +14,13 @@ from hypothesis import strategies as st
 from arcbeam import CapacityError, CtcDecoder, CudaError, CudaOutOfMemoryError, cuda_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.equality import same
 
 GRAPH = graphs.random_graph(4, states=120, columns=12)
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 OPTIONS = {"beam": 5.0, "max_active": 40}
 AS_SHIPPED = cuda_plan.first_room(40)
 ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
-
-
-def same(got, wanted):
-    """Every byte that a user can see."""
-    assert len(got) == len(wanted)
-    for one, other in zip(got, wanted, strict=True):
-        assert one.arcs.dtype == other.arcs.dtype
-        assert one.arcs.flags.c_contiguous
-        assert one.arcs.tobytes() == other.arcs.tobytes()
-        assert np.float64(one.score).tobytes() == np.float64(other.score).tobytes()
-        assert np.float64(one.graph_score).tobytes() == np.float64(other.graph_score).tobytes()
-        assert one.reached_final == other.reached_final
-        assert one.text == other.text
-        assert one.words == other.words
-        assert one.tokens.tobytes() == other.tokens.tobytes()
 
 
 def on_cpu(batch=None, lengths=None, graph=GRAPH, **options):

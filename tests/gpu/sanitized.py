@@ -1,0 +1,35 @@
+"""A few frames through the engine, to run under compute-sanitizer: ``python tests/gpu/sanitized.py [--grow]``.
+
+--grow begins with room for almost nothing, so that everything grows, spills and is redone. Growing copies what was
+never written along, which initcheck does not like.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from arcbeam import CtcDecoder, cuda_plan
+from tests.decode.equality import same
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+ROOM = cuda_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 12, shared_states=8)
+
+
+def main() -> None:
+    room = TIGHT if "--grow" in sys.argv else ROOM
+    cuda_plan.first_room = lambda max_active: room
+    graph = random_graph(4, states=200, columns=12)
+    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+    batch[3] = batch[3].astype(np.float16)
+    for beam, max_active in ((5.0, 40), (17.0, None)):
+        gpu, cpu = (CtcDecoder(graph, device=device, beam=beam, max_active=max_active) for device in ("cuda", "cpu"))
+        same(gpu.decode(batch), cpu.decode(batch))
+    print(f"decoded {2 * len(batch)} utterances, the same as on the CPU")
+
+
+if __name__ == "__main__":
+    main()
