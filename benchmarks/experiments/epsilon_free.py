@@ -32,7 +32,7 @@ def run(context: Context) -> Iterator[Row]:
     for name, epsilon_free in (("with epsilons", False), ("epsilon-free", True)):
         context.progress(f"building the graph {name}")
         made[name] = graphs.make("char-small", epsilon_free=epsilon_free, progress=False)
-        decoders[name] = arcbeam.CtcDecoder(made[name], beam=17.0, max_active=10_000, threads=1)
+        decoders[name] = arcbeam.CtcDecoder(made[name], beam=17.0, max_active=10_000, threads=1, device="cpu")
     utterances = [u.astype("float32") for u in dataset.utterances]
     found = {name: decoder.decode(utterances) for name, decoder in decoders.items()}
     timings = timing.interleave(

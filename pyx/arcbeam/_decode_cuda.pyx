@@ -7,7 +7,7 @@ import numpy as np
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from arcbeam._cuda cimport Context, driver, ignore
 from arcbeam._cuda_launch cimport Event, Function, Stream, launch
@@ -17,8 +17,8 @@ from arcbeam._cuda_memory cimport (
 )
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._search cimport (
-    DeviceGraph, LaneRoom, LaneState, Need, Outcome, SearchParams, UtteranceResult, UtteranceView, device_graph,
-    kNoIndex, padded, power_of_two, shared_bytes,
+    DeviceGraph, LaneRoom, LaneState, Need, Outcome, SearchParams, Staging, UtteranceResult, UtteranceView,
+    device_graph, kNoIndex, padded, power_of_two, shared_bytes, utterance_bytes,
 )
 
 from arcbeam import _cuda, cuda_plan
@@ -77,7 +77,7 @@ cdef class CudaEngine:
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
     cdef PinnedBuffer batch_host, paths_host
-    cdef list staged, staging, copied  # two of each, taken in turns
+    cdef Staging staging
     cdef list lanes
     cdef dict shapes
     cdef object room, turn
@@ -99,9 +99,7 @@ cdef class CudaEngine:
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
-        self.staged = [DeviceBuffer(self.pool, self.copies, "the log-probs") for _ in range(2)]
-        self.staging = [PinnedBuffer(self.context) for _ in range(2)]
-        self.copied = [Event(self.context) for _ in range(2)]
+        self.staging = Staging(self.pool, self.copies)
         self.batch_host, self.paths_host = PinnedBuffer(self.context), PinnedBuffer(self.context)
         self.room = cuda_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
@@ -156,18 +154,14 @@ cdef class CudaEngine:
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
         cdef LaneRoom lane
-        cdef DeviceBuffer staged
-        cdef PinnedBuffer pinned
-        cdef size_t lanes = 0, log = 0, staging = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        cdef size_t lanes = 0, log = 0, host = self.batch_host.capacity + self.paths_host.capacity
         with self.turn:
             for lane in self.lanes:
                 lanes += lane.work.capacity + lane.tokens.capacity
                 log += lane.log.capacity
-            for staged, pinned in zip(self.staged, self.staging):
-                staging += staged.capacity
-                host += pinned.capacity
             return {"graph": self.graph.bytes, "lanes": lanes, "token_log": log, "paths": self.paths.capacity,
-                    "log_probs": staging, "batch": self.batch.capacity, "pinned": host}
+                    "log_probs": self.staging.device_bytes(), "batch": self.batch.capacity,
+                    "pinned": host + self.staging.pinned_bytes()}
 
     # A batch
 
@@ -189,11 +183,11 @@ cdef class CudaEngine:
         for k, (first, last) in enumerate(parts):
             try:
                 if on_host and k == 0:
-                    self._stage(sorted_table[first:last], columns, 0)
+                    self.staging.send(sorted_table[first:last], columns, 0)
                 self._plan(last - first, columns, room)
                 self._start(sorted_table[first:last], columns, on_host, k % 2, room)
                 if on_host and k + 1 < len(parts):
-                    self._stage(sorted_table[last:parts[k + 1][1]], columns, (k + 1) % 2)
+                    self.staging.send(sorted_table[last:parts[k + 1][1]], columns, (k + 1) % 2)
                 self._finish()
             except BaseException:
                 self._cancel()
@@ -263,45 +257,13 @@ cdef class CudaEngine:
 
     # A part of it
 
-    cdef int _stage(self, const int64_t[:, ::1] utterances, uint32_t columns, int slot) except -1:
-        """Sends log-probs from the host, while the part before may be decoded; slots take turns."""
-        cdef PinnedBuffer pinned = self.staging[slot]
-        cdef DeviceBuffer device = self.staged[slot]
-        cdef Event copied = self.copied[slot]
-        cdef Py_ssize_t i, row
-        cdef size_t at = 0, value, width
-        cdef unsigned char* to
-        cdef const unsigned char* source
-        with nogil:
-            for i in range(utterances.shape[0]):
-                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
-            device.reserve(at, False)
-            pinned.reserve(at)
-            at = 0
-            for i in range(utterances.shape[0]):
-                value = 2 if utterances[i, 3] else 4
-                width = value * columns
-                to = <unsigned char*> pinned.data + at
-                source = <const unsigned char*> <uintptr_t> utterances[i, 0]
-                if utterances[i, 1] == columns:
-                    memcpy(to, source, width * <size_t> utterances[i, 2])
-                else:
-                    for row in range(utterances[i, 2]):
-                        memcpy(to + row * width, source + row * utterances[i, 1] * <int64_t> value, width)
-                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
-            copy_to_device(device.address, pinned.data, at, self.copies)
-            copied.record(self.copies)
-        return 0
-
     cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, int slot, room) except -1:
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
         cdef unsigned char* host
         cdef LaneRoom lane
         cdef UtteranceView* view
-        cdef DeviceBuffer staged = self.staged[slot]
-        cdef Event copied = self.copied[slot]
-        cdef uint64_t address = staged.address
+        cdef uint64_t address = self.staging.address(slot)
         cdef Layout* layout = &self.layout
         layout.lanes = COUNTER_BYTES
         layout.results = padded(layout.lanes + self.num_lanes * sizeof(LaneState))
@@ -342,7 +304,7 @@ cdef class CudaEngine:
         self.params.num_utterances, self.params.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if on_host:
-            self.stream.wait_for(copied)
+            self.stream.wait_for(self.staging.sent(slot))
         self._launch()
         return 0
 
@@ -435,8 +397,13 @@ cdef class CudaEngine:
         cdef DeviceBuffer buffer
         self.lanes, self.path_entries = [], 0
         if self.context.enter_to_free():
-            for buffer in (self.batch, self.paths, *self.staged):
+            for buffer in (self.batch, self.paths):
                 buffer.clear()
+            self.staging.clear()
+            # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
+            ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
+            ignore(self.context.state, driver().stream_synchronize(self.copies.handle))
+            ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
             self.context.leave()
         return 0
 
@@ -479,8 +446,3 @@ cdef class CudaEngine:
             paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0)
             at += result.path_length
         return 0
-
-
-cdef inline size_t utterance_bytes(int64_t frames, uint32_t columns, int64_t is_half) noexcept nogil:
-    """Of a staged utterance, so that the next one is aligned."""
-    return padded(<uint64_t> frames * columns * (2 if is_half else 4))

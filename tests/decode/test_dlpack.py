@@ -38,7 +38,7 @@ def test_torch():
     torch = pytest.importorskip("torch", reason="torch is not installed")
     graph = graphs.random_graph(1, states=200)
     logp = graphs.random_log_probs(0, 20)
-    decoder = CtcDecoder(graph)
+    decoder = CtcDecoder(graph, device="cpu")
     (wanted,) = decoder.decode([logp])
     tensor = torch.from_numpy(logp).requires_grad_()
     for batch in ([tensor], tensor[None]):

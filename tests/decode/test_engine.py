@@ -37,7 +37,7 @@ def as_bytes(hypotheses):
 )
 def test_agrees_with_the_oracle(graph, batch, beam, max_active, scale, penalty):
     options = {"beam": beam, "max_active": max_active, "acoustic_scale": scale, "blank_penalty": penalty}
-    for logp, got in zip(batch, CtcDecoder(graph, threads=2, **options).decode(batch), strict=True):
+    for logp, got in zip(batch, CtcDecoder(graph, device="cpu", threads=2, **options).decode(batch), strict=True):
         wanted = oracle.decode(graph, logp, **options)
         assert got.arcs.tolist() == wanted.arcs
         assert -got.score == wanted.total_cost
@@ -49,7 +49,7 @@ def test_agrees_with_the_oracle_on_real_weights(beam):
     graph = graphs.random_graph(3, states=300)
     batch = [graphs.random_log_probs(seed, 25) for seed in range(6)]
     options = {"beam": beam, "max_active": 60, "acoustic_scale": 0.7, "blank_penalty": 0.3}
-    for logp, got in zip(batch, CtcDecoder(graph, **options).decode(batch), strict=True):
+    for logp, got in zip(batch, CtcDecoder(graph, device="cpu", **options).decode(batch), strict=True):
         wanted = oracle.decode(graph, logp, **options)
         assert got.arcs.tolist() == wanted.arcs
         assert -got.score == wanted.total_cost
@@ -68,11 +68,15 @@ def batch():
 
 @pytest.fixture(scope="module")
 def answer(graph, batch):
-    return as_bytes(CtcDecoder(graph, beam=8.0, max_active=500, threads=1, frame_shift=0.02).decode(batch))
+    return as_bytes(
+        CtcDecoder(graph, device="cpu", beam=8.0, max_active=500, threads=1, frame_shift=0.02).decode(batch)
+    )
 
 
 def decoder(graph, **options):
-    return CtcDecoder(graph, **{"beam": 8.0, "max_active": 500, "threads": 2, "frame_shift": 0.02} | options)
+    return CtcDecoder(
+        graph, device="cpu", **{"beam": 8.0, "max_active": 500, "threads": 2, "frame_shift": 0.02} | options
+    )
 
 
 def test_something_is_decoded(graph, batch):
@@ -208,7 +212,7 @@ def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(graph, batch, answer):
 
 def test_many_decoders_come_and_go(graph, batch):
     for _ in range(200):
-        CtcDecoder(graph, threads=2).decode(batch[:1])
+        CtcDecoder(graph, device="cpu", threads=2).decode(batch[:1])
 
 
 def test_empty_batch_and_zero_frames(graph):
@@ -223,12 +227,12 @@ def test_empty_batch_and_zero_frames(graph):
 def test_a_dead_search_reports_its_last_live_frame():
     graph = Graph.from_arcs([(0, 1, 1, 4, 1.0), (1, 2, 2, 5, 1.0)], start=0, finals={1: 0.0, 2: 0.0}, num_columns=2)
     rows = np.log(np.array([[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], dtype=np.float32))
-    (found,) = CtcDecoder(graph).decode([rows])
+    (found,) = CtcDecoder(graph, device="cpu").decode([rows])
     assert found.word_ids.tolist() == [4, 5]
     assert not found.reached_final
     assert len(found.tokens) == 2
     rows[1] = -np.inf
-    (found,) = CtcDecoder(graph).decode([rows])
+    (found,) = CtcDecoder(graph, device="cpu").decode([rows])
     assert found.word_ids.tolist() == [4]
     assert not found.reached_final
 

@@ -12,7 +12,7 @@ from tests.simt.build import schedules
 
 
 def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, **options):
-    decoder = CtcDecoder(graph, threads=1, **options)
+    decoder = CtcDecoder(graph, device="cpu", threads=1, **options)
     host = SearchHost(graph, room=room, **options)
     found = host.decode(batch, grid=grid, block=block, **(schedule or {}))
     wanted = decoder.decode(batch)

@@ -13,15 +13,15 @@ import arcbeam
 
 graph = arcbeam.Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, num_columns=2)
 log_probs = np.zeros((1, 3, 2), np.float32)
-arcbeam.CtcDecoder(graph, threads=1).decode(log_probs)
+arcbeam.CtcDecoder(graph, device="cpu", threads=1).decode(log_probs)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
 try:
-    arcbeam.CtcDecoder(graph, threads=2000)
+    arcbeam.CtcDecoder(graph, device="cpu", threads=2000)
     raise SystemExit("2000 threads fit in 256 MiB of addresses")
 except (RuntimeError, MemoryError, OSError) as error:
     print(type(error).__name__, error)
-print(len(arcbeam.CtcDecoder(graph, threads=2).decode(log_probs)))
+print(len(arcbeam.CtcDecoder(graph, device="cpu", threads=2).decode(log_probs)))
 """
 
 

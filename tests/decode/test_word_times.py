@@ -30,7 +30,7 @@ def rows(text):
 
 
 def decoded_arcs(graph, text):
-    return CtcDecoder(graph).decode([rows(text)])[0].arcs
+    return CtcDecoder(graph, device="cpu").decode([rows(text)])[0].arcs
 
 
 def test_repeats_and_blanks_are_not_tokens():
@@ -59,7 +59,7 @@ SPELLED = Pronunciations.from_lists([(1, [A, B]), (2, [B])])
 
 
 def timed(graph, text, frame_shift=None):
-    found = CtcDecoder(graph, frame_shift=frame_shift).decode([rows(text)])[0]
+    found = CtcDecoder(graph, device="cpu", frame_shift=frame_shift).decode([rows(text)])[0]
     return [(w.word, w.start_frame, w.end_frame, w.start, w.end) for w in found.words]
 
 
@@ -128,6 +128,6 @@ def test_a_graph_of_pieces():
         arcs, start=0, finals={0: 0.0}, tokens=TOKENS, join="pieces", separator="<space>",
         word_symbols=SymbolTable.from_list(["<eps>", "<space>", "a", "b"]),
     )  # fmt: skip
-    (found,) = CtcDecoder(graph, frame_shift=0.02).decode([rows("_aab--_-b")])
+    (found,) = CtcDecoder(graph, device="cpu", frame_shift=0.02).decode([rows("_aab--_-b")])
     assert found.text == "ab b"
     assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("ab", 1, 4), ("b", 8, 9)]
