@@ -43,7 +43,7 @@ class DecoderOptions:
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
     """CPU threads, one utterance each; None for one a usable core. A GPU has no use for them."""
-    device: str = "auto"
+    device: str = "cpu"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
     memory_limit: int | None = None
     """Bytes of the GPU's memory that the decoder may take, its graph included; None for no limit of its own."""
