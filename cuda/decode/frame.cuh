@@ -4,6 +4,7 @@
 #include "decode/acoustic.cuh"
 #include "decode/backtrack.cuh"
 #include "decode/closure.cuh"
+#include "decode/collect.cuh"
 #include "decode/cutoff.cuh"
 #include "decode/expand.cuh"
 #include "decode/prune.cuh"
@@ -24,6 +25,7 @@ struct Lane {
     Tokens tokens;  // where the tokens are now: shared_tokens, or those of the spill
     UtteranceView utterance;
     Counts counts;
+    std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
 };
 
 // Everything that a frame counts from zero. The table is free already.
@@ -46,9 +48,13 @@ ARCBEAM_DEVICE void free_table(const Workspace& work) {
     }
 }
 
-// Gives a frame up without a trace: its tokens are as they were.
-ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, FrameEnd why) {
+// Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, std::uint32_t smallest_acoustic,
+                                FrameEnd why) {
     simt::block_barrier();
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.smallest_acoustic, smallest_acoustic);
+    }
     free_table(work);
     reset_frame(control);
     simt::block_barrier();
@@ -61,7 +67,9 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     Control& control = *lane.control;
     Counts counts = lane.counts;
     recombine(params.graph, num_candidates, bound, work, control, counts);
+    std::uint32_t smallest_acoustic = kNoCost;
     if (simt::thread_rank() == 0U) {
+        smallest_acoustic = simt::load(&control.smallest_acoustic);
         simt::store(&control.smallest_acoustic, kNoCost);
     }
     simt::block_barrier();
@@ -78,10 +86,11 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     const std::uint32_t num_states = step.states_before;
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     if (num_states > work.state.size || all_candidates > work.candidate.size) {
-        return give_up(work, control, FrameEnd::no_room);
+        return give_up(work, control, smallest_acoustic, FrameEnd::no_room);
     }
     if (num_states > lane.state.log_capacity - lane.state.log_size) {
-        return give_up(work, control, FrameEnd::log_full);
+        lane.log_wanted = num_states;
+        return give_up(work, control, smallest_acoustic, FrameEnd::log_full);
     }
     find_sources(all_candidates, num_states, work, control);
     if (next_frame < lane.utterance.frames) {
@@ -145,7 +154,7 @@ ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, const Wo
         num_candidates = simt::load(&control.num_candidates);
         if (num_candidates > work.candidate.size) {
             lane.counts = before;
-            return give_up(work, control, FrameEnd::no_room);
+            return give_up(work, control, simt::load(&control.smallest_acoustic), FrameEnd::no_room);
         }
         simt::block_barrier();
     }

@@ -160,7 +160,13 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
             return Need::spill;
         }
         if (end == FrameEnd::log_full) {
-            return Need::log;
+            // Unless that frees half of the log, the next collection would come soon: a larger log then.
+            lane.state.log_size = collect_log(lane.state, lane.histogram);
+            const std::uint32_t room = lane.state.log_capacity - lane.state.log_size;
+            if (room < lane.state.log_capacity / 2U || room < lane.log_wanted) {
+                return Need::log;
+            }
+            continue;
         }
         if (end == FrameEnd::dead) {
             simt::block_barrier();

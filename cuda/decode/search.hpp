@@ -45,6 +45,17 @@ struct LogEntry {
     std::uint32_t arc;
 };
 
+// Words of a bit for each of so many log entries.
+constexpr std::uint32_t mark_words(std::uint32_t entries) {
+    return entries / 32U + (entries % 32U != 0U ? 1U : 0U);
+}
+
+// Bytes of a token log: its entries, and behind them the marks of a collection and their counts.
+constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
+    return sizeof(LogEntry) * static_cast<std::uint64_t>(capacity) +
+           8U * static_cast<std::uint64_t>(mark_words(capacity));
+}
+
 // What a lane lacks to go on. The frame at hand was not committed and is redone with more room.
 enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3 };
 
@@ -70,7 +81,7 @@ struct SpillView {
 // A lane: the slot of the engine that one block works in, from launch to launch.
 struct LaneState {
     SpillView spill;
-    LogEntry* log;
+    LogEntry* log;  // log_bytes(log_capacity)
     std::uint32_t log_capacity;
     std::uint32_t log_size;
     double offset;

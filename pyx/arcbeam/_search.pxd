@@ -93,6 +93,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t shared_table_size
 
     uint64_t padded(uint64_t bytes)
+    uint64_t log_bytes(uint32_t capacity)
     uint64_t tokens_bytes(uint64_t capacity)
     uint64_t workspace_bytes(uint64_t capacity, uint64_t candidates, uint64_t table_size)
     uint64_t shared_bytes(uint64_t columns, uint64_t capacity, uint64_t candidates, uint64_t table_size)

@@ -111,7 +111,7 @@ cdef class LaneRoom:
             return 0
         if entries >= kNoIndex:
             raise TooManyTokens("an utterance keeps more than 2**32 tokens alive: use a smaller beam or max_active")
-        self.log.reserve(entries * sizeof(LogEntry), True)
+        self.log.reserve(log_bytes(<uint32_t> entries), True)
         self.log_entries = <uint32_t> entries
         return 0
 

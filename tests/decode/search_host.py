@@ -140,10 +140,10 @@ class SearchHost:
             lane[name] = larger.ctypes.data
 
     def _grow_log(self, lane, number, capacity, keep):
-        larger = np.zeros(capacity, np.uint64)
+        larger = np.zeros(capacity + (capacity + 31) // 32, np.uint64)  # entries, and the marks of a collection
         old = keep.get(f"log[{number}]")
         if old is not None:
-            larger[: len(old)] = old
+            larger[: lane["log_capacity"]] = old[: lane["log_capacity"]]
         keep[f"log[{number}]"] = larger
         lane["log"], lane["log_capacity"] = larger.ctypes.data, capacity
 

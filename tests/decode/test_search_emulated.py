@@ -69,6 +69,18 @@ def test_room_grows_and_nothing_is_lost(graph, batch):
     assert roomy.launches == 1
 
 
+def test_the_log_is_collected_before_it_grows(graph):
+    """Long enough that what is alive is a small part of what was logged; every schedule keeps the same paths."""
+    long = [graphs.random_log_probs(31, 120, 12, sharpness=6.0)]
+    little = Room(capacity=256, candidates=512, table_size=512, spill_capacity=512, log=600, paths=4096)
+    for schedule in schedules(10):
+        host = check(graph, long, beam=4.0, max_active=40, room=little, grid=1, block=32, schedule=schedule)
+    logged = CtcDecoder(graph, beam=4.0, max_active=40, device="cpu")
+    logged.decode(long)
+    assert logged.stats.tokens > 2 * 600
+    assert host.launches == 1
+
+
 @pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
 def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, grid, block):
     check(graph, batch, beam=5.0, max_active=40, grid=grid, block=block, schedule={"seed": grid, "policy": "random"})
