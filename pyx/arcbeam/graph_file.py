@@ -31,6 +31,7 @@ MAGIC = b"\x93ARCBEAM"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQQQ24x")
 SECTION = struct.Struct("<32sQQQ8x")
+HEADER_USED = 40  # bytes of the header that are not zeros to the end
 SEALED = 32  # bytes of the header that its own checksum covers
 ALIGNMENT = 64
 MOST_SECTIONS = 64
@@ -202,6 +203,7 @@ def read_sections(path: object, data: Any, size: int) -> dict[str, npt.NDArray[A
     if table_sum != _graph.checksum(table):
         raise FormatError(f"{path}: the section table is corrupted (its checksum does not fit)")
     arrays: dict[str, npt.NDArray[Any]] = {}
+    placed = [(0, HEADER_USED), (HEADER.size, HEADER.size + SECTION.size * sections)]
     for raw_name, offset, length, found in SECTION.iter_unpack(table):
         name = raw_name.rstrip(b"\0").decode("ascii", "replace")
         dtype = SECTIONS.get(name)
@@ -213,9 +215,20 @@ def read_sections(path: object, data: Any, size: int) -> dict[str, npt.NDArray[A
         if _graph.checksum(array) != found:
             raise FormatError(f"{path}: section {name!r} at byte {offset} is corrupted (its checksum does not fit)")
         arrays[name] = array.view(dtype)
+        placed.append((offset, offset + length))
+    check_zeros(path, data, placed)
     if "about" not in arrays:
         raise FormatError(f"{path}: section 'about' is missing")
     return arrays
+
+
+def check_zeros(path: object, data: Any, placed: list[tuple[int, int]]) -> None:
+    """FormatError unless every byte outside the spans [begin, end) that are `placed` is zero."""
+    end = 0
+    for begin, until in [*sorted(placed), (len(data), len(data))]:
+        if begin > end and np.frombuffer(data, np.uint8, begin - end, end).any():
+            raise FormatError(f"{path}: bytes {end} to {begin - 1} belong to no section, but are not all zero")
+        end = max(end, until)
 
 
 def read_about(path: object, text: bytes) -> dict[str, Any]:
