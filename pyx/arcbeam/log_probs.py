@@ -126,14 +126,17 @@ def frames_of(arrays: Sequence[Any], lengths: Any) -> np.ndarray | list[int]:
         lengths = lengths.tolist() if hasattr(lengths, "tolist") else np.from_dlpack(lengths)
     elif isinstance(lengths, Iterable) and not isinstance(lengths, np.ndarray):
         lengths = list(lengths)
-    given = np.asarray(lengths)
+    try:
+        given = np.asarray(lengths)
+    except ValueError as error:
+        raise ValueError(f"lengths: expected integers [{len(arrays)}], got nested ones ({error})") from None
     if given.size == 0:
         given = given.astype(np.int64)
     if given.ndim != 1 or len(given) != len(arrays):
         raise ValueError(f"lengths: expected one a batch entry, [{len(arrays)}], got shape {given.shape}")
-    if given.dtype.kind not in "iu":
+    if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
         raise TypeError(f"lengths: expected integers, got {given.dtype}")
     for i, (n, array) in enumerate(zip(given.tolist(), arrays, strict=True)):
         if not 0 <= n <= len(array):
             raise ValueError(f"lengths[{i}]: expected 0 to {len(array)} frames, got {n}")
-    return given
+    return given.astype(np.int64)

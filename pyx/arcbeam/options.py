@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 from arcbeam.devices import check_name
 
+# The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
+# is 0: the one times a log-prob of 0 and the other times -inf are NaN.
+SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
+
 
 def _real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
@@ -18,6 +22,12 @@ def _real(
     low = number >= above if inclusive else number > above
     if not low or (math.isinf(number) and not infinite):  # NaN compares false
         raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
+
+
+def _float32(name: str, value: float, smallest: float) -> None:
+    if not smallest <= abs(value) <= LARGEST:
+        span = f"{smallest:.2g} to {LARGEST:.2g}"
+        raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
 
 def _count(name: str, value: object, below: int = 2**31) -> None:
@@ -52,6 +62,8 @@ class DecoderOptions:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
         _real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
         _real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
+        _float32("acoustic_scale", self.acoustic_scale, smallest=SMALLEST)
+        _float32("blank_penalty", self.blank_penalty, smallest=0.0)
         if self.frame_shift is not None:
             _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
         if self.max_active is not None:

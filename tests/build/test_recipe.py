@@ -231,6 +231,11 @@ def test_bad_options(files, options, message):
         build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, **options)
 
 
+def test_options_that_are_no_numbers(files):
+    with pytest.raises(TypeError, match="expected lm_scale to be a number, got str"):
+        build_graph(TOKENS, files / "lexicon.txt", files / "lm.arpa", progress=False, lm_scale="1")
+
+
 def test_no_blank(files):
     with pytest.raises(ValueError, match="'compact' needs the column of the blank"):
         build_graph(["a", "b"], files / "lexicon.txt", files / "lm.arpa", progress=False)

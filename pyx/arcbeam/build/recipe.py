@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import tempfile
 from collections.abc import Iterable
@@ -299,6 +300,8 @@ def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
 
 
 def _check_number(name: str, value: float, lowest: float = -np.inf) -> None:
-    if not np.isfinite(value) or value < lowest:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"expected {name} to be a number, got {type(value).__name__}")
+    if not np.isfinite(float(value)) or value < lowest:
         least = "" if lowest == -np.inf else f" of at least {lowest:g}"
         raise ValueError(f"expected {name} to be a finite number{least}, got {value!r}")
