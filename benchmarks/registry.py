@@ -12,7 +12,6 @@ and its docstring says what is measured and how. ORDER (default 100) places it i
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -64,8 +63,3 @@ def load(name: str) -> ModuleType:
 
 def summary(name: str) -> str:
     return (load(name).__doc__ or "").strip().split("\n")[0]
-
-
-def all_experiments() -> Iterator[tuple[str, ModuleType]]:
-    for name in names():
-        yield name, load(name)

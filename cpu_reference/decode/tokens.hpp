@@ -44,7 +44,7 @@ struct Work {
     std::uint64_t leaving_arcs = 0;     // emitting arcs of the expanded tokens: read, or proven inadmissible
     std::uint64_t read_arcs = 0;        // of these, scored
     std::uint64_t candidates = 0;       // of these, within the bound known when they were scored
-    std::uint64_t admitted = 0;         // of these, within the exact bound
+    std::uint64_t admitted = 0;         // of these, within the exact bound; and each start token
 
     Work& operator+=(const Work& other) {
         frames += other.frames;

@@ -24,8 +24,9 @@ class DecodeStats:
     """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
 
     ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
-    inadmissible unread; ``candidates`` passed the bound known at the time and ``admitted`` the exact one. Those that
-    may be None are not counted on a GPU; the others are the same there.
+    inadmissible unread; ``candidates`` passed the bound known at the time. ``admitted`` are those of them that passed
+    the exact one, and the start of each utterance. Those that may be None are not counted on a GPU; the others are the
+    same there.
     """
 
     frames: int
