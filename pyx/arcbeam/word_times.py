@@ -78,8 +78,9 @@ def _tokens(graph: Graph, arcs: np.ndarray) -> _Tokens:
     frame_of = np.cumsum(emitting) - emitting
     destinations = graph.targets["next_state"][arcs]
     sources = np.concatenate(([graph.start], destinations[:-1])) if len(arcs) else destinations
-    # A repeat of a token goes round its state's self-loop; anything else that is not blank is a new token.
-    repeat = (destinations == sources)[emitting]
+    # A repeat of a token goes round its state's self-loop and writes nothing; any other arc that is not blank is a new
+    # token.
+    repeat = ((destinations == sources) & (graph.words[arcs] == 0))[emitting]
     columns = columns[emitting]
     spoken = columns != (EPSILON_COLUMN if graph.blank is None else graph.blank)
     repeat &= np.concatenate(([False], columns[1:] == columns[:-1])) if len(columns) else False
@@ -147,5 +148,6 @@ def _between_labels(tokens: _Tokens) -> list[Span]:
             for first, end in zip(tokens.starts, tokens.ends, strict=True)
             if first >= start and (limit is None or first < limit)
         ]
-        found.append((start, max(inside, default=start + 1)))
+        end = max(inside, default=start + 1)
+        found.append((start, end if limit is None else max(start + 1, min(end, limit))))
     return found

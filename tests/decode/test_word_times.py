@@ -131,3 +131,18 @@ def test_a_graph_of_pieces():
     (found,) = CtcDecoder(graph, device="cpu", frame_shift=0.02).decode([rows("_aab--_-b")])
     assert found.text == "ab b"
     assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("ab", 1, 4), ("b", 8, 9)]
+
+
+def test_a_self_loop_that_writes_a_word_is_a_new_token():
+    graph = Graph.from_arcs([(0, 0, A + 1, 1, 0.0), (0, 0, B + 1, 2, 0.0)], start=0, finals={0: 0.0}, tokens=TOKENS)
+    (found,) = CtcDecoder(graph, device="cpu").decode([rows("aab")])
+    assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("1", 0, 1), ("1", 1, 2), ("2", 2, 3)]
+
+
+def test_a_word_ends_where_the_next_is_written():
+    arcs = [(0, 1, A + 1, 1, 0.0), (1, 1, A + 1, 0, 0.0), (1, 2, A + 1, 2, 0.0), (2, 2, A + 1, 0, 0.0)]
+    graph = Graph.from_arcs(arcs, start=0, finals={2: 0.0}, tokens=TOKENS)
+    path = np.array([0, 1, 2, 3], np.uint32)
+    assert graph.words[path].tolist() == [1, 0, 2, 0]
+    assert word_times.spans(graph, path) == [(0, 2), (2, 4)]
+    assert word_times._between_labels(word_times._Tokens([A], [0], [4], [0, 2])) == [(0, 2), (2, 3)]
