@@ -82,6 +82,16 @@ def test_epsilon_free(run, sources):
     assert info(run, graph)["epsilon_arcs"] == 0
 
 
+def test_lexicon_probabilities(run, sources):
+    (sources / "lexicon.txt").write_text("ab 0.5 a b\nba 1.0 b a\n")
+    lexicon = ("--lexicon", sources / "lexicon.txt", "--lexicon-probabilities")
+    assert build(run, sources, *lexicon, "auto")[0].exit_code == 0
+    assert build(run, sources, *lexicon, "yes")[0].exit_code == 0
+    result, _ = build(run, sources, *lexicon, "no")
+    assert result.exit_code == 1
+    assert "expected tokens of the model, got '0.5'" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -110,7 +120,6 @@ def test_missing_sources_and_folders(run, sources):
         (["--lm-words", "--blank", "nothing"], "nothing"),
         (["--lm-words", "--lm-scale", "nan"], "lm_scale"),
         (["--lm-words", "--separator", "%"], "'%'"),
-        (["--lm-words", "--separator-rule", "sometimes"], "sometimes"),
     ]:
         result, _ = build(run, sources, *options)
         assert result.exit_code == 1, options

@@ -6,7 +6,9 @@ import jiwer
 import kaldiio
 import numpy as np
 import pytest
+from typer.main import get_command
 
+from arcbeam.cli.app import app
 from tests.cli.conftest import SAID, SPOKEN, WORDS, arcs_of_a_word_loop, log_probs_of
 
 
@@ -137,6 +139,14 @@ def test_version_and_help(run):
     assert "build-graph" in run().output
 
 
+@pytest.mark.parametrize("command", ["decode", "build-graph", "info", "demo"])
+def test_help_shows_whole_names_on_a_narrow_terminal(run, command):
+    shown = run(command, "--help", env={"COLUMNS": "80"}).stdout
+    names = [name for option in get_command(app).commands[command].params for name in option.opts if name[:2] == "--"]
+    assert "--debug" in names
+    assert [name for name in names if name not in shown.split()] == []
+
+
 USAGE = [
     (["decode"], "Missing argument 'GRAPH'"),
     (["decode", "graph.arc"], "Missing argument 'INPUT'"),
@@ -155,6 +165,7 @@ USAGE = [
     (["decode", "graph.arc", "in.npz", "--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["decode", "graph.arc", "in.npz", "--device", "tpu"], "'tpu'"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
+    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"], "'x' is not one of 'auto'"),
     (["build-graph", "--tokens", "t", "--lm", "l"], "Missing option '--output'"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"], "give one of"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--sentencepiece-model", "m"], "needs --word-list"),

@@ -30,11 +30,38 @@ class Topology(StrEnum):
     identity = "identity"
 
 
+class SeparatorRule(StrEnum):
+    """How often a separator token stands between words."""
+
+    auto = "auto"
+    one = "one"
+    many = "many"
+    optional = "optional"
+    loop = "loop"
+    none = "none"
+
+
 class TokenEncoding(StrEnum):
     """How a language model over tokens writes them."""
 
     names = "names"
     nemo = "nemo"
+
+
+class Answer(StrEnum):
+    """Yes, no, or what the file looks like."""
+
+    auto = "auto"
+    yes = "yes"
+    no = "no"
+
+
+ANSWERS = {Answer.auto: None, Answer.yes: True, Answer.no: False}
+
+
+def _choices(names: type[StrEnum]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"
 
 
 def _version(wanted: bool) -> None:
@@ -143,9 +170,10 @@ def build_graph(
     sentencepiece_model: Annotated[Path | None, typer.Option(
         "--sentencepiece-model", metavar="FILE", show_default=False,
         help="Cuts the words of the list into pieces; without it they are spelled in characters.")] = None,
-    topology: Annotated[Topology, typer.Option("--topology", help="The CTC topology.")] = Topology.compact,
-    token_self_loops: Annotated[bool, typer.Option(
-        "--token-self-loops/--no-token-self-loops", help="Whether a token may last several frames.")] = True,
+    topology: Annotated[Topology, typer.Option(
+        "--topology", metavar="NAME", help=f"The CTC topology: {_choices(Topology)}.")] = Topology.compact,
+    no_token_self_loops: Annotated[bool, typer.Option(
+        "--no-token-self-loops", help="Every token lasts one frame only.")] = False,
     lm_scale: Annotated[float, typer.Option(
         "--lm-scale", metavar="FACTOR", help="Multiplies the costs of the LM.")] = 1.0,
     word_insertion_penalty: Annotated[float, typer.Option(
@@ -156,15 +184,17 @@ def build_graph(
     separator: Annotated[str, typer.Option(
         "--separator", metavar="TOKEN",
         help="Token between words, or mark at the start of a word; 'none' for none.")] = "auto",
-    separator_rule: Annotated[str, typer.Option(
+    separator_rule: Annotated[SeparatorRule, typer.Option(
         "--separator-rule", metavar="RULE",
-        help="How often a separator token stands between words: one, many, optional, loop or none.")] = "auto",
+        help=f"How often a separator token stands between words: {_choices(SeparatorRule)}; auto is one where the "
+        "lexicon has such a token, else none.")] = SeparatorRule.auto,
     blank: opt.Blank = None,
-    lexicon_probabilities: Annotated[bool | None, typer.Option(
-        "--lexicon-probabilities/--no-lexicon-probabilities", show_default="found out",
-        help="Whether a probability stands after the word in --lexicon.")] = None,
+    lexicon_probabilities: Annotated[Answer, typer.Option(
+        "--lexicon-probabilities", metavar="YES|NO",
+        help="Whether a probability stands after the word in --lexicon: yes, no, or auto, which looks.")] = Answer.auto,
     token_encoding: Annotated[TokenEncoding, typer.Option(
-        "--token-encoding", help="How an LM over tokens writes them; nemo: as the character 100 + column.",
+        "--token-encoding", metavar="NAME",
+        help="How an LM over tokens writes them: names, or nemo, which is as the character 100 + column.",
     )] = TokenEncoding.names,
     openfst: Annotated[Path | None, typer.Option(
         "--openfst", metavar="FILE", show_default=False,
@@ -184,8 +214,8 @@ def build_graph(
         tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, lm_words=lm_words,
         sentencepiece_model=sentencepiece_model,
         separator=None if separator == "none" else separator, topology=topology.value, epsilon_free=epsilon_free,
-        token_self_loops=token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
-        separator_rule=separator_rule, blank=opt.parse_blank(blank), probabilities=lexicon_probabilities,
+        token_self_loops=not no_token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
+        separator_rule=separator_rule.value, blank=opt.parse_blank(blank), probabilities=ANSWERS[lexicon_probabilities],
         token_encoding=token_encoding.value, openfst=openfst,
     )  # fmt: skip
     graph.save(output)
