@@ -10,6 +10,7 @@ from typing import Any
 from arcbeam._decode import BadLogProb, CpuEngine
 from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.devices import resolve_device
+from arcbeam.errors import CapacityError
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
 from arcbeam.log_probs import as_utterances
@@ -82,7 +83,7 @@ class CtcDecoder:
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
-        The graph does not fit the GPU, or the memory limit.
+        The graph does not fit the GPU, or the memory limit; or the machine does not give that many threads.
 
     Notes
     -----
@@ -115,7 +116,10 @@ class CtcDecoder:
         }
         if self._ordinal is None:
             threads = self._options.threads or _usable_cores()
-            self._engine: Any = CpuEngine(graph, **search, collect_above=COLLECT_ABOVE, threads=threads)
+            try:
+                self._engine: Any = CpuEngine(graph, **search, collect_above=COLLECT_ABOVE, threads=threads)
+            except RuntimeError as error:  # std::system_error: the machine gives no more
+                raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
         else:
             from arcbeam._decode_cuda import CudaEngine
 
