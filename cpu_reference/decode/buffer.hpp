@@ -52,13 +52,6 @@ class Buffer {
         std::fill(begin(), end(), value);
     }
 
-    void shrink_to_size() {
-        std::unique_ptr<T[]> tight(new T[size_]);
-        std::copy(begin(), end(), tight.get());
-        data_ = std::move(tight);
-        capacity_ = size_;
-    }
-
   private:
     void grow(std::size_t needed) {
         const std::size_t capacity = std::max({needed, capacity_ + capacity_ / 2, std::size_t{64}});

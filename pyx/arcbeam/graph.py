@@ -1,7 +1,7 @@
 """The compiled decoding graph."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -10,15 +10,12 @@ import numpy.typing as npt
 from arcbeam import _graph, openfst
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph_info import GraphInfo
+from arcbeam.graph_inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
 from arcbeam.pronunciations import Pronunciations
 from arcbeam.symbols import SymbolTable, TokenTable, find_blank
 
 __all__ = ["Graph", "GraphInfo", "Pronunciations"]
 
-StrPath: TypeAlias = str | os.PathLike[str]
-Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
-Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
-Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
 Meta: TypeAlias = dict[str, str | int | float]
 
 
@@ -288,7 +285,32 @@ class Graph:
 
     @classmethod
     def build(cls, tokens: Any, lexicon: Any, lm: Any, topology: str = "compact", **options: Any) -> "Graph":
-        """Builds T, L and G and composes them; see `arcbeam.build.recipe.build_graph` for the options."""
+        """Builds T, L and G and composes them; needs ``arcbeam[build]``.
+
+        Parameters
+        ----------
+        tokens
+            The columns of the model's log-probs: a TokenTable, the path of one, or a list of tokens.
+        lexicon
+            The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: `lm` is one over
+            tokens then, and the vocabulary is open.
+        lm
+            The path of an ARPA model of any order: plain, .gz or .xz.
+        topology
+            "compact", "normal", "eesen" or "identity"; see `arcbeam.build.topology`.
+        **options
+            ``token_self_loops, lm_scale, word_insertion_penalty, epsilon_free, separator, progress`` and more; see
+            `arcbeam.build.recipe.build_graph`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option is unknown or does not fit, or nothing that the language model says can be said in tokens.
+        FormatError
+            A file breaks its format; names the line.
+        MissingDependencyError
+            kaldifst (or sentencepiece) is missing.
+        """
         from arcbeam.build.recipe import build_graph
 
         graph: Graph = build_graph(tokens, lexicon, lm, topology, **options)
@@ -393,46 +415,3 @@ def load_same(path: str, head: bytes) -> Graph:
 def restore(fields: dict[str, Any]) -> Graph:
     """Unpickles a graph that was pickled with its arrays."""
     return Graph(**fields)
-
-
-def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
-    """Five arrays from arcs in either form."""
-    if isinstance(arcs, Sequence) and len(arcs) == 5 and all(isinstance(array, np.ndarray) for array in arcs):
-        return arcs
-    rows = list(arcs)
-    for index, row in enumerate(rows):
-        if len(row) != 5:  # type: ignore[arg-type]
-            raise ValueError(
-                f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}"
-            )
-    if not rows:
-        return [np.empty(0, np.int64)] * 4 + [np.empty(0, np.float32)]
-    return list(zip(*rows, strict=True))
-
-
-def as_words(words: Words) -> SymbolTable | None:
-    """A symbol table from a table, a path or a list."""
-    if words is None or isinstance(words, SymbolTable):
-        return words
-    if isinstance(words, (str, os.PathLike)):
-        return SymbolTable.read(words)
-    return SymbolTable.from_list(words)
-
-
-def as_tokens(tokens: Tokens, blank: str | int | None) -> TokenTable | None:
-    """A token table from a table, a path or a list."""
-    if tokens is None or isinstance(tokens, TokenTable):
-        return tokens
-    if isinstance(tokens, (str, os.PathLike)):
-        return TokenTable.read(tokens, blank)
-    return TokenTable.from_list(tokens, blank)
-
-
-def check_width(num_columns: int | None, tokens: TokenTable | None) -> None:
-    """ValueError unless a number of columns fits the tokens and 16 bits."""
-    if tokens is not None and num_columns is not None and len(tokens) != num_columns:
-        raise ValueError(f"tokens: expected {num_columns} columns, got {len(tokens)}")
-    width = len(tokens) if tokens is not None else num_columns
-    if width is not None and not 0 < width <= _graph.MOST_COLUMNS:
-        what = "num_columns" if tokens is None else "tokens"
-        raise ValueError(f"{what}: expected 1 to {_graph.MOST_COLUMNS} columns, got {width}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -141,13 +144,8 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> list[Span] | N
 
 def _between_labels(tokens: _Tokens) -> list[Span]:
     found = []
-    for i, start in enumerate(tokens.labels_at):
-        limit = tokens.labels_at[i + 1] if i + 1 < len(tokens.labels_at) else None
-        inside = [
-            end
-            for first, end in zip(tokens.starts, tokens.ends, strict=True)
-            if first >= start and (limit is None or first < limit)
-        ]
-        end = max(inside, default=start + 1)
-        found.append((start, end if limit is None else max(start + 1, min(end, limit))))
+    for start, limit in itertools.pairwise([*tokens.labels_at, math.inf]):
+        last = bisect_left(tokens.starts, limit) - 1
+        end = tokens.ends[last] if last >= 0 and tokens.starts[last] >= start else start + 1
+        found.append((int(start), int(max(start + 1, min(end, limit)))))
     return found
