@@ -13,6 +13,7 @@ import os
 
 import numpy as np
 
+from arcbeam._graph_view cimport ArcTarget, GraphView, StateRecord
 from arcbeam.errors import FormatError, GraphError
 
 STATE_DTYPE = np.dtype([("first_arc", "<u4"), ("first_emitting", "<u4"), ("smallest_weight", "<f4"), ("depth", "<u4")])
@@ -33,25 +34,6 @@ cdef extern from "graph/status.hpp" namespace "arcbeam" nogil:
     cdef cppclass Status:
         Code code
         string message
-
-
-cdef extern from "shared/graph_view.hpp" namespace "arcbeam" nogil:
-    cdef struct StateRecord:
-        uint32_t first_arc
-
-    cdef struct ArcTarget:
-        uint32_t next_state
-
-    cdef struct GraphView:
-        const StateRecord* states
-        const ArcTarget* targets
-        const uint16_t* columns
-        const uint32_t* words
-        const float* finals
-        uint32_t num_states
-        uint32_t num_arcs
-        uint32_t start
-        uint32_t max_depth
 
 
 cdef extern from "graph/columns.hpp" namespace "arcbeam" nogil:
