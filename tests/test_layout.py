@@ -35,17 +35,19 @@ def stages(root: Path) -> dict[str, set[str]]:
             twins.add(header.stem)
     benchmarks = {p.stem for p in (root / "benchmarks" / "stages").glob("[!_]*.py")}
     tests = {p.stem.removeprefix("test_") for p in (root / "tests" / "decode").glob("test_*.py")}
-    return {"twin": twins, "test": tests, "benchmark": benchmarks}
+    kernels = {p.stem for p in (root / "cuda" / "decode").glob("*.cuh")}
+    return {"twin": twins, "kernel": kernels, "test": tests, "benchmark": benchmarks}
 
 
 def missing_pieces(root: Path) -> list[str]:
     known = stages(root)
     places = {
         "twin": "cpu_reference/decode/{}.hpp, opening with '// Stage {}:'",
+        "kernel": "cuda/decode/{}.cuh",
         "test": "tests/decode/test_{}.py",
         "benchmark": "benchmarks/stages/{}.py",
     }
-    # tests/decode also tests what is no stage, so a test alone does not make one.
+    # tests/decode also tests what is no stage, and cuda/decode has helpers: neither alone makes one.
     names = known["twin"] | known["benchmark"]
     return [
         f"stage {name} lacks its {piece}: {place.format(name, name)}"
@@ -63,6 +65,7 @@ def test_every_stage_has_its_twin_its_test_and_its_benchmark():
 def test_a_missing_piece_is_named(tmp_path):
     for place, name, text in [
         ("cpu_reference/decode", "whole.hpp", "// Stage whole: a\n"),
+        ("cuda/decode", "whole.cuh", ""),
         ("tests/decode", "test_whole.py", ""),
         ("benchmarks/stages", "whole.py", ""),
         ("cpu_reference/decode", "bare.hpp", "// Stage bare: a\n"),
@@ -73,9 +76,11 @@ def test_a_missing_piece_is_named(tmp_path):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / place / name).write_text(text)
     assert [line.split(":")[0] for line in missing_pieces(tmp_path)] == [
+        "stage bare lacks its kernel",
         "stage bare lacks its test",
         "stage bare lacks its benchmark",
         "stage stray lacks its twin",
+        "stage stray lacks its kernel",
         "stage stray lacks its test",
     ]
 

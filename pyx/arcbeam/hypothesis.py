@@ -61,7 +61,7 @@ class Hypothesis:
         self._graph = graph
         self._frame_shift = frame_shift
         self.arcs = arcs
-        self.score = -total_cost
+        self.score = 0.0 - total_cost  # never -0
         self.reached_final = reached_final
 
     @cached_property

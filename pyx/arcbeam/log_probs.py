@@ -68,6 +68,8 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
 
 
 def _as_numpy(item: Any, name: str) -> np.ndarray:
+    if isinstance(item, np.ma.MaskedArray):
+        raise TypeError(f"{name}: expected an array without a mask; give the frames that count by lengths")
     if isinstance(item, np.ndarray):
         array = item
     elif hasattr(item, "__dlpack__"):

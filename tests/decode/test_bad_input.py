@@ -59,6 +59,7 @@ INPUTS = {
         r"log_probs\[0\]: expected float32 or float16 log-probs, got float64",
     ),
     "int": (np.zeros((1, 3, 32), int), None, TypeError, r"got int64"),
+    "masked": ([np.ma.masked_less(GOOD, -5.0)], None, TypeError, r"log_probs\[0\]: expected an array without a mask"),
     "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str"),
     "none": (None, None, TypeError, r"expected an array .* got NoneType"),
     "list of lists": ([[0.0]], None, TypeError, r"log_probs\[0\]: expected an array .* got list"),

@@ -211,8 +211,11 @@ def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(graph, batch, answer):
 
 
 def test_many_decoders_come_and_go(graph, batch):
+    """And take their threads with them."""
+    threads_before = len(os.listdir("/proc/self/task"))
     for _ in range(200):
         CtcDecoder(graph, device="cpu", threads=2).decode(batch[:1])
+    assert len(os.listdir("/proc/self/task")) <= threads_before
 
 
 def test_empty_batch_and_zero_frames(graph):
