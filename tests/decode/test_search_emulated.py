@@ -19,7 +19,7 @@ def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, **options
     for got, want in zip(found, wanted, strict=True):
         assert got.outcome == DECODED
         assert got.arcs.tolist() == want.arcs.tolist()
-        assert np.float64(got.total_cost).tobytes() == np.float64(-want.score).tobytes()
+        assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.score).tobytes()
         assert got.reached_final == want.reached_final
     stats = decoder.stats
     work = np.sum([got.work for got in found], axis=0).tolist() if found else [0] * 4
