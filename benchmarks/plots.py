@@ -1,0 +1,48 @@
+"""Curves of results as PNG files; matplotlib comes with the extra ``bench``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+Points = Sequence[tuple[float, float]]
+
+
+def line_plot(
+    path: Path, series: Mapping[str, Points], xlabel: str, ylabel: str, *, log: str = "", title: str = ""
+) -> Path:
+    """Draws one curve a series, with a mark at every point, into a PNG file.
+
+    series : name of each curve, as the legend shows it, and its (x, y) points
+    log : axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``; an x axis of powers of two is labelled as such
+    """
+    if not set(log) <= {"x", "y"}:
+        raise ValueError(f'log: expected "", "x", "y" or "xy", got {log!r}')
+    # Neither pyplot nor a display: figures are made, written and gone.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for name, points in series.items():
+        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=4, label=name)
+    xs = [x for points in series.values() for x, _ in points]
+    if "x" in log:
+        of_two = all(x > 0 and float(x).is_integer() and int(x) & (int(x) - 1) == 0 for x in xs)
+        axes.set_xscale("log", base=2 if of_two else 10)
+        if of_two:
+            axes.set_xticks(sorted(set(xs)), labels=[f"{x:,.0f}" for x in sorted(set(xs))])
+    if "y" in log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter("{x:,.6g}")
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    if title:
+        axes.set_title(title)
+    axes.grid(alpha=0.3)
+    if len(series) > 1:
+        axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, metadata={"Software": None})  # no version of matplotlib in the file
+    return path
