@@ -1,13 +1,17 @@
 """Result files: JSON lines, a header first, then one line a row.
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
-before the run, versions, number of repeats. A file is written only when its experiment has ended.
+before the run, versions, number of repeats; of a run on a GPU also the GPU, its driver and clocks, and the digest of
+the kernel sources, by which a result is stale once the kernels have changed. A file is written only when its experiment
+has ended.
 """
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -17,7 +21,22 @@ from benchmarks.registry import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm")
+PACKAGES = (
+    "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "riva-asrlib-decoder", "torch", "cupy",
+    "cuda-bindings",
+)  # fmt: skip
+# Packages that are installed under another name, too.
+OTHER_NAMES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x")}
+GPU_FIELDS = {
+    "name": "name",
+    "driver": "driver_version",
+    "sm_mhz": "clocks.sm",
+    "memory_mhz": "clocks.mem",
+    "most_sm_mhz": "clocks.max.sm",
+    "watts": "power.draw",
+    "most_watts": "power.limit",
+    "celsius": "temperature.gpu",
+}
 
 
 def git(*arguments: str) -> str:
@@ -45,21 +64,79 @@ def memory_gib() -> float:
 def versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
+        found[package] = "not installed"
+        for name in (package, *OTHER_NAMES.get(package, ())):
+            try:
+                found[package] = importlib.metadata.version(name)
+                break
+            except importlib.metadata.PackageNotFoundError:
+                pass
     return found
 
 
-def header(experiment: str, command: str, **more: object) -> Row:
+def commit() -> str:
+    """Of the checkout; ARCBEAM_COMMIT says it where the sources came without their history."""
+    return git("rev-parse", "--short=12", "HEAD") or os.environ.get("ARCBEAM_COMMIT", "")[:12]
+
+
+def gpu() -> dict[str, object]:
+    """The first GPU as nvidia-smi describes it: name, driver, clocks in MHz, watts, degrees; empty without one."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS.values())}", "--format=csv,noheader,nounits", "-i", "0"]
+    try:
+        line = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    values = [value.strip() for value in line.splitlines()[0].split(",")]
+    return {
+        key: float(value) if re.fullmatch(r"\d+(\.\d+)?", value) and key != "driver" else value
+        for key, value in zip(GPU_FIELDS, values, strict=True)
+    }
+
+
+def device_folder(name: str) -> str:
+    """Folder of the results of a GPU, from its name: "NVIDIA H200" to "h200"."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("nvidia")).strip("-")
+
+
+def built_kernels() -> str:
+    """Digest of the sources that the kernels in use were built from."""
+    from arcbeam.kernel_images import build_record
+
+    return build_record().sources
+
+
+def tree_kernels() -> str:
+    """Digest of the kernel sources of this checkout."""
+    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.sources_digest())
+
+
+def is_stale(head: Row, kernels: str) -> bool:
+    """Whether a result was measured with other kernels than those of this digest; one of the CPU never was."""
+    return "kernels" in head and head["kernels"] != kernels
+
+
+def is_done(path: Path) -> bool:
+    """Whether the result of these kernels and this commit is there."""
+    if not path.exists():
+        return False
+    head, _ = read(path)
+    same = (head.get("kernels"), head["commit"]) == (built_kernels(), commit())
+    return same and not head.get("trial")
+
+
+def header(experiment: str, command: str, *, on_gpu: bool = False, **more: object) -> Row:
     """The first line of a result file; made before the run, so that the load is that of the others."""
+    device: Row = {"gpu": gpu(), "kernels": built_kernels()} if on_gpu else {}
     return {
         "record": "header",
         "experiment": experiment,
         "command": command,
         "time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": git("rev-parse", "--short=12", "HEAD"),
+        "commit": commit(),
         "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -67,6 +144,7 @@ def header(experiment: str, command: str, **more: object) -> Row:
         "load_before": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release()}",
         "versions": versions(),
+        **device,
         **more,
     }
 

@@ -6,7 +6,9 @@ TITLE : heading in the report
 COLUMNS : list of :class:`Column`, the table in the report
 run(context) : yields one dictionary of plain values a row; checks answers before it times anything
 
-and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report.
+and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report. One with
+ON_GPU = True measures on a GPU: its results name the GPU and the kernels, and go stale with them. ``draw(rows, path)``,
+where there is one, makes a PNG file of the rows for the report.
 """
 
 import importlib
@@ -59,6 +61,10 @@ def load(name: str) -> ModuleType:
     if name not in known:
         raise KeyError(f"no experiment {name!r}; there are: {', '.join(sorted(known))}")
     return importlib.import_module(f"benchmarks.experiments.{name}")
+
+
+def on_gpu(name: str) -> bool:
+    return bool(getattr(load(name), "ON_GPU", False))
 
 
 def summary(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md from the result files alone: ``python -m benchmarks.report`` (or --check)."""
+"""Writes docs/benchmarks.md from the result files alone: ``python -m benchmarks.report`` (or --check, --release)."""
 
 import argparse
 import inspect
@@ -35,50 +35,106 @@ def provenance(head: Row) -> str:
     """One paragraph: how the figures were made."""
     versions = ", ".join(f"{k} {v}" for k, v in dict(head["versions"]).items() if v != "not installed")  # type: ignore[call-overload]
     commit = f"{head['commit']}{' with changes' if head['dirty'] else ''}"
+    device = ""
+    if gpu := dict(head.get("gpu") or {}):  # type: ignore[call-overload]
+        device = (
+            f"{gpu['name']}, driver {gpu['driver']}, {gpu['sm_mhz']:g} of {gpu['most_sm_mhz']:g} MHz, memory at "
+            f"{gpu['memory_mhz']:g} MHz, {gpu['watts']:g} of {gpu['most_watts']:g} W before; "
+        )
+    kernels = f"kernels {str(head['kernels'])[:12]}, " if "kernels" in head else ""
     return (
-        f"`{head['command']}` on {head['time']}, commit {commit}, {head['seconds']} s; {head['processor']}, "
-        f"{head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before; "
+        f"`{head['command']}` on {head['time']}, commit {commit}, {kernels}{head['seconds']} s; {device}"
+        f"{head['processor']}, {head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before; "
         f"{head['repeats']} repeats; {versions}."
     )
 
 
-def section(device: str, name: str, head: Row, rows: list[Row]) -> Iterator[str]:
+def figure(device: str, name: str) -> str:
+    """Where the curves of an experiment are, from the page."""
+    return f"figures/{device}-{name}.png"
+
+
+STALE = "**STALE: measured with other kernels than those of this version.**"
+
+
+def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = False) -> Iterator[str]:
     experiment = registry.load(name)
     yield f"## {experiment.TITLE} ({device})"
     yield ""
+    if stale:
+        yield STALE
+        yield ""
     yield inspect.cleandoc(experiment.__doc__ or "")
     yield ""
     yield from table(experiment.COLUMNS, rows)
     yield ""
+    if hasattr(experiment, "draw"):
+        yield f"![{experiment.TITLE}]({figure(device, name)})"
+        yield ""
     if head.get("trial"):
         yield "**A trial on a part of the data.**"
         yield ""
     yield provenance(head)
 
 
-def page(results: Path = record.RESULTS) -> str:
-    lines = [INTRODUCTION.rstrip()]
+def found(results: Path) -> Iterator[tuple[Path, Row, list[Row]]]:
+    """Every result file, by device and then in the order of the experiments: path, header, rows."""
     for folder in sorted(p for p in results.iterdir() if p.is_dir()) if results.is_dir() else []:
         for name in registry.names():
             path = folder / f"{name}.jsonl"
             if path.exists():
-                lines += ["", *section(folder.name, name, *record.read(path))]
+                yield path, *record.read(path)
+
+
+def page(results: Path = record.RESULTS, kernels: str | None = None) -> str:
+    """The page; results of other kernels than those of the digest ``kernels`` (None: the checkout's) are marked."""
+    lines = [INTRODUCTION.rstrip()]
+    for path, head, rows in found(results):
+        stale = "kernels" in head and record.is_stale(head, kernels or record.tree_kernels())
+        lines += ["", *section(path.parent.name, path.stem, head, rows, stale)]
     return "\n".join(lines) + "\n"
+
+
+def draw(results: Path, folder: Path) -> None:
+    """Writes the curves of the experiments that have some; the page must lie in the folder."""
+    for path, _, rows in found(results):
+        experiment = registry.load(path.stem)
+        if hasattr(experiment, "draw"):
+            experiment.draw(rows, folder / figure(path.parent.name, path.stem))
+
+
+def same_page(one: str, other: str) -> bool:
+    """Whether two pages differ in nothing but what is stale: that changes with every kernel, not with a result."""
+    return one.replace(f"{STALE}\n\n", "") == other.replace(f"{STALE}\n\n", "")
+
+
+def unfit(results: Path) -> Iterator[str]:
+    """What keeps the results from being released, one reason a line."""
+    kernels = record.tree_kernels()
+    for path, head, _ in found(results):
+        name = f"{path.parent.name}/{path.name}"
+        if record.is_stale(head, kernels):
+            yield f"{name} is stale: measured with kernels {str(head['kernels'])[:12]}, not {kernels[:12]}"
+        if head.get("trial"):
+            yield f"{name} is a trial on a part of the data"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit with 1 if the page is not what the results give")
+    parser.add_argument("--release", action="store_true", help="the same, and if a result is stale or a trial")
     parser.add_argument("--results", type=Path, default=record.RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     args = parser.parse_args()
     text = page(args.results)
-    if args.check:
-        if not args.page.exists() or args.page.read_text(encoding="utf-8") != text:
-            print(f"{args.page} is not what the results give: run python -m benchmarks.report", file=sys.stderr)
-            return 1
-        return 0
+    if args.check or args.release:
+        wrong = list(unfit(args.results)) if args.release else []
+        if not args.page.exists() or not same_page(args.page.read_text(encoding="utf-8"), text):
+            wrong.append(f"{args.page} is not what the results give: run python -m benchmarks.report")
+        print("".join(f"{line}\n" for line in wrong), end="", file=sys.stderr)
+        return 1 if wrong else 0
     args.page.write_text(text, encoding="utf-8")
+    draw(args.results, args.page.parent)
     return 0
 
 

@@ -25,5 +25,5 @@ def test_one_curve_needs_no_legend_and_points_need_no_powers_of_two(tmp_path):
 
 
 def test_an_axis_that_there_is_not(tmp_path):
-    with pytest.raises(ValueError, match='"xy", got \'z\''):
+    with pytest.raises(ValueError, match="\"xy\", got 'z'"):
         line_plot(tmp_path / "no.png", SERIES, "x", "y", log="z")

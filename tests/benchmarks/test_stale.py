@@ -1,0 +1,134 @@
+"""Results of a GPU name it and the kernels they were measured with, and are stale once the kernels have changed."""
+
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import record, registry, report
+from benchmarks.__main__ import main
+from benchmarks.registry import Column
+from tests.benchmarks.test_report import HEAD
+
+GPU = {"name": "NVIDIA H200", "driver": "580.65.06", "sm_mhz": 1980.0, "most_sm_mhz": 1980.0, "memory_mhz": 3201.0}
+GPU |= {"watts": 90.0, "most_watts": 700.0, "celsius": 30.0}
+
+
+class Experiment:
+    """Measured on a GPU, with a curve."""
+
+    TITLE, COLUMNS, ON_GPU = "On a GPU", [Column("RTFx", "rtfx", "{:,.0f}")], True
+    runs = 0
+
+    def run(self, context):
+        self.runs += 1
+        yield {"rtfx": 54321.0}
+
+    def draw(self, rows, path):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"a figure")
+
+
+@pytest.fixture
+def experiment(monkeypatch):
+    """The one experiment that there is."""
+    made = Experiment()
+    made.__doc__ = Experiment.__doc__
+    monkeypatch.setattr(registry, "names", lambda: ["gpu_x"])
+    monkeypatch.setattr(registry, "load", lambda name: made)
+    monkeypatch.setattr(record, "gpu", lambda: GPU)
+    return made
+
+
+def write(folder, **more):
+    path = folder / "h200" / "gpu_x.jsonl"
+    record.write(path, HEAD | {"gpu": GPU, "kernels": record.tree_kernels()} | more, [{"rtfx": 54321.0}])
+    return path
+
+
+def test_the_digest_of_the_tree_is_that_of_a_build_from_it():
+    done = [sys.executable, "-c", "import cuda_build; print(cuda_build.sources_digest())"]
+    said = subprocess.run(done, cwd=record.ROOT / "build_backend", capture_output=True, text=True, check=True).stdout
+    assert said.strip() == record.tree_kernels()
+
+
+def test_a_stale_result_is_marked(experiment, tmp_path):
+    write(tmp_path)
+    fresh = report.page(tmp_path)
+    assert "STALE" not in fresh
+    assert "NVIDIA H200, driver 580.65.06, 1980 of 1980 MHz, memory at 3201 MHz, 90 of 700 W before" in fresh
+    assert f"kernels {record.tree_kernels()[:12]}" in fresh
+    assert "![On a GPU](figures/h200-gpu_x.png)" in fresh
+    stale = report.page(tmp_path, kernels="f" * 64)
+    assert report.STALE in stale.split("## On a GPU (h200)")[1]
+    assert stale != fresh and report.same_page(stale, fresh)
+    assert not report.same_page(stale, fresh.replace("54,321", "54,322"))
+
+
+def test_results_of_the_cpu_are_never_stale():
+    assert not record.is_stale(HEAD, "f" * 64)
+
+
+def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, capsys, monkeypatch):
+    def check(option):
+        monkeypatch.setattr(
+            sys, "argv", ["report", option, "--results", str(tmp_path), "--page", str(tmp_path / "b.md")]
+        )
+        return report.main(), capsys.readouterr().err
+
+    write(tmp_path)
+    assert check("--release")[0] == 1 and "is not what the results give" in check("--check")[1]
+    assert check()[0] == 0  # writes the page
+    assert (tmp_path / "figures" / "h200-gpu_x.png").read_bytes() == b"a figure"
+    assert check("--release") == (0, "")
+    write(tmp_path, kernels="f" * 64)
+    assert check("--check") == (
+        1,
+        f"{tmp_path / 'b.md'} is not what the results give: run python -m benchmarks.report\n",
+    )
+    check()
+    assert check("--check") == (0, "")
+    assert check("--release") == (
+        1,
+        f"h200/gpu_x.jsonl is stale: measured with kernels ffffffffffff, not {record.tree_kernels()[:12]}\n",
+    )
+    write(tmp_path, trial=True)
+    check()
+    assert check("--release") == (1, "h200/gpu_x.jsonl is a trial on a part of the data\n")
+
+
+def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    monkeypatch.setattr(record, "commit", lambda: "abc")
+    monkeypatch.setattr(record, "built_kernels", lambda: "1" * 64)
+    command = ["--device", "gpu", "--resume", "all"]
+    assert [main(command), main(command)] == [0, 0]
+    assert experiment.runs == 1
+    head, rows = record.read(tmp_path / "h200" / "gpu_x.jsonl")
+    assert (head["gpu"], head["kernels"], rows[0]["rtfx"]) == (GPU, "1" * 64, 54321.0)
+    monkeypatch.setattr(record, "commit", lambda: "abd")
+    assert main(command) == 0 and experiment.runs == 2
+    monkeypatch.setattr(record, "built_kernels", lambda: "2" * 64)
+    assert main(command) == 0 and experiment.runs == 3
+    assert main(["--device", "gpu", "gpu_x"]) == 0 and experiment.runs == 4
+    monkeypatch.setattr(record, "gpu", dict)
+    assert main(command) == 2
+    assert "nvidia-smi names no GPU" in capsys.readouterr().err
+
+
+def test_the_gpu_as_nvidia_smi_describes_it(monkeypatch, tmp_path):
+    line = "NVIDIA H100 80GB HBM3, 580.65.06, 1755, 2619, 1980, 71.52, 700.00, [N/A]"
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho '{line}'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found = record.gpu()
+    assert (found["driver"], found["sm_mhz"], found["watts"], found["celsius"]) == ("580.65.06", 1755.0, 71.52, "[N/A]")
+    assert record.device_folder(found["name"]) == "h100-80gb-hbm3"
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    assert record.gpu() == {}
+
+
+def test_sources_without_history_are_told_their_commit(monkeypatch):
+    monkeypatch.setattr(record, "git", lambda *arguments: "")
+    monkeypatch.setenv("ARCBEAM_COMMIT", "0123456789abcdef")
+    assert record.commit() == "0123456789ab"
