@@ -1,43 +1,145 @@
-"""The decoding graphs of the experiments, built once into the cache.
+"""The decoding graphs of the experiments, built once into the cache, and those that a user brings.
 
 ``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
-the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. Each has arcbeam's own
-file and the OpenFst file that it was compiled from.
+the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. All have the compact
+topology; with ``-normal`` behind the name, the normal one. Each has arcbeam's own file and the OpenFst file that it was
+compiled from. A path names a graph of your own, see :func:`own`.
 """
 
 import fcntl
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import arcbeam
-from benchmarks.datasets import CACHE, data_folder, sentencepiece_model
+from arcbeam.graph_file import MAGIC
+from arcbeam.symbols import TokenTable
+from benchmarks.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
+from benchmarks.openfst_writer import write_openfst
 from data import arpa_prune
-from data.make_bpe_graph import bpe_graph
+from data.make_bpe_graph import PRUNE_THRESHOLD, bpe_graph
 
 FOLDER = CACHE / "graphs"
 NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram")
+NORMAL = "-normal"  # of a name: the same graph with the normal topology
 SMALL_WORDS, SMALL_PRUNE = 5000, 1e-5  # of the graph that is also built without epsilons
+
+
+@cache
+def _load(path: Path) -> "arcbeam.Graph":
+    return arcbeam.Graph.load(path)
 
 
 @dataclass(frozen=True)
 class GraphFiles:
-    """One graph as both kinds of decoder read it."""
+    """What decoders are made from: one graph in two file formats, and the tables and the LM that it was built from."""
 
     name: str
     arcbeam: Path
     fst: Path
+    lm: Path | None = None  # word n-grams, ARPA; None where nobody knows
+
+    @property
+    def graph(self) -> "arcbeam.Graph":
+        """The compiled graph, mapped once a process."""
+        return _load(self.arcbeam)
+
+    @property
+    def tokens(self) -> TokenTable:
+        """The columns of the log-probs and the blank. Raises DataMissing where the graph has no tokens."""
+        if self.graph.tokens is None:
+            raise DataMissing(f"{self.name}: the graph has no tokens; say tokens=FILE")
+        return self.graph.tokens
+
+    @property
+    def separator(self) -> str | None:
+        """The token between words (`graph.separator_column` is then its column), or the mark of a word's start."""
+        return self.graph.separator
 
     def words(self) -> list[str]:
         """Output label to word."""
-        symbols = arcbeam.Graph.load(self.arcbeam).word_symbols
+        symbols = self.graph.word_symbols
+        if symbols is None:
+            raise DataMissing(f"{self.name}: the graph has no word symbols; say words=FILE")
         return [symbols.get(i, f"<{i}>") for i in range(max(i for i, _ in symbols.items()) + 1)]
+
+    def lexicon(self) -> list[tuple[str, list[int]]]:
+        """Every pronunciation, a word and its columns, separators not included; for decoders with a prefix trie."""
+        said = self.graph.pronunciations
+        if said is None:
+            raise DataMissing(f"{self.name}: the graph has no pronunciations; build it with arcbeam build-graph")
+        words, offsets, columns = self.words(), said.offsets.tolist(), said.columns.tolist()
+        return [(words[w], columns[offsets[p] : offsets[p + 1]]) for p, w in enumerate(said.words.tolist())]
+
+    def arpa(self) -> Path:
+        """The LM as plain text, as KenLM reads it; unpacked into the cache on first use."""
+        if self.lm is None:
+            raise DataMissing(f"{self.name}: the language model of the graph is not known; say lm=FILE")
+        if self.lm.suffix == ".arpa":
+            return self.lm
+        from arcbeam.build import files as text_files
+
+        plain = FOLDER / f"{self.lm.name.split('.arpa')[0]}-{_digest(self.lm)}.arpa"
+        with one_at_a_time():
+            if not plain.exists():
+                partial = plain.with_suffix(".partial")
+                with partial.open("wb") as out:
+                    out.writelines(text_files.blocks(self.lm))
+                partial.replace(plain)
+        return plain
+
+
+def _digest(*files: str | os.PathLike[str] | None) -> str:
+    """A few letters that change with the files' paths, sizes and times."""
+    told = [(os.path.abspath(f), os.stat(f).st_size, os.stat(f).st_mtime_ns) for f in files if f is not None]
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:10]
 
 
 def files(name: str) -> GraphFiles:
-    return GraphFiles(name, *(FOLDER / f"{name}.{kind}" for kind in ("arcbeam", "fst")))
+    """Where the files of a graph are, or will be."""
+    data = data_folder()
+    lm = data / "lm" / "books.3gram.arpa.xz"
+    base = name.removesuffix(NORMAL)
+    if base.startswith("spm"):
+        pieces = int(base.removeprefix("spm").removesuffix("-3gram"))
+        lm = CACHE / f"workload-{pieces}" / f"spm{pieces}-books.3gram-{PRUNE_THRESHOLD:g}.arpa"
+    return GraphFiles(name, FOLDER / f"{name}.arcbeam", FOLDER / f"{name}.fst", lm)
+
+
+def own(
+    path: str | Path,
+    *,
+    lm: str | Path | None = None,
+    words: str | Path | None = None,
+    tokens: str | Path | None = None,
+    progress: Callable[[str], None] = print,
+) -> GraphFiles:
+    """A graph that a user brings: arcbeam's own file, or an OpenFst file with its words and tokens.
+
+    The other of the two formats is made into the cache.
+    """
+    path = Path(path).resolve()
+    with path.open("rb") as file:
+        is_ours = file.read(len(MAGIC)) == MAGIC
+    kept = FOLDER / f"own-{path.stem}-{_digest(path, words, tokens)}"
+    ours, fst = (path, kept.with_suffix(".fst")) if is_ours else (kept.with_suffix(".arcbeam"), path)
+    with one_at_a_time():
+        if is_ours and not fst.exists():
+            progress(f"writing {fst}")
+            partial = fst.with_suffix(".partial")
+            write_openfst(arcbeam.Graph.load(ours), partial)
+            partial.replace(fst)
+        elif not is_ours and not ours.exists():
+            progress(f"writing {ours}")
+            partial = ours.with_suffix(".partial")
+            arcbeam.Graph.load(fst, words=words, tokens=tokens).save(partial)
+            partial.replace(ours)
+    return GraphFiles(path.stem, ours, fst, None if lm is None else Path(lm).resolve())
 
 
 @contextmanager
@@ -51,8 +153,8 @@ def one_at_a_time() -> Iterator[None]:
 
 def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
     """The files of a graph, built on first use (minutes)."""
-    if name not in NAMES:
-        raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}")
+    if name.removesuffix(NORMAL) not in NAMES:
+        raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}, each also with {NORMAL}")
     found = files(name)
     with one_at_a_time():
         if not (found.arcbeam.exists() and found.fst.exists()):
@@ -67,8 +169,9 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
 def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
     from arcbeam.build.lexicon import Lexicon, words_of_arpa
-    from arcbeam.symbols import TokenTable
 
+    if name.endswith(NORMAL):
+        name, options = name.removesuffix(NORMAL), {"topology": "normal", **options}
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
     words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
@@ -84,7 +187,6 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
 def make_small(tokens_file: Path, words: list[str], lm: Path, **options: Any) -> "arcbeam.Graph":
     """A graph small enough to write its back-off arcs out: few words, few n-grams."""
     from arcbeam.build.lexicon import Lexicon
-    from arcbeam.symbols import TokenTable
 
     pruned = FOLDER / "small.arpa"
     FOLDER.mkdir(parents=True, exist_ok=True)

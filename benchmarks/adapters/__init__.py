@@ -1,20 +1,43 @@
-"""One interface for every decoder that is compared: see :class:`Adapter`."""
+"""One interface for every decoder that is compared: see :class:`Adapter`.
+
+A module here is an adapter: it imports its package at the top, and ``ADAPTER`` is its class. Where the package or the
+device is missing, importing the module (or making the adapter) raises ImportError, :class:`Unavailable` for a device;
+an experiment then has a row that says so, see `benchmarks.contest`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+if TYPE_CHECKING:
+    from benchmarks.graphs import GraphFiles
+
+
+class Unavailable(ImportError):
+    """The adapter's package is there, but it cannot be used on this machine; the message says why."""
+
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """Settings every contender of a comparison gets alike."""
+    """Settings every contender of a comparison gets alike; each adapter takes those that its decoder has.
+
+    Scores are natural logs. A decoder that does not scale its input by itself gets log-probs that are scaled already
+    (in ``prepare``), so `lm_weight` means the same to all.
+    """
 
     beam: float = 17.0
     max_active: int = 10_000
     acoustic_scale: float = 1.0
+    beam_size: int = 2_500  # hypotheses kept by decoders whose beam is a number of hypotheses
+    beam_size_token: int | None = None  # tokens that a hypothesis may take in a frame; None: all
+    beam_threshold: float = 25.0  # those decoders' own cut-off
+    lm_weight: float = 1.0
+    word_score: float = 0.0  # added for each word
+    lattice_beam: float = 8.0  # of decoders that cannot do without a lattice
+    batch: int = 200  # utterances at a time, for decoders that are given batches
 
     def __str__(self) -> str:
         return f"beam {self.beam:g}, max_active {self.max_active:,}, acoustic scale {self.acoustic_scale:g}"
@@ -39,27 +62,45 @@ class Answer:
 
 
 class Adapter(Protocol):
-    """A decoder over a graph. ``prepare`` and ``answers`` are never timed; ``decode`` is."""
+    """A decoder. ``prepare`` and ``answers`` are never timed; ``decode`` is.
 
-    name: str
+    name : its name in tables
+    device : "cpu" or "cuda"
+    settings : what of the options it uses, and what it uses besides, as tables show it
+
+    It is made as ``make("name")(files, options, **more)``: `files` is a :class:`benchmarks.graphs.GraphFiles`, which
+    has the graph, but also the tokens, the lexicon and the language model of decoders that need no graph; ``threads``
+    is the one extra setting that CPU decoders share.
+    """
+
+    name: ClassVar[str]
+    device: ClassVar[str]
+    settings: str
+
+    def __init__(self, files: "GraphFiles", options: SearchOptions) -> None: ...
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> Any:
-        """Log-probs [frames, columns] of each utterance, in the form the decoder takes."""
+        """Log-probs [frames, columns] of each utterance, in the form and on the device where the decoder takes them."""
 
     def decode(self, prepared: Any) -> Any:
-        """Decodes all of them to words."""
+        """Decodes all of them to words; returns when the words are on the host."""
 
     def answers(self, decoded: Any) -> list[Answer]:
-        """What ``decode`` returned, in the common form."""
+        """What ``decode`` returned, in the common form and in the order of the utterances."""
 
 
 def missing(name: str) -> str | None:
     """Why the adapter cannot be used here, or None."""
     try:
         make(name)
-    except ImportError as error:
-        return str(error)
+    except (ImportError, OSError) as error:  # OSError: a shared library that cannot be loaded
+        return why(error)
     return None
+
+
+def why(error: BaseException) -> str:
+    """One line for a table."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 def make(name: str) -> Any:

@@ -13,8 +13,10 @@ from benchmarks.graphs import GraphFiles
 
 class ArcbeamCpu:
     name = "arcbeam cpu"
+    device = "cpu"
 
     def __init__(self, files: GraphFiles, options: SearchOptions, threads: int = 1) -> None:
+        self.settings = f"{options}, {threads} thread{'s'[: threads != 1]}"
         self.graph = arcbeam.Graph.load(files.arcbeam)
         self.decoder = arcbeam.CtcDecoder(
             self.graph, beam=options.beam, max_active=options.max_active, acoustic_scale=options.acoustic_scale,

@@ -19,8 +19,10 @@ from benchmarks.graphs import GraphFiles
 
 class KaldiFasterDecoder:
     name = "kaldi-decoder FasterDecoder"
+    device = "cpu"
 
     def __init__(self, files: GraphFiles, options: SearchOptions, fst_type: str = "vector") -> None:
+        self.settings = f"{options}, min_active 0"
         self.fst = kaldifst.StdVectorFst.read(str(files.fst))
         if fst_type == "const":
             self.fst = kaldifst.StdConstFst(self.fst)
