@@ -25,7 +25,7 @@ class Experiment:
         yield {"rtfx": 54321.0}
 
     def draw(self, rows, path):
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"a figure")
 
 
@@ -70,10 +70,10 @@ def test_results_of_the_cpu_are_never_stale():
 
 
 def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, capsys, monkeypatch):
-    def check(option):
-        monkeypatch.setattr(
-            sys, "argv", ["report", option, "--results", str(tmp_path), "--page", str(tmp_path / "b.md")]
-        )
+    page = tmp_path / "b.md"
+
+    def check(*options):
+        monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(page), *options])
         return report.main(), capsys.readouterr().err
 
     write(tmp_path)
@@ -84,7 +84,7 @@ def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, caps
     write(tmp_path, kernels="f" * 64)
     assert check("--check") == (
         1,
-        f"{tmp_path / 'b.md'} is not what the results give: run python -m benchmarks.report\n",
+        f"{page} is not what the results give: run python -m benchmarks.report\n",
     )
     check()
     assert check("--check") == (0, "")
