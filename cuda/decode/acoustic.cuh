@@ -45,9 +45,6 @@ ARCBEAM_DEVICE void load_acoustic(const SearchParams& params, const UtteranceVie
 
 // Brings a later row to L2.
 ARCBEAM_DEVICE void prefetch_row(const SearchParams& params, const UtteranceView& utterance, std::uint32_t frame) {
-    if (frame >= utterance.frames) {
-        return;
-    }
     const std::uint32_t bytes = utterance.is_half != 0U ? 2U : 4U;
     const auto* row = static_cast<const unsigned char*>(utterance.log_probs) +
                       static_cast<std::int64_t>(frame) * utterance.row_stride * bytes;

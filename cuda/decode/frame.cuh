@@ -22,8 +22,9 @@ struct Lane {
     Array<std::uint32_t> histogram;
     Tokens shared_tokens;
     Workspace shared_work;
-    Tokens tokens;  // where the tokens are now: shared_tokens, or those of the spill
-    UtteranceView utterance;
+    Tokens tokens;            // where the tokens are now: shared_tokens, or those of the spill
+    UtteranceView utterance;  // log_probs is where row 0 of the piece at hand would be
+    std::uint32_t rows_end;   // of that piece
     Counts counts;
     std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
 };
@@ -95,7 +96,9 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     find_sources(all_candidates, num_states, work, control);
     if (next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
-        prefetch_row(params, lane.utterance, next_frame + 1U);
+        if (next_frame + 1U < lane.rows_end) {
+            prefetch_row(params, lane.utterance, next_frame + 1U);
+        }
     }
     simt::block_barrier();
     const float best = from_ordered(simt::load(&control.best_survivor));

@@ -1,10 +1,10 @@
 // The search kernel: every block owns a lane and takes utterances from a queue, longest first, until none is left.
-// It returns to the host only when all is done, or when a lane needs more room; a later launch goes on where it
-// stopped.
+// It returns to the host only when all is done, or when a lane needs more room or log-probs that have not come from
+// the host in time; a later launch goes on where it stopped.
 //
 // launch  any number of blocks (a lane each) of any number of whole warps; shared_bytes() of dynamic shared memory
 // The bytes of a result depend on neither.
-#include "decode/frame.cuh"
+#include "decode/arrival.cuh"
 
 namespace arcbeam {
 
@@ -18,7 +18,7 @@ ARCBEAM_DEVICE void copy_tokens(const Tokens& from, const Tokens& to, std::uint3
     }
 }
 
-// Puts the lane down until the host has made room.
+// Puts the lane down until the host has made room, or sent more log-probs.
 ARCBEAM_DEVICE void stop(const SearchParams& params, Lane& lane, Need need) {
     if (lane.tokens.state.data == lane.shared_tokens.state.data) {
         copy_tokens(lane.tokens, spilled_tokens(lane.state.spill), lane.state.num_tokens);
@@ -46,12 +46,12 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.leaving_arcs = 0U;
     lane.state.admitted = 0U;
     lane.counts = Counts{};
-    lane.utterance = params.utterances[utterance];
+    open_utterance(params, lane);
 }
 
-// Takes up a lane that stopped: its tokens wait in the spill.
-ARCBEAM_DEVICE void resume_utterance(const SearchParams& params, Lane& lane) {
-    lane.utterance = params.utterances[lane.state.utterance];
+// Takes up a lane that stopped: its tokens wait in the spill. False if the log-probs of its frame are not there.
+ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
+    open_utterance(params, lane);
     lane.counts = Counts{};
     lane.tokens = spilled_tokens(lane.state.spill);
     if (lane.state.num_tokens <= lane.shared_tokens.state.size) {
@@ -59,9 +59,13 @@ ARCBEAM_DEVICE void resume_utterance(const SearchParams& params, Lane& lane) {
         lane.tokens = lane.shared_tokens;
     }
     if (lane.state.frame < lane.utterance.frames) {
+        if (!have_row(params, lane, lane.state.frame)) {
+            return false;
+        }
         load_acoustic(params, lane.utterance, lane.state.frame, lane.acoustic, *lane.control);
     }
     simt::block_barrier();
+    return true;
 }
 
 // One frame, in shared memory if it fits, else in the spill.
@@ -94,19 +98,24 @@ ARCBEAM_DEVICE void report_bad_row(const SearchParams& params, Lane& lane, std::
     simt::block_barrier();
 }
 
-// The rows after the death of a search are checked all the same. True if they are good.
-ARCBEAM_DEVICE bool check_rows(const SearchParams& params, Lane& lane, std::uint32_t first) {
+enum class Rows : std::uint32_t { good, bad, missing };
+
+// The rows after the death of a search are checked all the same.
+ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint32_t first) {
     for (std::uint32_t frame = first; frame < lane.utterance.frames; ++frame) {
+        if (!have_row(params, lane, frame)) {
+            return Rows::missing;
+        }
         load_acoustic(params, lane.utterance, frame, lane.acoustic, *lane.control);
         simt::block_barrier();
         const bool bad = simt::load(&lane.control->bad_column) != kNoIndex;
         simt::block_barrier();
         if (bad) {
             report_bad_row(params, lane, frame);
-            return false;
+            return Rows::bad;
         }
     }
-    return true;
+    return Rows::good;
 }
 
 // Writes the result; false if the path pool is full.
@@ -155,6 +164,11 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
             report_bad_row(params, lane, lane.state.frame);
             return Need::nothing;
         }
+        // A frame fetches the row of the next one.
+        const std::uint32_t row = lane.state.frame + lane.state.started;
+        if (row < lane.utterance.frames && !have_row(params, lane, row)) {
+            return Need::log_probs;
+        }
         const FrameEnd end = one_frame_anywhere(params, lane);
         if (end == FrameEnd::no_room) {
             return Need::spill;
@@ -178,8 +192,9 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
             lane.state.started = 1U;
         }
     }
-    if (lane.state.alive == 0U && !check_rows(params, lane, lane.state.frame + 1U)) {
-        return Need::nothing;
+    const Rows rows = lane.state.alive == 0U ? check_rows(params, lane, lane.state.frame + 1U) : Rows::good;
+    if (rows != Rows::good) {
+        return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }
     return finish_utterance(params, lane) ? Need::nothing : Need::paths;
 }
@@ -212,7 +227,10 @@ ARCBEAM_KERNEL(arcbeam_search, 1024, arcbeam::SearchParams) {
     bool stopped = lane.state.utterance != kNoIndex;
     for (;;) {
         if (stopped) {
-            resume_utterance(params, lane);
+            if (!resume_utterance(params, lane)) {
+                stop(params, lane, Need::log_probs);
+                return;
+            }
             stopped = false;
         } else {
             if (thread == 0U) {

@@ -8,14 +8,24 @@
 namespace arcbeam {
 
 constexpr std::uint32_t kNoIndex = 0xffffffffU;  // no arc, no source, no place in a table
+constexpr std::uint32_t kLineBytes = 128U;       // of a cache line: what log-probs on their way are counted in
 
-// Log-probs of one utterance: rows of `columns` contiguous values, `row_stride` values apart.
+// Log-probs of one utterance: rows of `columns` contiguous values, `row_stride` values apart. Those of an utterance
+// that is on its way from the host lie in pieces of SearchParams::piece_frames rows, each from a cache line of its
+// own; piece i begins at line pieces[first_piece + i] of the memory at log_probs.
 struct UtteranceView {
     const void* log_probs;
     std::int64_t row_stride;
     std::uint32_t frames;
     std::uint32_t is_half;
+    std::uint32_t first_piece;  // kNoIndex: one piece, and it is there
 };
+
+// Lines of a piece of so many rows.
+constexpr std::uint32_t piece_lines(std::uint32_t rows, std::uint32_t columns, std::uint32_t value_bytes) {
+    return static_cast<std::uint32_t>((static_cast<std::uint64_t>(rows) * columns * value_bytes + kLineBytes - 1U) /
+                                      kLineBytes);
+}
 
 enum class Outcome : std::uint32_t {
     pending = 0,  // not taken yet, or stopped half-way in a lane that needs more room
@@ -56,8 +66,9 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
            8U * static_cast<std::uint64_t>(mark_words(capacity));
 }
 
-// What a lane lacks to go on. The frame at hand was not committed and is redone with more room.
-enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3 };
+// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, or once its
+// log-probs have come.
+enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4 };
 
 // Arrays of tokens, [capacity] each. The arcs of a token's state travel with it, so that they need not be looked
 // up.
@@ -105,6 +116,10 @@ struct SearchParams {
     std::uint32_t* next_in_order;     // the queue
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
+    const std::uint32_t* pieces;   // of utterances on their way: the lines at which they begin
+    const std::uint32_t* arrived;  // lines that are there, counted on while the kernel runs; kNoIndex: give up
+    std::uint32_t piece_frames;
+    std::uint32_t wait_cycles;  // without news of `arrived`, after which a lane stops
     std::uint32_t path_pool_capacity;
     std::uint32_t num_utterances;
     std::uint32_t columns;

@@ -107,6 +107,7 @@ struct Control {
     std::uint32_t rank;      // and what is still to be counted off
     std::uint32_t end_index;
     std::uint32_t stop;  // a Need
+    std::uint32_t line;  // where the piece of log-probs begins that has been waited for; kNoIndex: it did not come
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");

@@ -281,6 +281,7 @@ cdef class CudaEngine:
             view.log_probs = <const void*> <uintptr_t> (address if on_host else <uint64_t> utterances[i, 0])
             view.row_stride = columns if on_host else utterances[i, 1]
             view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
+            view.first_piece = kNoIndex
             (<uint32_t*> (host + layout.order))[i] = i
             address += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
             frames += <uint64_t> utterances[i, 2]

@@ -17,6 +17,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         int64_t row_stride
         uint32_t frames
         uint32_t is_half
+        uint32_t first_piece
 
     cdef enum class Outcome(uint32_t):
         pending

@@ -9,7 +9,7 @@ from arcbeam import cuda_plan, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-PARAMETER_BYTES = 160  # of SearchParams; search_host.py spells them out
+PARAMETER_BYTES = 184  # of SearchParams; search_host.py spells them out
 IMAGE = f"arch 9.0\nkernel arcbeam_search {PARAMETER_BYTES}\n".encode() + b"\0"
 # Frames and logs that fit nowhere: everything grows, and is redone.
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 20, shared_states=8)

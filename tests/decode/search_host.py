@@ -8,7 +8,10 @@ import numpy as np
 from tests.simt import build
 
 NONE = 0xFFFFFFFF
-UTTERANCE = np.dtype([("log_probs", "u8"), ("row_stride", "i8"), ("frames", "u4"), ("is_half", "u4")])
+UTTERANCE = np.dtype(
+    [("log_probs", "u8"), ("row_stride", "i8"), ("frames", "u4"), ("is_half", "u4"), ("first_piece", "u4"),
+     ("padding", "u4")]
+)  # fmt: skip
 RESULT = np.dtype(
     [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
      ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("bad_value", "f4"), ("frames", "u8"),
@@ -22,7 +25,8 @@ LANE = np.dtype(
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS = 1, 2, 3
+NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS = 1, 2, 3, 4
+LINE_BYTES = 128
 
 
 def padded(count):
@@ -50,6 +54,59 @@ class Room:
     paths: int = 16
 
 
+class FromHost:
+    """Log-probs on their way: pieces of so many frames, all first ones first, that come in parts.
+
+    Parameters
+    ----------
+    piece_frames : int
+    parts : list of float
+        Where the pieces are cut, as shares of their number.
+    steps : list of int
+        When each part comes, in the scheduling points of a launch. What has not come when a launch ends comes, part by
+        part, before the next ones.
+    """
+
+    def __init__(self, batch, piece_frames, parts, steps, wait_cycles=10**6):
+        self.piece_frames, self.steps, self.wait_cycles = piece_frames, steps, wait_cycles
+        pieces, first, place = [], 0, 0
+        self.first_piece = []
+        for logp in batch:
+            self.first_piece.append(first)
+            pieces += [(row, first + row // piece_frames, logp) for row in range(0, len(logp), piece_frames)]
+            first += -(-len(logp) // piece_frames)
+        pieces.sort(key=lambda piece: piece[:2])
+        self.pieces = np.zeros(max(1, first), np.uint32)
+        data, ends = [], [0]
+        for row, number, logp in pieces:
+            some = logp[row : row + piece_frames].tobytes()
+            self.pieces[number] = place
+            data.append(some + b"\xff" * (-len(some) % LINE_BYTES))
+            place += len(data[-1]) // LINE_BYTES
+            ends.append(place)
+        self.source = np.frombuffer(b"".join(data) or b"\xff" * LINE_BYTES, np.uint8)
+        self.memory = np.full(len(self.source), 0xFF, np.uint8)  # NaN, until the data comes
+        self.marks = np.array([ends[int(share * len(pieces))] for share in sorted(parts)] + [place], np.uint32)
+        self.arrived = np.zeros(1, np.uint32)
+        self.come = 0
+
+    def copies(self):
+        """What is to come: for each part its data, and behind it the count."""
+        made = []
+        for i in range(self.come, len(self.marks)):
+            lines = slice(int(self.marks[i - 1]) * LINE_BYTES if i else 0, int(self.marks[i]) * LINE_BYTES)
+            made.append((self.steps[i], self.memory[lines], self.source[lines]))
+            made.append((self.steps[i], self.arrived, self.marks[i : i + 1]))
+        return made
+
+    def come_on(self):
+        """One more part, as if between two launches."""
+        while self.come < len(self.marks) and self.marks[self.come] <= self.arrived[0]:
+            self.come += 1
+        for _, to, source in self.copies()[:2]:
+            to[:] = source
+
+
 @dataclass
 class Found:
     arcs: np.ndarray
@@ -70,13 +127,17 @@ class SearchHost:
         self.kernels = build.load("cuda/decode/search.cu")
         self.launches = 0
 
-    def decode(self, batch, *, grid=2, block=64, **schedule):
+    def decode(self, batch, *, grid=2, block=64, from_host=None, **schedule):
         room, graph = self.room, self.graph
         columns = batch[0].shape[1] if batch else graph.num_columns
         utterances = np.zeros(len(batch), UTTERANCE)
         for row, logp in zip(utterances, batch, strict=True):
             row["log_probs"], row["row_stride"] = logp.ctypes.data, logp.strides[0] // logp.itemsize if len(logp) else 0
-            row["frames"], row["is_half"] = len(logp), logp.dtype == np.float16
+            row["frames"], row["is_half"], row["first_piece"] = len(logp), logp.dtype == np.float16, NONE
+        coming = from_host or FromHost([], 1, [], [0])
+        if from_host:
+            utterances["log_probs"], utterances["row_stride"] = coming.memory.ctypes.data, columns
+            utterances["first_piece"] = coming.first_piece
         order = np.argsort([-len(logp) for logp in batch], kind="stable").astype(np.uint32)
         results = np.zeros(len(batch), RESULT)
         lanes = np.zeros(grid, LANE)
@@ -96,8 +157,10 @@ class SearchHost:
             )  # fmt: skip
             params = build.kernel_params(
                 graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue, pool=pool,
-                used=used, pool_capacity=np.uint32(len(pool)), num_utterances=np.uint32(len(batch)),
-                columns=np.uint32(columns), blank=np.int32(-1 if graph.blank is None else graph.blank),
+                used=used, pieces=coming.pieces, arrived=coming.arrived, piece_frames=np.uint32(coming.piece_frames),
+                wait_cycles=np.uint32(coming.wait_cycles), pool_capacity=np.uint32(len(pool)),
+                num_utterances=np.uint32(len(batch)), columns=np.uint32(columns),
+                blank=np.int32(-1 if graph.blank is None else graph.blank),
                 beam=np.float32(beam), scale=np.float32(scale), penalty=np.float32(penalty),
                 max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
                 shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
@@ -105,13 +168,18 @@ class SearchHost:
             shared = 128 + 1024 + padded(4 * columns) + tokens_bytes(room.capacity)
             shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
+            if from_host:
+                arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
-                "arcbeam_search", params, grid=grid, block=block, shared_bytes=shared, arrays=arrays, **schedule
-            )
+                "arcbeam_search", params, grid=grid, block=block, shared_bytes=shared, arrays=arrays,
+                copies=coming.copies() if from_host else (), **schedule,
+            )  # fmt: skip
             self.launches += 1
             stopped = [(number, lane) for number, lane in enumerate(lanes) if lane["need"]]
             if not stopped:
                 break
+            if any(lane["need"] == NEED_LOG_PROBS for lane in lanes):
+                coming.come_on()
             for number, lane in stopped:
                 if lane["need"] == NEED_SPILL:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, TokenTable
 from tests.decode import graphs
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, Room, SearchHost
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost
 from tests.simt.build import schedules
 
 
-def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, **options):
+def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, from_host=None, **options):
     decoder = CtcDecoder(graph, device="cpu", threads=1, **options)
     host = SearchHost(graph, room=room, **options)
-    found = host.decode(batch, grid=grid, block=block, **(schedule or {}))
+    found = host.decode(batch, grid=grid, block=block, from_host=from_host, **(schedule or {}))
     wanted = decoder.decode(batch)
     for got, want in zip(found, wanted, strict=True):
         assert got.outcome == DECODED
@@ -88,6 +88,61 @@ def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, grid, bloc
 
 def test_float16(graph, batch):
     check(graph, [logp.astype(np.float16) for logp in batch], beam=4.0, acoustic_scale=0.5, blank_penalty=0.25)
+
+
+def test_log_probs_come_while_the_kernel_runs(graph, batch):
+    """At random points of a launch, some before a block asks for them and some after: no launch ends for them."""
+    half = [logp.astype(np.float16) for logp in batch]
+    for number, schedule in enumerate(schedules(50)):
+        random = np.random.default_rng(number)
+        steps = np.sort(random.integers(0, 20_000, 4)).tolist()
+        values = half if number % 2 else batch
+        coming = FromHost(values, 1 + number % 4, random.random(3).tolist(), steps)
+        host = check(
+            graph, values, beam=5.0, max_active=40, room=GENEROUS, grid=1 + number % 5, block=32, schedule=schedule,
+            from_host=coming,
+        )  # fmt: skip
+        assert host.launches == 1
+
+
+@settings(max_examples=40)
+@given(
+    graphs.graphs(blank=3),
+    st.lists(graphs.log_probs(), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.lists(st.floats(0, 1, exclude_max=True), max_size=4),
+    st.sampled_from([0, 300, 5000]),
+    st.integers(0, 2**32),
+)
+def test_lanes_stop_when_log_probs_are_late(graph, batch, piece_frames, parts, apart, seed):
+    """Room grows in the same run, searches die, and the host may send a part only after a launch has ended."""
+    steps = [apart * i or 10**9 * i for i in range(len(parts) + 1)]
+    coming = FromHost(batch, piece_frames, parts, steps, wait_cycles=200)
+    check(graph, batch, beam=2.0, max_active=5, block=32, schedule={"seed": seed}, from_host=coming)
+
+
+def test_bad_log_probs_on_their_way(graph, batch):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[4][2] = -np.inf  # the search dies, and rows that come later are checked
+    spoiled[4][6, 4] = np.nan
+    spoiled[2][5, 3] = np.inf
+    for wait_cycles in (100, 10**6):
+        coming = FromHost(spoiled, 2, [0.3, 0.6], [0, 3000, 9000], wait_cycles)
+        found = SearchHost(graph, beam=5.0).decode(spoiled, from_host=coming)
+        assert [got.outcome for got in found] == [DECODED, DECODED, BAD_LOG_PROB, DECODED, BAD_LOG_PROB]
+        assert [(found[i].bad_frame, found[i].bad_column) for i in (2, 4)] == [(5, 3), (6, 4)]
+
+
+def test_a_launch_that_is_given_up_ends(graph, batch):
+    """No more comes: every block that waits stops at once, and none decodes what is not there."""
+    coming = FromHost(batch, 2, [0.3], [0, 10**12], wait_cycles=2**32 - 1)
+    given_up = np.array([0xFFFFFFFF], np.uint32)
+    copies = [*coming.copies()[:2], (2000, coming.arrived, given_up)]
+    coming.copies = lambda: copies
+    host = SearchHost(graph, room=GENEROUS, beam=5.0)
+    coming.come_on = lambda: (_ for _ in ()).throw(InterruptedError)
+    with pytest.raises(InterruptedError):
+        host.decode(batch, grid=3, from_host=coming)
 
 
 def test_states_of_many_arcs(batch):

@@ -38,6 +38,11 @@ class _Region(ctypes.Structure):
     _fields_ = [("base", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("name", ctypes.c_char_p)]
 
 
+class _FromHost(ctypes.Structure):
+    _fields_ = [("step", ctypes.c_uint64), ("to", ctypes.c_void_p), ("source", ctypes.c_void_p)]
+    _fields_ += [("bytes", ctypes.c_size_t)]
+
+
 class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
     _fields_ = [
         *[(name, ctypes.c_uint32) for name in ("grid", "block", "cluster", "shared_bytes", "resident")],
@@ -45,6 +50,8 @@ class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
         ("regions", ctypes.POINTER(_Region)),
         ("seed", ctypes.c_uint64),
         ("max_steps", ctypes.c_uint64),
+        ("num_copies", ctypes.c_size_t),
+        ("copies", ctypes.POINTER(_FromHost)),
     ]
 
 
@@ -109,6 +116,7 @@ class Kernels:
         detect_races: bool = True,
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
+        copies: Sequence[tuple[int, np.ndarray, np.ndarray]] = (),
     ) -> int:
         """Run a kernel to its end; its arrays are changed in place. Gives the number of scheduling points.
 
@@ -130,6 +138,9 @@ class Kernels:
             Scheduling points after which the launch counts as stuck.
         arrays
             Further global memory that the kernel may touch.
+        copies
+            ``(step, to, source)``: what the host copies while the kernel runs, once so many scheduling points have
+            passed, in this order.
 
         Raises
         ------
@@ -145,6 +156,10 @@ class Kernels:
         options = _Launch(grid, block, cluster, shared_bytes, resident, detect_races, POLICIES.index(policy))
         options.num_regions, options.regions = len(known), regions
         options.seed, options.max_steps = seed, max_steps
+        from_host = (_FromHost * max(1, len(copies)))()
+        for one, (step, to, source) in zip(from_host, copies, strict=False):
+            one.step, one.to, one.source, one.bytes = step, to.ctypes.data, source.ctypes.data, source.nbytes
+        options.num_copies, options.copies = len(copies), from_host
         steps, error = ctypes.c_uint64(), ctypes.create_string_buffer(4096)
         status = self._emulate(
             kernel.encode(),

@@ -134,6 +134,7 @@ class Machine {
     void remove_ready(std::uint32_t thread);
     std::uint32_t pick();
     void go_on();  // leaves the running thread for the next one
+    void step();   // counts a scheduling point; copies from the host are made here
     void check_guards();
 
     Kernel kernel_;
@@ -149,6 +150,7 @@ class Machine {
     std::vector<std::uint32_t> ready_, place_;  // who can run; each one's place in it
     std::uint32_t favourite_ = ~0U, burst_ = kMaxBurst;
     std::uint64_t steps_ = 0;
+    std::size_t copies_made_ = 0;
     Thread* self_ = nullptr;
     Fiber main_;
     std::string error_;

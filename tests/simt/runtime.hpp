@@ -43,6 +43,13 @@ struct Region {  // global memory that kernels may touch
     const char* name;
 };
 
+struct FromHost {  // a copy that is made while the kernel runs, at a scheduling point
+    std::uint64_t step;
+    void* to;
+    const void* from;
+    std::size_t bytes;
+};
+
 struct Launch {
     std::uint32_t grid = 1;
     std::uint32_t block = 32;
@@ -55,6 +62,8 @@ struct Launch {
     const Region* regions = nullptr;
     std::uint64_t seed = 0;
     std::uint64_t max_steps = 50'000'000;  // scheduling points after which a launch counts as stuck
+    std::size_t num_copies = 0;
+    const FromHost* copies = nullptr;  // in the order of their steps
 };
 
 // A bug in the kernel: a race, a deadlock, a divergent barrier, an access out of bounds. Says who, where and what.

@@ -158,11 +158,19 @@ std::uint32_t Machine::pick() {
     return any();
 }
 
-void Machine::go_on() {
-    if (ready_.empty()) fail("deadlock: no thread can run; " + standing());
+void Machine::step() {
     if (++steps_ > options_.max_steps) {
         fail("no end after " + std::to_string(options_.max_steps) + " scheduling points; " + standing());
     }
+    for (; copies_made_ < options_.num_copies && options_.copies[copies_made_].step <= steps_; ++copies_made_) {
+        const FromHost& copy = options_.copies[copies_made_];
+        std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+}
+
+void Machine::go_on() {
+    if (ready_.empty()) fail("deadlock: no thread can run; " + standing());
+    step();
     Thread& next = threads_[pick()];
     if (&next == self_) return;
     Thread& from = *self_;
@@ -198,13 +206,10 @@ void Machine::yield() {
         remove_ready(me);  // not to be picked this once
         const std::uint32_t other = pick();
         add_ready(me);
+        step();
         Thread& from = *self_;
         self_ = &threads_[other];
         position = self_->position;
-        if (++steps_ > options_.max_steps) {
-            self_ = &from;
-            fail("no end after " + std::to_string(options_.max_steps) + " scheduling points; " + standing());
-        }
         switch_fiber(from.fiber, self_->fiber);
     } else {
         go_on();
