@@ -1,6 +1,7 @@
 """``python -m benchmarks NAME...``: runs experiments and writes their result files."""
 
 import argparse
+import os
 import shlex
 import sys
 import time
@@ -8,33 +9,47 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import record, registry
-from benchmarks.datasets import CACHE
+from benchmarks.datasets import CACHE, DataMissing
+from benchmarks.progress import display
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Runs experiments; results as JSON lines."
-    )
+def parser(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="Runs experiments; results as JSON lines.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (--list), or 'all' of the device")
     parser.add_argument("--list", action="store_true", help="list the experiments and leave")
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each contender, interleaved (5)")
-    parser.add_argument("--utterances", type=int, help="first N of each set only; such a trial goes to .cache/results")
+    parser.add_argument("--repeats", type=_count, default=5, help="timed runs of each contender, interleaved (5)")
+    parser.add_argument(
+        "--utterances", type=_count, help="first N of each set only; such a trial goes to .cache/results"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the experiment")
     parser.add_argument("--device", default="cpu", help="folder of the results (cpu); 'gpu': named after the GPU here")
     parser.add_argument("--resume", action="store_true", help="skip what these kernels and this commit have results of")
     parser.add_argument("--out", type=Path, help="folder of the results, instead of benchmarks/results/DEVICE")
-    return parser.parse_args(argv)
+    return parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got {text!r}")
+    return int(text)
+
+
+def print_list() -> None:
+    width = max(map(len, registry.names()))
+    for name in registry.names():
+        where = {True: "gpu", False: "cpu", None: "cpu, gpu"}[getattr(registry.load(name), "ON_GPU", False)]
+        print(f"{name:{width}}  {where:8}  {registry.summary(name)}")
+
+
+def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks") -> int:
     argv = sys.argv[1:] if argv is None else argv
-    args = parse(argv)
+    args = parser(program).parse_args(argv)
+    if wrong := [item for item in args.set if "=" not in item]:
+        parser(program).error(f"--set: expected KEY=VALUE, got {wrong[0]!r}")
     if args.list or not args.names:
-        for name in registry.names():
-            print(f"{name:16} {registry.summary(name)}")
+        print_list()
         return 0
-    options = dict(item.partition("=")[::2] for item in args.set)
-    context = registry.Context(args.repeats, args.utterances, options)
+    on_gpu = args.device != "cpu"
     device = args.device
     if device == "gpu":
         device = record.device_folder(str(record.gpu().get("name", "")))
@@ -42,29 +57,49 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("--device gpu: nvidia-smi names no GPU", file=sys.stderr)
             return 2
     folder = args.out or (CACHE / "results" if args.utterances else record.RESULTS / device)
-    on_gpu = args.device != "cpu"
-    every = [name for name in registry.names() if registry.on_gpu(name) == on_gpu] if args.names == ["all"] else []
-    for name in every or args.names:
+    every = [name for name in registry.names() if registry.runs_on(name, on_gpu)] if args.names == ["all"] else []
+    for name in every or args.names:  # before hours of others
         try:
-            experiment = registry.load(name)
+            registry.load(name)
         except KeyError as error:
             print(error.args[0], file=sys.stderr)
             return 2
-        if args.resume and record.is_done(folder / f"{name}.jsonl"):
-            print(f"{name}: {folder / name}.jsonl is there for these kernels and this commit", file=sys.stderr)
+    for name in every or args.names:
+        path = folder / f"{name}.jsonl"
+        if args.resume and record.is_done(path):
+            print(f"{name}: {path} is there for these kernels and this commit", file=sys.stderr)
             continue
-        command = "python -m benchmarks " + shlex.join(argv)
-        trial = args.utterances is not None
-        head = record.header(name, command, on_gpu=registry.on_gpu(name), repeats=args.repeats, trial=trial)
-        print(f"{name}: {registry.summary(name)}", file=sys.stderr)
-        began, rows = time.monotonic(), []
-        for row in experiment.run(context):
-            rows.append(row)
-            print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)))
-        head["seconds"] = round(time.monotonic() - began, 1)
-        record.write(folder / f"{name}.jsonl", head, rows)
-        print(f"  -> {folder / name}.jsonl ({head['seconds']} s)", file=sys.stderr)
+        with display() as shown:
+            options = dict(item.partition("=")[::2] for item in args.set)
+            context = registry.Context(args.repeats, args.utterances, options, on_gpu, shown)
+            try:
+                run(name, context, f"{program} {shlex.join(argv)}", path)
+            except (DataMissing, KeyError, FileNotFoundError) as error:
+                # Data or an option; anything else is a fault of the experiment, and shows where.
+                print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+                return 1
     return 0
+
+
+def run(name: str, context: registry.Context, command: str, path: Path) -> None:
+    """Runs one experiment and writes its result file."""
+    experiment = registry.load(name)
+    on_gpu = getattr(experiment, "ON_GPU", False)
+    head = record.header(
+        name, command, on_gpu=context.gpu if on_gpu is None else on_gpu, repeats=context.repeats,
+        trial=context.utterances is not None,
+    )  # fmt: skip
+    if context.options:
+        head["options"] = context.options
+    print(f"{name}: {registry.summary(name)}", file=sys.stderr)
+    began, rows = time.monotonic(), []
+    for row in experiment.run(context):
+        rows.append(row)
+        print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
+    head["seconds"] = round(time.monotonic() - began, 1)
+    head["load_after"] = round(os.getloadavg()[0], 2)
+    record.write(path, head, rows)
+    print(f"  -> {path} ({head['seconds']} s)", file=sys.stderr)
 
 
 if __name__ == "__main__":

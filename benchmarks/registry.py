@@ -6,18 +6,20 @@ TITLE : heading in the report
 COLUMNS : list of :class:`Column`, the table in the report
 run(context) : yields one dictionary of plain values a row; checks answers before it times anything
 
-and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report. One with
-ON_GPU = True measures on a GPU: its results name the GPU and the kernels, and go stale with them. ``draw(rows, path)``,
-where there is one, makes a PNG file of the rows for the report.
+and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report; PAPER
+names the paper, a key of `benchmarks.papers.PAPERS`, whose table or figure it makes. One with ON_GPU = True measures
+on a GPU: its results name the GPU and the kernels, and go stale with them. ON_GPU = None: it runs on either, with the
+contenders that are there, as `Context.gpu` says. ``draw(rows, path)``, where there is one, makes a PNG file of the rows
+for the report.
 """
 
 import importlib
 import pkgutil
-import sys
 from dataclasses import dataclass, field
 from types import ModuleType
 
 from benchmarks import experiments
+from benchmarks.progress import Progress
 
 Row = dict[str, object]
 
@@ -46,9 +48,16 @@ class Context:
     repeats: int = 5
     utterances: int | None = None  # first utterances of each set only: a trial, never a result
     options: dict[str, str] = field(default_factory=dict)
+    gpu: bool = False  # whether the results are those of a GPU
+    shown: Progress = field(default_factory=Progress)
 
     def progress(self, text: str) -> None:
-        print(f"  {text}", file=sys.stderr, flush=True)
+        """Says a line that stays."""
+        self.shown.say(text)
+
+    def step(self, text: str) -> None:
+        """Says what is being done, on a terminal alone."""
+        self.shown.step(text)
 
 
 def names() -> list[str]:
@@ -63,8 +72,9 @@ def load(name: str) -> ModuleType:
     return importlib.import_module(f"benchmarks.experiments.{name}")
 
 
-def on_gpu(name: str) -> bool:
-    return bool(getattr(load(name), "ON_GPU", False))
+def runs_on(name: str, gpu: bool) -> bool:
+    """Whether an experiment measures there."""
+    return getattr(load(name), "ON_GPU", False) in (None, gpu)
 
 
 def summary(name: str) -> str:

@@ -25,15 +25,22 @@ class Timing:
         return [min(self.wall), max(self.wall)]
 
 
-def interleave(contenders: Mapping[str, Callable[[], object]], repeats: int, warm_up: bool = True) -> dict[str, Timing]:
-    """Runs every contender ``repeats`` times in turn, after one untimed turn."""
+def interleave(
+    contenders: Mapping[str, Callable[[], object]],
+    repeats: int,
+    warm_up: bool = True,
+    step: Callable[[str], None] = lambda text: None,
+) -> dict[str, Timing]:
+    """Runs every contender ``repeats`` times in turn, after one untimed turn; ``step`` is told whose turn it is."""
     if warm_up:
-        for run in contenders.values():
+        for name, run in contenders.items():
+            step(f"warming up {name}")
             run()
     timings = {name: Timing([], []) for name in contenders}
     for repeat in range(repeats):
         order = list(contenders.items())
         for name, run in order if repeat % 2 == 0 else reversed(order):
+            step(f"{name}, turn {repeat + 1} of {repeats}")
             wall, cpu = time.perf_counter(), time.process_time()
             run()
             timings[name].wall.append(time.perf_counter() - wall)

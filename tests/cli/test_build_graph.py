@@ -82,6 +82,24 @@ def test_epsilon_free(run, sources):
     assert info(run, graph)["epsilon_arcs"] == 0
 
 
+def test_epsilon_free_has_a_limit(run, sources):
+    result, graph = build(run, sources, "--lm-words", "--epsilon-free", "--epsilon-free-limit", "0.01")
+    assert result.exit_code == 1
+    assert "epsilon_free_limit" in result.stderr.splitlines()[-1]
+    assert not graph.exists()
+
+
+def test_words_by_last_token(run, sources):
+    shapes = []
+    for option in ([], ["--words-by-last-token"]):
+        result, graph = build(run, sources, "--lm-words", *option)
+        assert result.exit_code == 0, result.output
+        shapes.append(info(run, graph))
+    assert [s["meta"]["words_by_last_token"] for s in shapes] == [0, 1]
+    # b begins ba, so without the option a word is written by an arc that reads nothing.
+    assert shapes[0]["epsilon_arcs_with_word"] > 0 == shapes[1]["epsilon_arcs_with_word"]
+
+
 def test_lexicon_probabilities(run, sources):
     (sources / "lexicon.txt").write_text("ab 0.5 a b\nba 1.0 b a\n")
     lexicon = ("--lexicon", sources / "lexicon.txt", "--lexicon-probabilities")

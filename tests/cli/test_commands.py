@@ -139,7 +139,7 @@ def test_version_and_help(run):
     assert "build-graph" in run().output
 
 
-@pytest.mark.parametrize("command", ["decode", "build-graph", "info", "demo"])
+@pytest.mark.parametrize("command", ["decode", "build-graph", "info", "demo", "bench"])
 def test_help_shows_whole_names_on_a_narrow_terminal(run, command):
     shown = run(command, "--help", env={"COLUMNS": "80"}).stdout
     names = [name for option in get_command(app).commands[command].params for name in option.opts if name[:2] == "--"]

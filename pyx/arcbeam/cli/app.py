@@ -181,6 +181,12 @@ def build_graph(
         help="Added to the cost of every word; above 0 means fewer words.")] = 0.0,
     epsilon_free: Annotated[bool, typer.Option(
         "--epsilon-free", help="Remove the epsilon arcs: more arcs, no closure while decoding.")] = False,
+    epsilon_free_limit: Annotated[float, typer.Option(
+        "--epsilon-free-limit", metavar="TIMES",
+        help="How many times as many arcs --epsilon-free may make; more is an error.")] = 8.0,
+    words_by_last_token: Annotated[bool, typer.Option(
+        "--words-by-last-token",
+        help="Write each word on the arc of its last token or before: a smaller graph that decodes slower.")] = False,
     separator: Annotated[str, typer.Option(
         "--separator", metavar="TOKEN",
         help="Token between words, or mark at the start of a word; 'none' for none.")] = "auto",
@@ -214,6 +220,7 @@ def build_graph(
         tokens=tokens, lm=lm, lexicon=lexicon, word_list=word_list, lm_words=lm_words,
         sentencepiece_model=sentencepiece_model,
         separator=None if separator == "none" else separator, topology=topology.value, epsilon_free=epsilon_free,
+        epsilon_free_limit=epsilon_free_limit, words_by_last_token=words_by_last_token,
         token_self_loops=not no_token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
         separator_rule=separator_rule.value, blank=opt.parse_blank(blank), probabilities=ANSWERS[lexicon_probabilities],
         token_encoding=token_encoding.value, openfst=openfst,
@@ -259,3 +266,48 @@ def demo(
     from arcbeam.cli.demo import run
 
     run(rebuild=rebuild, threads=threads, device=device)
+
+
+@app.command(epilog="Example: arcbeam bench gk23_table3 --repeats 3")
+@guarded
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(
+        metavar="NAME...", show_default=False, help="Experiments, or 'all'; without any, they are listed.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+    repeats: Annotated[int, typer.Option(
+        "--repeats", metavar="N", min=1, help="Timed runs of each contender, in turns.")] = 5,
+    utterances: Annotated[int | None, typer.Option(
+        "--utterances", metavar="N", min=1, show_default=False,
+        help="First N of each set only: a trial, which is not kept among the results.")] = None,
+    set_: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="KEY=VALUE", show_default=False,
+        help="An option of the experiment; its text in the checkout's benchmarks/experiments tells which.")] = None,
+    device: Annotated[str, typer.Option(
+        "--device", metavar="cpu|gpu|NAME", help="Folder of the results; gpu is named after the GPU that is found.")
+    ] = "cpu",
+    resume: Annotated[bool, typer.Option(
+        "--resume", help="Skip experiments that this commit has results of already.")] = False,
+    out: Annotated[Path | None, typer.Option(
+        "--out", metavar="FOLDER", show_default="benchmarks/results/DEVICE", help="Where the results go.")] = None,
+    checkout: Annotated[Path | None, typer.Option(
+        "--checkout", metavar="FOLDER", show_default="the one around this folder",
+        help="A checkout of arcbeam, which the benchmarks are a part of.")] = None,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Run benchmarks of a checkout and write their results."""
+    from arcbeam.cli.bench import run
+
+    arguments = list(names or [])
+    arguments += ["--list"] if list_ else []
+    arguments += ["--repeats", str(repeats)] if repeats != 5 else []
+    arguments += ["--utterances", str(utterances)] if utterances is not None else []
+    for item in set_ or []:
+        if "=" not in item:
+            raise typer.BadParameter(f"expected KEY=VALUE, got {item!r}", param_hint="'--set'")
+        arguments += ["--set", item]
+    arguments += ["--device", device] if device != "cpu" else []
+    arguments += ["--resume"] if resume else []
+    arguments += ["--out", str(out)] if out is not None else []
+    code = run(arguments, checkout)
+    if code:
+        raise typer.Exit(code)
