@@ -9,13 +9,14 @@
 
 namespace arcbeam {
 
+template <class Team>
 ARCBEAM_DEVICE void close_level(const GraphView& graph, std::uint32_t level, const Step& step, float bound,
                                 std::uint32_t first_log, const Workspace& work, Control& control) {
-    if (simt::thread_rank() == 0U) {
+    if (Team::rank() == 0U) {
         simt::store(&control.added[step.next_slot()], 0U);
         simt::store(&control.levels[step.next_slot()], 0U);
     }
-    for (std::uint32_t index = simt::thread_rank(); index < step.states_before; index += simt::block_size()) {
+    for (std::uint32_t index = Team::rank(); index < step.states_before; index += Team::size()) {
         if (work.depth[index] != level) {
             continue;
         }
@@ -29,8 +30,9 @@ ARCBEAM_DEVICE void close_level(const GraphView& graph, std::uint32_t level, con
                 continue;
             }
             const std::uint64_t candidate = pack(reached, arc);
-            const std::uint32_t reached_place = offer(graph, candidate, target.next_state, step, work, control);
-            const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_candidates, 1U);
+            const std::uint32_t reached_place =
+                offer<Team>(graph, candidate, target.next_state, step, work, control);
+            const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
             if (at < work.candidate.size) {
                 work.candidate[at] = candidate;
                 work.candidate_place[at] = reached_place;

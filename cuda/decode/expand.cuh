@@ -8,15 +8,20 @@
 //
 // The bound that filters candidates falls while threads read it. That changes which candidates above the final
 // bound are noted, never which are within it; what is admitted is decided after the barrier, by the exact bound.
-// States of few arcs are shared by groups of 8 lanes, the others by whole warps.
+//
+// Work is shared out in chunks of eight arcs, the columns of which are one load:
+//
+//     a warp's tokens   t0: 3 chunks   t1: 0 (cannot be within the bound)   t2: 70   ...
+//     first chunk of     0              3                                    3         73
+//     its lanes         t0 t0 t0 t2 t2 t2 ...   in rounds of 32 chunks, each finding its token in the prefix sum
+//
+// so a state of many arcs is spread over the warp, and states of few arcs share a round.
 #pragma once
 
+#include "decode/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {
-
-constexpr std::uint32_t kGroup = 8U;  // lanes
-constexpr std::uint32_t kFewArcs = 16U;
 
 struct ExpandInput {
     const Tokens& tokens;
@@ -28,8 +33,17 @@ struct ExpandInput {
     float known_bound;
 };
 
+// What a lane must know of a token to follow its arcs.
+struct Leaving {
+    float cost;
+    float smallest_weight;
+    std::uint32_t first;
+    std::uint32_t end;
+};
+
+template <class Team>
 ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& control) {
-    const std::uint32_t best = simt::load_relaxed<Scope::block>(&control.best);
+    const std::uint32_t best = simt::load_relaxed<Team::kScope>(&control.best);
     if (best == kNoCost) {
         return in.known_bound;
     }
@@ -37,59 +51,90 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
     return bound < in.known_bound ? bound : in.known_bound;
 }
 
-ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, std::uint32_t token,
-                          std::uint32_t first, std::uint32_t step, const Workspace& work, Control& control) {
-    const float cost = in.tokens.cost[token];
-    const float smallest_weight = in.tokens.smallest_weight[token];
-    if (extend(cost, in.smallest_acoustic, smallest_weight) > running_bound(in, params.beam, control)) {
+template <class Team>
+ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, const Leaving& from,
+                           std::uint32_t token, std::uint32_t arc, float acoustic, const Workspace& work,
+                           Control& control) {
+    const ArcTarget target = simt::load_readonly(params.graph.targets + arc);
+    const float reached = extend(from.cost, acoustic, target.weight);
+    if (!admits(running_bound<Team>(in, params.beam, control), reached)) {
         return;
     }
-    const std::uint32_t end = in.tokens.arcs_end[token];
-    for (std::uint32_t arc = in.tokens.first_emitting[token] + first; arc < end; arc += step) {
-        const std::uint32_t column = simt::load_readonly(params.graph.columns + arc);
-        const float acoustic = in.acoustic[column];
-        if (extend(cost, acoustic, smallest_weight) > running_bound(in, params.beam, control)) {
-            continue;
-        }
-        const ArcTarget target = simt::load_readonly(params.graph.targets + arc);
-        const float reached = extend(cost, acoustic, target.weight);
-        if (!admits(running_bound(in, params.beam, control), reached)) {
-            continue;
-        }
-        const std::uint32_t key = ordered(reached);
-        if (key < simt::load_relaxed<Scope::block>(&control.best)) {
-            simt::atomic_min<Scope::block>(&control.best, key);
-        }
-        const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_candidates, 1U);
-        if (at < work.candidate.size) {
-            work.candidate[at] = pack(reached, arc);
-            work.candidate_place[at] = target.next_state;
-            work.candidate_source[at] = in.first_log + token;
-        }
+    const std::uint32_t key = ordered(reached);
+    if (key < simt::load_relaxed<Team::kScope>(&control.best)) {
+        simt::atomic_min<Team::kScope>(&control.best, key);
+    }
+    const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
+    if (at < work.candidate.size) {
+        work.candidate[at] = pack(reached, arc);
+        work.candidate_place[at] = target.next_state;
+        work.candidate_source[at] = in.first_log + token;
     }
 }
 
+// The arcs of chunk `first_arc / kChunk` that belong to the token.
+template <class Team>
+ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, const Leaving& from,
+                          std::uint32_t token, std::uint32_t first_arc, const Workspace& work, Control& control) {
+    const auto columns =
+        simt::load_readonly(reinterpret_cast<const ColumnChunk*>(params.graph.columns + first_arc));
+    const float bound = running_bound<Team>(in, params.beam, control);
+    std::uint32_t affordable = 0U;
+    for (std::uint32_t i = 0U; i < kChunk; ++i) {
+        const std::uint32_t arc = first_arc + i;
+        if (arc >= from.first && arc < from.end &&
+            extend(from.cost, in.acoustic[columns.column(i)], from.smallest_weight) <= bound) {
+            affordable |= 1U << i;
+        }
+    }
+    for (; affordable != 0U; affordable &= affordable - 1U) {
+        const std::uint32_t i = simt::lowest_bit(affordable);
+        follow<Team>(params, in, from, token, first_arc + i, in.acoustic[columns.column(i)], work, control);
+    }
+}
+
+template <class Team>
 ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, const Workspace& work,
                            Control& control, Counts& counts) {
     const std::uint32_t lane = simt::lane();
-    // States of many arcs first, a warp each: a warp looks at as many tokens as it has lanes.
-    for (std::uint32_t base = simt::warp() * simt::kWarpSize; base < in.num_tokens; base += simt::block_size()) {
+    const std::uint32_t warps = Team::size() / simt::kWarpSize;
+    const std::uint32_t share = (in.num_tokens + warps - 1U) / warps;  // all warps work, also when tokens are few
+    const std::uint32_t width = share < simt::kWarpSize ? share : simt::kWarpSize;
+    for (std::uint32_t base = Team::rank() / simt::kWarpSize * width; base < in.num_tokens; base += warps * width) {
         const std::uint32_t token = base + lane;
-        bool many = false;
-        if (token < in.num_tokens && in.tokens.cost[token] <= in.cutoff) {
-            const std::uint32_t arcs = in.tokens.arcs_end[token] - in.tokens.first_emitting[token];
-            counts.leaving_arcs += arcs;
-            many = arcs > kFewArcs;
+        Leaving own{0.0F, 0.0F, 0U, 0U};
+        std::uint32_t chunks = 0U;
+        if (lane < width && token < in.num_tokens && in.tokens.cost[token] <= in.cutoff) {
+            own = {in.tokens.cost[token], in.tokens.smallest_weight[token], in.tokens.first_emitting[token],
+                   in.tokens.arcs_end[token]};
+            counts.leaving_arcs += own.end - own.first;
+            if (own.first < own.end && extend(own.cost, in.smallest_acoustic, own.smallest_weight) <=
+                                           running_bound<Team>(in, params.beam, control)) {
+                chunks = (own.end - 1U) / kChunk - own.first / kChunk + 1U;
+            }
         }
-        for (std::uint32_t left = simt::ballot(simt::kAllLanes, many); left != 0U; left &= left - 1U) {
-            leave(params, in, base + simt::lowest_bit(left), lane, simt::kWarpSize, work, control);
+        std::uint32_t ends = chunks;  // the sum up to this lane's token
+        for (std::uint32_t distance = 1U; distance < simt::kWarpSize; distance *= 2U) {
+            const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, ends, distance);
+            ends += lane >= distance ? before : 0U;
         }
-    }
-    const std::uint32_t groups = simt::block_size() / kGroup;
-    for (std::uint32_t token = simt::thread_rank() / kGroup; token < in.num_tokens; token += groups) {
-        if (in.tokens.cost[token] <= in.cutoff &&
-            in.tokens.arcs_end[token] - in.tokens.first_emitting[token] <= kFewArcs) {
-            leave(params, in, token, simt::thread_rank() % kGroup, kGroup, work, control);
+        const std::uint32_t all = simt::shuffle(simt::kAllLanes, ends, simt::kWarpSize - 1U);
+        for (std::uint32_t round = 0U; round < all; round += simt::kWarpSize) {
+            const std::uint32_t chunk = round + lane;
+            std::uint32_t owner = 0U;  // the first lane whose chunks end behind this one
+            for (std::uint32_t step = simt::kWarpSize / 2U; step != 0U; step /= 2U) {
+                owner += simt::shuffle(simt::kAllLanes, ends, owner + step - 1U) <= chunk ? step : 0U;
+            }
+            const Leaving from{simt::shuffle(simt::kAllLanes, own.cost, owner),
+                               simt::shuffle(simt::kAllLanes, own.smallest_weight, owner),
+                               simt::shuffle(simt::kAllLanes, own.first, owner),
+                               simt::shuffle(simt::kAllLanes, own.end, owner)};
+            const std::uint32_t first_chunk = simt::shuffle(simt::kAllLanes, ends - chunks, owner);
+            if (chunk < all) {
+                leave<Team>(params, in, from, base + owner, (from.first / kChunk + chunk - first_chunk) * kChunk,
+                            work, control);
+            }
+            simt::warp_sync(simt::kAllLanes);
         }
     }
 }

@@ -2,9 +2,7 @@
 #pragma once
 
 #include "decode/acoustic.cuh"
-#include "decode/backtrack.cuh"
 #include "decode/closure.cuh"
-#include "decode/collect.cuh"
 #include "decode/cutoff.cuh"
 #include "decode/expand.cuh"
 #include "decode/prune.cuh"
@@ -29,9 +27,30 @@ struct Lane {
     std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
 };
 
+// Lays a lane's arrays out in the dynamic shared memory at `memory`.
+ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory, Lane& lane) {
+    lane.control = reinterpret_cast<Control*>(memory);
+    memory += kControlBytes;
+    lane.histogram = carve<std::uint32_t>(memory, 256U);
+    lane.acoustic = carve<float>(memory, params.columns);
+    lane.shared_tokens = carve_tokens(memory, params.shared_capacity);
+    lane.shared_work =
+        carve_workspace(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
+}
+
+ARCBEAM_DEVICE Workspace spilled_workspace(const SpillView& spill) {
+    return carve_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
+}
+
+// Where n tokens are kept.
+ARCBEAM_DEVICE Tokens room_for(const Lane& lane, std::uint32_t n) {
+    return n <= lane.shared_tokens.state.size ? lane.shared_tokens : spilled_tokens(lane.state.spill);
+}
+
 // Everything that a frame counts from zero. The table is free already.
+template <class Team>
 ARCBEAM_DEVICE void reset_frame(Control& control) {
-    if (simt::thread_rank() == 0U) {
+    if (Team::rank() == 0U) {
         simt::store(&control.best, kNoCost);
         simt::store(&control.best_survivor, kNoCost);
         simt::store(&control.num_candidates, 0U);
@@ -42,44 +61,47 @@ ARCBEAM_DEVICE void reset_frame(Control& control) {
     }
 }
 
+template <class Team>
 ARCBEAM_DEVICE void free_table(const Workspace& work) {
-    for (std::uint32_t place = simt::thread_rank(); place < work.table_state.size; place += simt::block_size()) {
+    for (std::uint32_t place = Team::rank(); place < work.table_state.size; place += Team::size()) {
         work.table_state[place] = kNoIndex;
         work.table_best[place] = kNoPacked;
     }
 }
 
 // Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+template <class Team>
 ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, std::uint32_t smallest_acoustic,
                                 FrameEnd why) {
-    simt::block_barrier();
-    if (simt::thread_rank() == 0U) {
+    Team::barrier();
+    if (Team::rank() == 0U) {
         simt::store(&control.smallest_acoustic, smallest_acoustic);
     }
-    free_table(work);
-    reset_frame(control);
-    simt::block_barrier();
+    free_table<Team>(work);
+    reset_frame<Team>(control);
+    Team::barrier();
     return why;
 }
 
 // From candidates to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+template <class Team>
 ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
                                const Workspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     Counts counts = lane.counts;
-    recombine(params.graph, num_candidates, bound, work, control, counts);
+    recombine<Team>(params.graph, num_candidates, bound, work, control, counts);
     std::uint32_t smallest_acoustic = kNoCost;
-    if (simt::thread_rank() == 0U) {
+    if (Team::rank() == 0U) {
         smallest_acoustic = simt::load(&control.smallest_acoustic);
         simt::store(&control.smallest_acoustic, kNoCost);
     }
-    simt::block_barrier();
+    Team::barrier();
     Step step{0U, simt::load(&control.added[0])};
     std::uint32_t levels = simt::load(&control.levels[0]);
     for (std::uint32_t level = 0U; level < levels && step.states_before <= work.state.size; ++level) {
         step.slot = step.next_slot();
-        close_level(params.graph, level, step, bound, lane.state.log_size, work, control);
-        simt::block_barrier();
+        close_level<Team>(params.graph, level, step, bound, lane.state.log_size, work, control);
+        Team::barrier();
         step.states_before += simt::load(&control.added[step.slot]);
         const std::uint32_t deeper = simt::load(&control.levels[step.slot]);
         levels = deeper > levels ? deeper : levels;
@@ -87,33 +109,32 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     const std::uint32_t num_states = step.states_before;
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     if (num_states > work.state.size || all_candidates > work.candidate.size) {
-        return give_up(work, control, smallest_acoustic, FrameEnd::no_room);
+        return give_up<Team>(work, control, smallest_acoustic, FrameEnd::no_room);
     }
     if (num_states > lane.state.log_capacity - lane.state.log_size) {
         lane.log_wanted = num_states;
-        return give_up(work, control, smallest_acoustic, FrameEnd::log_full);
+        return give_up<Team>(work, control, smallest_acoustic, FrameEnd::log_full);
     }
-    find_sources(all_candidates, num_states, work, control);
-    if (next_frame < lane.utterance.frames) {
+    find_sources<Team>(all_candidates, num_states, work, control);
+    if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {
             prefetch_row(params, lane.utterance, next_frame + 1U);
         }
     }
-    simt::block_barrier();
+    Team::barrier();
     const float best = from_ordered(simt::load(&control.best_survivor));
-    const Tokens& tokens =
-        num_states <= lane.shared_tokens.state.size ? lane.shared_tokens : spilled_tokens(lane.state.spill);
-    commit(num_states, best, work, tokens, lane.state.log + lane.state.log_size);
+    const Tokens tokens = room_for(lane, num_states);
+    commit<Team>(num_states, best, work, tokens, lane.state.log + lane.state.log_size);
     lane.tokens = tokens;
     lane.counts = counts;
     lane.state.num_tokens = num_states;
     lane.state.log_size += num_states;
     lane.state.offset += static_cast<double>(best);
     lane.state.tokens_seen += num_states;
-    simt::block_barrier();
-    reset_frame(control);
-    simt::block_barrier();
+    Team::barrier();
+    reset_frame<Team>(control);
+    Team::barrier();
     return FrameEnd::committed;
 }
 
@@ -126,42 +147,41 @@ ARCBEAM_DEVICE FrameEnd start(const SearchParams& params, Lane& lane, const Work
         simt::store(&lane.control->num_candidates, 1U);
     }
     simt::block_barrier();
-    return settle(params, lane, 1U, beam_bound(0.0F, params.beam), work, 0U);
+    return settle<BlockTeam>(params, lane, 1U, beam_bound(0.0F, params.beam), work, 0U);
 }
 
-// A frame whose acoustic costs are there.
-ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, const Workspace& work) {
+// A frame whose acoustic costs and cut-off are there.
+template <class Team>
+ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
-    const float cut =
-        cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, control);
     ExpandInput in{lane.tokens,  lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
                    cut,          lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
                    kInfiniteCost};
-    expand(params, in, work, control, lane.counts);
-    simt::block_barrier();
+    expand<Team>(params, in, work, control, lane.counts);
+    Team::barrier();
     const std::uint32_t best = simt::load(&control.best);
     if (best == kNoCost) {
         return FrameEnd::dead;
     }
     const float bound = beam_bound(from_ordered(best), params.beam);
     std::uint32_t num_candidates = simt::load(&control.num_candidates);
-    simt::block_barrier();
+    Team::barrier();
     if (num_candidates > work.candidate.size) {  // too many while the bound was loose: again, with the exact one
         lane.counts = before;
         in.known_bound = bound;
-        reset_frame(control);
-        simt::block_barrier();
-        expand(params, in, work, control, lane.counts);
-        simt::block_barrier();
+        reset_frame<Team>(control);
+        Team::barrier();
+        expand<Team>(params, in, work, control, lane.counts);
+        Team::barrier();
         num_candidates = simt::load(&control.num_candidates);
         if (num_candidates > work.candidate.size) {
             lane.counts = before;
-            return give_up(work, control, simt::load(&control.smallest_acoustic), FrameEnd::no_room);
+            return give_up<Team>(work, control, simt::load(&control.smallest_acoustic), FrameEnd::no_room);
         }
-        simt::block_barrier();
+        Team::barrier();
     }
-    const FrameEnd end = settle(params, lane, num_candidates, bound, work, lane.state.frame + 1U);
+    const FrameEnd end = settle<Team>(params, lane, num_candidates, bound, work, lane.state.frame + 1U);
     if (end != FrameEnd::committed) {
         lane.counts = before;
     }

@@ -6,13 +6,15 @@
 // table
 #pragma once
 
+#include "decode/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {
 
+template <class Team>
 ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num_states, const Workspace& work,
                                  Control& control) {
-    for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+    for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
         const std::uint32_t place = work.candidate_place[i];
         // An arc leaves one token only, so one candidate at most is the winner.
         if (place != kNoIndex && work.table_best[place] == work.candidate[i]) {
@@ -21,7 +23,7 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num
         }
     }
     std::uint32_t best = kNoCost;
-    for (std::uint32_t index = simt::thread_rank(); index < num_states; index += simt::block_size()) {
+    for (std::uint32_t index = Team::rank(); index < num_states; index += Team::size()) {
         const std::uint32_t place = work.place[index];
         const std::uint64_t winner = work.table_best[place];
         const auto key = static_cast<std::uint32_t>(winner >> 32U);
@@ -29,13 +31,14 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num
     }
     best = simt::reduce_min(simt::warp_mask(), best);
     if (simt::lane() == 0U) {
-        simt::atomic_min<Scope::block>(&control.best_survivor, best);
+        simt::atomic_min<Team::kScope>(&control.best_survivor, best);
     }
 }
 
+template <class Team>
 ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace& work, const Tokens& tokens,
                            LogEntry* log) {
-    for (std::uint32_t index = simt::thread_rank(); index < num_states; index += simt::block_size()) {
+    for (std::uint32_t index = Team::rank(); index < num_states; index += Team::size()) {
         const std::uint32_t place = work.place[index];
         const std::uint64_t winner = work.table_best[place];
         tokens.state[index] = work.state[index];

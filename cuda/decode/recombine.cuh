@@ -8,6 +8,7 @@
 //      little. A barrier must follow.
 #pragma once
 
+#include "decode/team.cuh"
 #include "decode/workspace.cuh"
 
 namespace arcbeam {
@@ -17,9 +18,10 @@ ARCBEAM_DEVICE std::uint32_t home(std::uint32_t state, std::uint32_t table_size)
 }
 
 // Takes the next place of the frontier and looks up the arcs of the state.
+template <class Team>
 ARCBEAM_DEVICE void add_state(const GraphView& graph, std::uint32_t state, std::uint32_t place, const Step& step,
                               const Workspace& work, Control& control) {
-    const std::uint32_t index = step.states_before + simt::atomic_add<Scope::block>(&control.added[step.slot], 1U);
+    const std::uint32_t index = step.states_before + simt::atomic_add<Team::kScope>(&control.added[step.slot], 1U);
     if (index >= work.state.size) {
         return;
     }
@@ -35,47 +37,49 @@ ARCBEAM_DEVICE void add_state(const GraphView& graph, std::uint32_t state, std::
     const bool has_epsilon = record.first_arc != record.first_emitting;
     work.depth[index] = has_epsilon ? record.depth : kNoIndex;
     if (has_epsilon) {
-        simt::atomic_max<Scope::block>(&control.levels[step.slot], record.depth + 1U);
+        simt::atomic_max<Team::kScope>(&control.levels[step.slot], record.depth + 1U);
     }
 }
 
 // Offers a candidate to its state; gives the state's place in the table, kNoIndex if there is no room for it.
+template <class Team>
 ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candidate, std::uint32_t state,
                                    const Step& step, const Workspace& work, Control& control) {
     const std::uint32_t size = work.table_state.size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Scope::block>(work.table_state.at(place));
+        std::uint32_t found = simt::load_relaxed<Team::kScope>(work.table_state.at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (step.states_before + simt::load_relaxed<Scope::block>(&control.added[step.slot]) >=
+            if (step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) >=
                 work.state.size) {
                 break;
             }
-            found = simt::atomic_cas<Scope::block>(work.table_state.at(place), kNoIndex, state);
+            found = simt::atomic_cas<Team::kScope>(work.table_state.at(place), kNoIndex, state);
             added = found == kNoIndex;
         }
         if (added || found == state) {
-            simt::atomic_min<Scope::block>(work.table_best.at(place), candidate);
+            simt::atomic_min<Team::kScope>(work.table_best.at(place), candidate);
             if (added) {
-                add_state(graph, state, place, step, work, control);
+                add_state<Team>(graph, state, place, step, work, control);
             }
             return place;
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    simt::atomic_max<Scope::block>(&control.added[step.slot], work.state.size + 1U - step.states_before);
+    simt::atomic_max<Team::kScope>(&control.added[step.slot], work.state.size + 1U - step.states_before);
     return kNoIndex;
 }
 
+template <class Team>
 ARCBEAM_DEVICE void recombine(const GraphView& graph, std::uint32_t num_candidates, float bound,
                               const Workspace& work, Control& control, Counts& counts) {
     const Step step{0U, 0U};
-    for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+    for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
         const std::uint64_t candidate = work.candidate[i];
         std::uint32_t place = kNoIndex;
         if (admits(bound, packed_cost(candidate))) {
-            place = offer(graph, candidate, work.candidate_place[i], step, work, control);
+            place = offer<Team>(graph, candidate, work.candidate_place[i], step, work, control);
             ++counts.admitted;
         }
         work.candidate_place[i] = place;

@@ -66,9 +66,9 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
            8U * static_cast<std::uint64_t>(mark_words(capacity));
 }
 
-// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, or once its
-// log-probs have come.
-enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4 };
+// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, once its log-probs
+// have come, or by a cluster.
+enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, cluster = 5 };
 
 // Arrays of tokens, [capacity] each. The arcs of a token's state travel with it, so that they need not be looked
 // up.
@@ -89,7 +89,7 @@ struct SpillView {
     std::uint32_t table_size;
 };
 
-// A lane: the slot of the engine that one block works in, from launch to launch.
+// A lane: the slot of the engine that one block or cluster works in, from launch to launch.
 struct LaneState {
     SpillView spill;
     LogEntry* log;  // log_bytes(log_capacity)
@@ -112,8 +112,9 @@ struct SearchParams {
     const UtteranceView* utterances;  // [num_utterances]
     const std::uint32_t* order;       // [num_utterances]: longest first
     UtteranceResult* results;         // [num_utterances]
-    LaneState* lanes;                 // [grid]
+    LaneState* lanes;                 // [grid / cluster]
     std::uint32_t* next_in_order;     // the queue
+    std::uint32_t* resting_lanes;     // how many have nothing left to do in this launch
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
     const std::uint32_t* pieces;   // of utterances on their way: the lines at which they begin
@@ -131,6 +132,9 @@ struct SearchParams {
     std::uint32_t shared_capacity;  // states of a frame in shared memory
     std::uint32_t shared_candidates;
     std::uint32_t shared_table_size;  // a power of two
+    std::uint32_t team_tokens;        // a cluster works together on frames that start from so many tokens
+    std::uint32_t hot_tokens;         // a block leaves an utterance with so many tokens to a cluster
+    std::uint32_t hot_lanes;          // once no more than so many lanes are at work; 0: never
 };
 
 // Bytes of the arrays of one workspace; they are carved in this order, each padded to 16 bytes.
@@ -144,7 +148,7 @@ constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t ca
            2U * padded(4U * candidates) + 8U * padded(4U * capacity);
 }
 
-constexpr std::uint64_t kControlBytes = 128U;  // what the threads of a block tell each other
+constexpr std::uint64_t kControlBytes = 192U;  // what the threads of a block tell each other
 
 // Dynamic shared memory of the search kernel.
 constexpr std::uint64_t shared_bytes(std::uint64_t columns, std::uint64_t capacity, std::uint64_t candidates,

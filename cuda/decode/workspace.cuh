@@ -90,6 +90,21 @@ ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t ca
     return work;
 }
 
+// What the block that owns a lane asks of the others of its cluster.
+enum class Task : std::uint32_t { frame, counts, leave };
+
+struct Posted {
+    const void* log_probs;  // of the piece at hand
+    std::uint32_t rows_end;
+    Task task;
+    std::uint32_t utterance;  // the frame, and what it starts from
+    std::uint32_t frame;
+    std::uint32_t num_tokens;
+    std::uint32_t log_size;
+    std::uint32_t in_shared;  // whether to work in the owner's shared memory
+    float cutoff;
+};
+
 // The words of a block in shared memory. Costs are ordered(), so that their minimum is an integer's.
 struct Control {
     std::uint64_t best_end;      // pack(cost, state) of the best last token
@@ -108,6 +123,7 @@ struct Control {
     std::uint32_t end_index;
     std::uint32_t stop;  // a Need
     std::uint32_t line;  // where the piece of log-probs begins that has been waited for; kNoIndex: it did not come
+    Posted posted;
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");

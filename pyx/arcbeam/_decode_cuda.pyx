@@ -32,6 +32,7 @@ cdef enum:
     EAGER_PATHS = 1 << 14  # arcs of paths that come back without being asked for their number
     QUEUE = 0  # words at the start of the batch's memory
     PATHS_USED = 1
+    RESTING_LANES = 2
     COUNTER_BYTES = 16
 
 
@@ -69,7 +70,6 @@ cdef class CudaEngine:
     cdef Stream copies
     cdef MemoryPool pool
     cdef DeviceGraph graph
-    cdef Function kernel
     cdef Event done
     cdef SearchParams params
     cdef LaunchShape shape
@@ -79,7 +79,8 @@ cdef class CudaEngine:
     cdef PinnedBuffer batch_host, paths_host
     cdef Staging staging
     cdef list lanes
-    cdef dict shapes
+    cdef dict kernels, shapes
+    cdef Function kernel  # of the launch at hand
     cdef object room, turn
     cdef int halvings  # of the lanes and of the parts, since memory was short
     cdef bint lean, in_flight
@@ -95,7 +96,8 @@ cdef class CudaEngine:
                                 f"and {memory_limit:,} are allowed; raise it")
         self.pool = MemoryPool(self.context, memory_limit, self.graph.bytes)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
-        self.kernel = load_module(self.context, "search").function("arcbeam_search")
+        module = load_module(self.context, "search")
+        self.kernels = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense")}
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
@@ -108,7 +110,8 @@ cdef class CudaEngine:
         self.params.beam, self.params.acoustic_scale = beam, acoustic_scale
         self.params.blank_penalty, self.params.max_active = blank_penalty, max_active
         with self.context:
-            self.kernel.allow_shared(self.context.state.shared_per_block)
+            for kernel in self.kernels.values():
+                (<Function> kernel).allow_shared(self.context.state.shared_per_block)
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
         """Decodes a batch.
@@ -219,6 +222,7 @@ cdef class CudaEngine:
         self.params.shared_table_size = power_of_two(2 * capacity)
         wanted = min(utterances, <uint32_t> (blocks * self.context.state.multiprocessors))
         self.num_lanes = max(1, wanted >> self.halvings)
+        self.kernel = self.kernels[shape.kernel]
         self.shape.blocks, self.shape.threads, self.shape.cluster = self.num_lanes, shape.threads, 1
         self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity,
                                                           self.params.shared_table_size)
@@ -242,7 +246,8 @@ cdef class CudaEngine:
         if capacity == 0:
             return 0, 0
         bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
-        return capacity, self.kernel.blocks_per_multiprocessor(shape.threads, bytes)
+        kernel = <Function> self.kernels[shape.kernel]
+        return capacity, kernel.blocks_per_multiprocessor(shape.threads, bytes)
 
     cdef uint64_t _shared_bytes_of(self, shape):
         """The most shared memory of a block when so many share a multiprocessor."""
@@ -301,6 +306,7 @@ cdef class CudaEngine:
         self.params.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
         self.params.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
         self.params.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
+        self.params.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
         self.params.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
         self.params.num_utterances, self.params.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
@@ -337,6 +343,7 @@ cdef class CudaEngine:
             self._wait()
             if not self._grow():
                 return 0
+            set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 4, self.stream)
             copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
                            self.num_lanes * sizeof(LaneState), self.stream)
             self._launch()

@@ -48,6 +48,8 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         spill
         log
         paths
+        log_probs
+        cluster
 
     cdef struct TokensView:
         uint32_t* state
@@ -79,6 +81,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         UtteranceResult* results
         LaneState* lanes
         uint32_t* next_in_order
+        uint32_t* resting_lanes
         uint32_t* path_pool
         uint32_t* path_pool_used
         uint32_t path_pool_capacity
@@ -92,6 +95,9 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t shared_capacity
         uint32_t shared_candidates
         uint32_t shared_table_size
+        uint32_t team_tokens
+        uint32_t hot_tokens
+        uint32_t hot_lanes
 
     uint64_t padded(uint64_t bytes)
     uint64_t log_bytes(uint32_t capacity)

@@ -13,7 +13,7 @@ from libc.string cimport memcpy
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_on_device, copy_to_device, set_bytes
-from arcbeam._graph_view cimport ArcTarget, StateRecord
+from arcbeam._graph_view cimport ArcTarget, StateRecord, kChunk
 
 from arcbeam.errors import CapacityError
 
@@ -36,7 +36,7 @@ cdef class DeviceGraph:
         self.pool = MemoryPool(context)
         self.states = self._send(graph.states)
         self.targets = self._send(graph.targets)
-        self.columns = self._send(graph.columns)
+        self.columns = self._send(np.pad(graph.columns, (0, -graph.num_arcs % kChunk)))  # whole chunks
         self.finals = self._send(graph.finals)
         self.bytes = self.pool.used_bytes
         self.view.states = <const StateRecord*> <uintptr_t> self.states.address

@@ -14,14 +14,15 @@ RESERVED_SHARED_BYTES = 1024
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """Threads of a block, and blocks that a multiprocessor is to hold."""
+    """The entry of the search kernel, threads of a block, and blocks that a multiprocessor is to hold."""
 
+    kernel: str
     threads: int
     blocks_per_multiprocessor: int
 
 
-WIDE = LaunchShape(threads=512, blocks_per_multiprocessor=1)
-DENSE = LaunchShape(threads=256, blocks_per_multiprocessor=2)
+WIDE = LaunchShape("wide", threads=512, blocks_per_multiprocessor=1)
+DENSE = LaunchShape("dense", threads=256, blocks_per_multiprocessor=2)
 
 
 def launch_shape(utterances: int, multiprocessors: int) -> LaunchShape:

@@ -9,8 +9,9 @@ from arcbeam import cuda_plan, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-PARAMETER_BYTES = 184  # of SearchParams; search_host.py spells them out
-IMAGE = f"arch 9.0\nkernel arcbeam_search {PARAMETER_BYTES}\n".encode() + b"\0"
+PARAMETER_BYTES = 200  # of SearchParams; search_host.py spells them out
+KERNELS = "".join(f"kernel arcbeam_search_{shape} {PARAMETER_BYTES}\n" for shape in ("wide", "dense", "cluster"))
+IMAGE = f"arch 9.0\n{KERNELS}".encode() + b"\0"
 # Frames and logs that fit nowhere: everything grows, and is redone.
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 20, shared_states=8)
 

@@ -1,6 +1,6 @@
 """A host for the search kernel under the emulator: lanes, room that grows, launches until all is decoded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ LANE = np.dtype(
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS = 1, 2, 3, 4
+NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_CLUSTER = 1, 2, 3, 4, 5
 LINE_BYTES = 128
 
 
@@ -52,6 +52,19 @@ class Room:
     spill_capacity: int = 8
     log: int = 64
     paths: int = 16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The kernel and its launch: lanes, threads of a block, and from where on a cluster works as one."""
+
+    kernel: str = "wide"
+    lanes: int = 2
+    block: int = 64
+    cluster: int = 1
+    team_tokens: int = 0
+    hot_tokens: int = 0
+    hot_lanes: int = 0
 
 
 class FromHost:
@@ -127,8 +140,9 @@ class SearchHost:
         self.kernels = build.load("cuda/decode/search.cu")
         self.launches = 0
 
-    def decode(self, batch, *, grid=2, block=64, from_host=None, **schedule):
+    def decode(self, batch, shape=None, *, from_host=None, **schedule):
         room, graph = self.room, self.graph
+        shape = shape or Shape()
         columns = batch[0].shape[1] if batch else graph.num_columns
         utterances = np.zeros(len(batch), UTTERANCE)
         for row, logp in zip(utterances, batch, strict=True):
@@ -140,9 +154,11 @@ class SearchHost:
             utterances["first_piece"] = coming.first_piece
         order = np.argsort([-len(logp) for logp in batch], kind="stable").astype(np.uint32)
         results = np.zeros(len(batch), RESULT)
-        lanes = np.zeros(grid, LANE)
+        lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
+        columns_of_arcs = np.zeros((graph.num_arcs + 7) // 8 * 8, np.uint16)  # whole chunks
+        columns_of_arcs[: graph.num_arcs] = graph.columns
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep)
@@ -150,13 +166,15 @@ class SearchHost:
         pool = np.zeros(room.paths, np.uint32)
         beam, scale, penalty, max_active = self.options
         while True:
+            resting = np.zeros(1, np.uint32)
             view = build.kernel_params(
-                states=graph.states, targets=graph.targets, columns=graph.columns, words=graph.words,
+                states=graph.states, targets=graph.targets, columns=columns_of_arcs, words=graph.words,
                 finals=graph.finals, num_states=np.uint32(graph.num_states), num_arcs=np.uint32(graph.num_arcs),
                 start=np.uint32(graph.start), max_depth=np.uint32(graph.max_depth),
             )  # fmt: skip
             params = build.kernel_params(
-                graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue, pool=pool,
+                graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue,
+                resting=resting, pool=pool,
                 used=used, pieces=coming.pieces, arrived=coming.arrived, piece_frames=np.uint32(coming.piece_frames),
                 wait_cycles=np.uint32(coming.wait_cycles), pool_capacity=np.uint32(len(pool)),
                 num_utterances=np.uint32(len(batch)), columns=np.uint32(columns),
@@ -164,16 +182,20 @@ class SearchHost:
                 beam=np.float32(beam), scale=np.float32(scale), penalty=np.float32(penalty),
                 max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
                 shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
+                team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
+                hot_lanes=np.uint32(shape.hot_lanes),
             )  # fmt: skip
-            shared = 128 + 1024 + padded(4 * columns) + tokens_bytes(room.capacity)
+            shared = 192 + 1024 + padded(4 * columns) + tokens_bytes(room.capacity)
             shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
-                "arcbeam_search", params, grid=grid, block=block, shared_bytes=shared, arrays=arrays,
+                f"arcbeam_search_{shape.kernel}", params, grid=shape.lanes * shape.cluster, block=shape.block,
+                cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
                 copies=coming.copies() if from_host else (), **schedule,
             )  # fmt: skip
+            assert resting[0] == shape.lanes
             self.launches += 1
             stopped = [(number, lane) for number, lane in enumerate(lanes) if lane["need"]]
             if not stopped:
@@ -181,7 +203,9 @@ class SearchHost:
             if any(lane["need"] == NEED_LOG_PROBS for lane in lanes):
                 coming.come_on()
             for number, lane in stopped:
-                if lane["need"] == NEED_SPILL:
+                if lane["need"] == NEED_CLUSTER:
+                    shape = replace(shape, kernel="cluster", cluster=2, hot_lanes=0)
+                elif lane["need"] == NEED_SPILL:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
                 elif lane["need"] == NEED_LOG:
                     self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)

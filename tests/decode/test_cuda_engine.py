@@ -170,7 +170,7 @@ def test_parts():
     assert cuda_plan.parts_of(np.array([], int), 1) == []
 
 
-@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape(32, 4)])
+@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape("dense", 32, 4)])
 def test_launch_shapes(gpu, shape):
     gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096))
     gpu.launch_as(shape)

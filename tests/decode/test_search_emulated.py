@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, TokenTable
 from tests.decode import graphs
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape
 from tests.simt.build import schedules
 
 
-def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, from_host=None, **options):
+def check(graph, batch, *, room=None, shape=None, schedule=None, from_host=None, **options):
     decoder = CtcDecoder(graph, device="cpu", threads=1, **options)
     host = SearchHost(graph, room=room, **options)
-    found = host.decode(batch, grid=grid, block=block, from_host=from_host, **(schedule or {}))
+    found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     wanted = decoder.decode(batch)
     for got, want in zip(found, wanted, strict=True):
         assert got.outcome == DECODED
@@ -38,8 +38,8 @@ def check(graph, batch, *, room=None, grid=2, block=64, schedule=None, from_host
 )
 def test_random_graphs(graph, batch, beam, max_active, penalty, seed):
     check(
-        graph, batch, beam=beam, max_active=max_active, acoustic_scale=0.5, blank_penalty=penalty, block=32,
-        schedule={"seed": seed},
+        graph, batch, beam=beam, max_active=max_active, acoustic_scale=0.5, blank_penalty=penalty,
+        shape=Shape(block=32), schedule={"seed": seed},
     )  # fmt: skip
 
 
@@ -74,16 +74,52 @@ def test_the_log_is_collected_before_it_grows(graph):
     long = [graphs.random_log_probs(31, 120, 12, sharpness=6.0)]
     little = Room(capacity=256, candidates=512, table_size=512, spill_capacity=512, log=600, paths=4096)
     for schedule in schedules(10):
-        host = check(graph, long, beam=4.0, max_active=40, room=little, grid=1, block=32, schedule=schedule)
+        shape = Shape(lanes=1, block=32)
+        host = check(graph, long, beam=4.0, max_active=40, room=little, shape=shape, schedule=schedule)
     logged = CtcDecoder(graph, beam=4.0, max_active=40, device="cpu")
     logged.decode(long)
     assert logged.stats.tokens > 2 * 600
     assert host.launches == 1
 
 
-@pytest.mark.parametrize(("grid", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
-def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, grid, block):
-    check(graph, batch, beam=5.0, max_active=40, grid=grid, block=block, schedule={"seed": grid, "policy": "random"})
+@pytest.mark.parametrize("kernel", ["wide", "dense"])
+@pytest.mark.parametrize(("lanes", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
+def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, kernel, lanes, block):
+    shape = Shape(kernel, lanes, block)
+    check(graph, batch, beam=5.0, max_active=40, shape=shape, schedule={"seed": lanes, "policy": "random"})
+
+
+@pytest.mark.parametrize("team_tokens", [0, 30])
+@pytest.mark.parametrize(("cluster", "lanes", "block"), [(1, 2, 64), (2, 2, 32), (3, 1, 64), (8, 1, 32)])
+def test_clusters_give_the_same_bytes(graph, batch, cluster, lanes, block, team_tokens):
+    shape = Shape("cluster", lanes, block, cluster, team_tokens)
+    for room in (None, GENEROUS):
+        check(graph, batch, beam=5.0, max_active=40, room=room, shape=shape, schedule={"seed": cluster})
+
+
+def test_clusters_under_fifty_schedules(graph, batch):
+    shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=20)
+    for schedule in schedules(50):
+        check(graph, batch[:3], beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
+
+
+def test_a_cluster_counts_nothing_of_a_bad_utterance(graph, batch):
+    spoiled = [batch[0].copy(), batch[2]]
+    spoiled[0][3] = np.nan
+    shape = Shape("cluster", lanes=1, block=32, cluster=2)
+    bad, good = SearchHost(graph, beam=5.0, room=GENEROUS).decode([spoiled[1], spoiled[0]][::-1], shape)
+    (alone,) = SearchHost(graph, beam=5.0, room=GENEROUS).decode([batch[2]])
+    assert (bad.outcome, bad.bad_frame) == (BAD_LOG_PROB, 3)
+    assert good.work == alone.work
+
+
+def test_hot_utterances_go_on_in_a_cluster(graph, batch):
+    shape = Shape(lanes=3, block=32, hot_tokens=20, hot_lanes=2)
+    hosts = [
+        check(graph, batch, beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
+        for schedule in schedules(20)
+    ]
+    assert {host.launches for host in hosts} == {1, 2}  # whether few are left at work in time is the schedule's doing
 
 
 def test_float16(graph, batch):
@@ -98,10 +134,10 @@ def test_log_probs_come_while_the_kernel_runs(graph, batch):
         steps = np.sort(random.integers(0, 20_000, 4)).tolist()
         values = half if number % 2 else batch
         coming = FromHost(values, 1 + number % 4, random.random(3).tolist(), steps)
+        shape = Shape(lanes=1 + number % 5, block=32)
         host = check(
-            graph, values, beam=5.0, max_active=40, room=GENEROUS, grid=1 + number % 5, block=32, schedule=schedule,
-            from_host=coming,
-        )  # fmt: skip
+            graph, values, beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule, from_host=coming
+        )
         assert host.launches == 1
 
 
@@ -118,7 +154,7 @@ def test_lanes_stop_when_log_probs_are_late(graph, batch, piece_frames, parts, a
     """Room grows in the same run, searches die, and the host may send a part only after a launch has ended."""
     steps = [apart * i or 10**9 * i for i in range(len(parts) + 1)]
     coming = FromHost(batch, piece_frames, parts, steps, wait_cycles=200)
-    check(graph, batch, beam=2.0, max_active=5, block=32, schedule={"seed": seed}, from_host=coming)
+    check(graph, batch, beam=2.0, max_active=5, shape=Shape(block=32), schedule={"seed": seed}, from_host=coming)
 
 
 def test_bad_log_probs_on_their_way(graph, batch):
@@ -142,7 +178,7 @@ def test_a_launch_that_is_given_up_ends(graph, batch):
     host = SearchHost(graph, room=GENEROUS, beam=5.0)
     coming.come_on = lambda: (_ for _ in ()).throw(InterruptedError)
     with pytest.raises(InterruptedError):
-        host.decode(batch, grid=3, from_host=coming)
+        host.decode(batch, Shape(lanes=3), from_host=coming)
 
 
 def test_states_of_many_arcs(batch):

@@ -1,0 +1,135 @@
+// A lane that has a whole cluster: its first block owns it and decodes frames of few tokens alone, in its own
+// shared memory, while the other blocks wait. For a frame of many tokens the owner calls them, and all work on it
+// as one team, in the owner's shared memory or in global memory. What they are called for stands in control.posted.
+//
+//     owner    frame, frame, post |  frame by the team  |  frame, frame, ..., post |
+//     others   wait               |  frame by the team  |  wait                    |     (| is a cluster barrier)
+#pragma once
+
+#include "decode/frame.cuh"
+
+namespace arcbeam {
+
+struct TeamFrame {
+    FrameEnd end;
+    std::uint32_t num_tokens;
+    std::uint32_t log_size;
+    std::uint32_t log_wanted;
+    double best;  // what the costs of the new tokens are relative to
+};
+
+ARCBEAM_DEVICE std::uint32_t lane_number() { return simt::block_rank() / simt::cluster_size(); }
+
+// The lane as any block of its cluster sees it: all is the owner's but for the acoustic costs, of which each block
+// has a copy.
+ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
+    Lane lane;
+    carve_lane(params, simt::shared_memory(), lane);
+    const Array<float> own = lane.acoustic;
+    carve_lane(params, simt::map_shared(simt::shared_memory(), 0U), lane);
+    if (!ClusterTeam::owns_lane()) {
+        for (std::uint32_t column = simt::thread_rank(); column < params.columns; column += simt::block_size()) {
+            own[column] = static_cast<float>(lane.acoustic[column]);
+        }
+        simt::block_barrier();
+    }
+    lane.acoustic = own;
+    return lane;
+}
+
+// A frame by all blocks of the cluster; they have met at a barrier since it was posted.
+ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& params, Counts& counts) {
+    Lane lane = shared_lane(params);
+    const Posted& posted = lane.control->posted;
+    lane.state = params.lanes[lane_number()];
+    lane.utterance = params.utterances[simt::load(&posted.utterance)];
+    lane.utterance.log_probs = simt::load(&posted.log_probs);
+    lane.rows_end = simt::load(&posted.rows_end);
+    lane.state.frame = simt::load(&posted.frame);
+    lane.state.num_tokens = simt::load(&posted.num_tokens);
+    lane.state.log_size = simt::load(&posted.log_size);
+    lane.state.offset = 0.0;
+    lane.tokens = room_for(lane, lane.state.num_tokens);
+    lane.counts = counts;
+    lane.log_wanted = 0U;
+    const Workspace work =
+        simt::load(&posted.in_shared) != 0U ? lane.shared_work : spilled_workspace(lane.state.spill);
+    const FrameEnd end = advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), work);
+    counts = lane.counts;
+    return {end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.state.offset};
+}
+
+// The owner's side of a frame by the team.
+ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane, float cut, bool in_shared) {
+    if (simt::thread_rank() == 0U) {
+        Posted& posted = lane.control->posted;
+        simt::store(&posted.task, Task::frame);
+        simt::store(&posted.utterance, lane.state.utterance);
+        simt::store(&posted.log_probs, lane.utterance.log_probs);
+        simt::store(&posted.rows_end, lane.rows_end);
+        simt::store(&posted.frame, lane.state.frame);
+        simt::store(&posted.num_tokens, lane.state.num_tokens);
+        simt::store(&posted.log_size, lane.state.log_size);
+        simt::store(&posted.in_shared, in_shared ? 1U : 0U);
+        simt::store(&posted.cutoff, cut);
+    }
+    simt::cluster_barrier();
+    Counts counts = lane.counts;
+    const TeamFrame done = team_frame(params, counts);
+    lane.counts = counts;
+    lane.log_wanted = done.log_wanted;
+    if (done.end == FrameEnd::committed) {
+        lane.state.num_tokens = done.num_tokens;
+        lane.state.log_size = done.log_size;
+        lane.state.tokens_seen += done.num_tokens;
+        lane.state.offset += done.best;
+        lane.tokens = room_for(lane, done.num_tokens);
+    }
+    return done.end;
+}
+
+ARCBEAM_DEVICE std::uint64_t warp_sum(std::uint64_t value) {
+    for (std::uint32_t distance = simt::kWarpSize / 2U; distance != 0U; distance /= 2U) {
+        value += simt::shuffle_xor(simt::kAllLanes, value, distance);
+    }
+    return value;
+}
+
+// Adds what the threads of a block have counted to the lane's sums.
+template <class Team>
+ARCBEAM_DEVICE void add_counts(Control& control, Counts& counts) {
+    const std::uint64_t leaving_arcs = warp_sum(counts.leaving_arcs);
+    const std::uint64_t admitted = warp_sum(counts.admitted);
+    if (simt::lane() == 0U) {
+        simt::atomic_add<Team::kScope>(&control.leaving_arcs, leaving_arcs);
+        simt::atomic_add<Team::kScope>(&control.admitted, admitted);
+    }
+    counts = Counts{};
+}
+
+// The owner asks the others to add their counts, and perhaps to leave for good.
+ARCBEAM_DEVICE void call(Control& control, Task task) {
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.posted.task, task);
+    }
+    simt::cluster_barrier();
+    simt::cluster_barrier();
+}
+
+// What every block but the owner does until it may leave.
+ARCBEAM_DEVICE void help(const SearchParams& params) {
+    auto& control = *reinterpret_cast<Control*>(simt::map_shared(simt::shared_memory(), 0U));
+    Counts counts;
+    for (Task task = Task::frame; task != Task::leave;) {
+        simt::cluster_barrier();
+        task = simt::load(&control.posted.task);
+        if (task == Task::frame) {
+            team_frame(params, counts);
+        } else {
+            add_counts<ClusterTeam>(control, counts);
+            simt::cluster_barrier();
+        }
+    }
+}
+
+}  // namespace arcbeam
