@@ -114,5 +114,5 @@ $(VENV)/has-demo: $(VENV)/made $(SOURCES)
 	$(call install_arcbeam,[build$(,)cli],)
 
 $(VENV)/has-test: $(VENV)/made $(SOURCES)
-	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)test$(,)lint],ARCBEAM_WERROR=1)
+	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test$(,)lint],ARCBEAM_WERROR=1)
 	@touch $(VENV)/has-demo
