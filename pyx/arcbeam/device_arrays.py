@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from arcbeam._dlpack import Import
-from arcbeam.log_probs import Utterances, check_shape, frames_of
+from arcbeam.log_probs import Utterances, check_shape, one_width, table_of, table_of_batch
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
@@ -49,12 +48,6 @@ class DeviceArray:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[DeviceArray]:
-        step = self.strides[0] * _VALUE_BYTES[self.dtype]
-        for i in range(self.shape[0]):
-            start = self.address + i * step
-            yield DeviceArray(start, self.shape[1:], self.strides[1:], self.dtype, self.device, self.owner)
-
 
 def is_on_device(log_probs: Any) -> bool:
     """Whether a batch, or the first of a list of utterances, lies on a GPU."""
@@ -89,28 +82,27 @@ def as_device_utterances(
     if stream is not None:
         reader.wait_for_stream(stream_address(stream))
     ask = stream is None
-    if isinstance(log_probs, (list, tuple)):
-        arrays = [import_array(item, f"log_probs[{i}]", reader, ask) for i, item in enumerate(log_probs)]
-        for i, array in enumerate(arrays):
-            check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
-    else:
+    if not isinstance(log_probs, (list, tuple)):
         batch = import_array(log_probs, "log_probs", reader, ask)
         check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
-        arrays = list(batch)
+        _check_values_together(batch, "log_probs")
+        steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
+        table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
+        return Utterances(table, batch.shape[2], batch)
+    arrays = [import_array(item, f"log_probs[{i}]", reader, ask) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
-        if array.shape[0] > 0 and array.shape[1] > 1 and array.strides[1] != 1:
-            raise ValueError(
-                f"log_probs: expected the values of a frame side by side, got a stride of {array.strides[1]} in "
-                f"utterance {i}; make the array contiguous first"
-            )
-    frames = frames_of(arrays, lengths)
-    table = np.empty((len(arrays), 4), dtype=np.int64)
-    for row, array, n in zip(table, arrays, frames, strict=True):
-        row[:] = (array.address, array.strides[0], n, array.dtype == "float16")
-    widths = {array.shape[1] for array in arrays} or {columns}
-    if len(widths) > 1:
-        raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
-    return Utterances(table, widths.pop(), arrays)
+        check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
+        _check_values_together(array, f"log_probs[{i}]")
+    rows = [(array.address, array.strides[0], array.shape[0], array.dtype == "float16") for array in arrays]
+    return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
+
+
+def _check_values_together(array: DeviceArray, name: str) -> None:
+    if 0 not in array.shape and array.shape[-1] > 1 and array.strides[-1] != 1:
+        raise ValueError(
+            f"{name}: expected the values of a frame side by side, got a stride of {array.strides[-1]}; make the "
+            "array contiguous first"
+        )
 
 
 def import_array(item: Any, name: str, reader: Any, ask_producer: bool = True) -> DeviceArray:

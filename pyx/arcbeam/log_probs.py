@@ -20,13 +20,13 @@ class Utterances:
     table : int64[batch, 4]
         Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
     columns : int
-    arrays : list of array [frames, columns]
+    arrays : array [batch, frames, columns] or list of array [frames, columns]
         What the addresses point into; alive as long as this object.
     """
 
     table: np.ndarray
     columns: int
-    arrays: list[Any]
+    arrays: Any
 
 
 def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: bool) -> Utterances:
@@ -48,23 +48,46 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
     ValueError
         Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
     """
-    if isinstance(log_probs, (list, tuple)):
-        arrays = [_as_numpy(item, f"log_probs[{i}]") for i, item in enumerate(log_probs)]
-        for i, array in enumerate(arrays):
-            check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
-    else:
+    if not isinstance(log_probs, (list, tuple)):
         batch = _as_numpy(log_probs, "log_probs")
         check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
-        arrays = list(batch)
+        batch = batch if _is_readable(batch) else _native_copy(batch)
+        address, half = batch.ctypes.data, batch.dtype == np.float16
+        steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
+        return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
+    arrays = [_as_numpy(item, f"log_probs[{i}]") for i, item in enumerate(log_probs)]
+    for i, array in enumerate(arrays):
+        check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
     arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
-    frames = frames_of(arrays, lengths)
-    table = np.empty((len(arrays), 4), dtype=np.int64)
-    for row, array, n in zip(table, arrays, frames, strict=True):
-        row[:] = (array.ctypes.data, array.strides[0] // array.itemsize, n, array.dtype == np.float16)
+    rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
+    return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
+
+
+def table_of(rows: list[tuple[int, int, int, bool]], lengths: Any) -> np.ndarray:
+    """The table of utterances that lie apart; each has as many frames as its row says, or as `lengths` does."""
+    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    table[:, 2] = frames_of(table[:, 2], lengths)
+    return table
+
+
+def table_of_batch(
+    address: int, shape: tuple[int, ...], steps: tuple[int, int], is_half: bool, lengths: Any
+) -> np.ndarray:
+    """The table of an array [batch, frames, columns]; `steps`: bytes to the next utterance, values to the next row."""
+    table = np.empty((shape[0], 4), dtype=np.int64)
+    table[:, 0] = address + steps[0] * np.arange(shape[0], dtype=np.int64)
+    table[:, 1] = steps[1]
+    table[:, 2] = frames_of(np.full(shape[0], shape[1]), lengths)
+    table[:, 3] = is_half
+    return table
+
+
+def one_width(arrays: Sequence[Any], columns: int) -> int:
+    """Columns of the arrays, `columns` if there is none."""
     widths = {array.shape[1] for array in arrays} or {columns}
     if len(widths) > 1:
         raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
-    return Utterances(table, widths.pop(), arrays)
+    return widths.pop()
 
 
 def _as_numpy(item: Any, name: str) -> np.ndarray:
@@ -115,15 +138,15 @@ def _is_readable(array: np.ndarray) -> bool:
     return (
         array.dtype.isnative
         and array.flags.aligned
-        and (array.shape[1] <= 1 or array.strides[1] == array.itemsize)
-        and array.strides[0] % array.itemsize == 0
+        and (array.shape[-1] <= 1 or array.strides[-1] == array.itemsize)
+        and array.strides[-2] % array.itemsize == 0
     )
 
 
-def frames_of(arrays: Sequence[Any], lengths: Any) -> np.ndarray | list[int]:
-    """The frames to decode of each array [frames, columns]: as given by `lengths`, or all."""
+def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
+    """The frames to decode of each utterance, of those that it has: as given by `lengths`, or all."""
     if lengths is None:
-        return [len(array) for array in arrays]
+        return frames
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
         lengths = lengths.tolist() if hasattr(lengths, "tolist") else np.from_dlpack(lengths)
     elif isinstance(lengths, Iterable) and not isinstance(lengths, np.ndarray):
@@ -131,14 +154,13 @@ def frames_of(arrays: Sequence[Any], lengths: Any) -> np.ndarray | list[int]:
     try:
         given = np.asarray(lengths)
     except ValueError as error:
-        raise ValueError(f"lengths: expected integers [{len(arrays)}], got nested ones ({error})") from None
+        raise ValueError(f"lengths: expected integers [{len(frames)}], got nested ones ({error})") from None
     if given.size == 0:
         given = given.astype(np.int64)
-    if given.ndim != 1 or len(given) != len(arrays):
-        raise ValueError(f"lengths: expected one a batch entry, [{len(arrays)}], got shape {given.shape}")
+    if given.ndim != 1 or len(given) != len(frames):
+        raise ValueError(f"lengths: expected one a batch entry, [{len(frames)}], got shape {given.shape}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
         raise TypeError(f"lengths: expected integers, got {given.dtype}")
-    for i, (n, array) in enumerate(zip(given.tolist(), arrays, strict=True)):
-        if not 0 <= n <= len(array):
-            raise ValueError(f"lengths[{i}]: expected 0 to {len(array)} frames, got {n}")
+    for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
+        raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
     return given.astype(np.int64)
