@@ -1,12 +1,18 @@
 // Stage backtrack: the best token of the last live frame, and its path. The rule is the twin's,
 // cpu_reference/decode/backtrack.hpp.
 //
-// best_end    finds control.best_end and control.end_index, in all threads; returns whether a final state was
-// reached write_path  one thread: copies the path's arcs, last one first, to the path pool; false if the pool is
-// full
+// best_end    finds control.best_end and control.end_index; returns in all threads whether a final state was
+// reached write_path  copies the path's arcs, last one first, to the path pool; false if the pool is full
+//
+// A path is a chain of loads, each of which waits for the one before. The milestones that it passes, one in
+// kMilestoneFrames frames, cut it into stretches that threads follow side by side:
+//
+//     milestones      m3 ----------> m2 ----------> m1 -> none        followed by one thread
+//     log        end > > > > > > m3 > > > > > m2 > > > > > m1 > > > > first entry
+//     thread         0                1              2            3
 #pragma once
 
-#include "decode/workspace.cuh"
+#include "decode/frame.cuh"
 
 namespace arcbeam {
 
@@ -50,22 +56,92 @@ ARCBEAM_DEVICE bool best_end(const GraphView& graph, const Tokens& tokens, std::
     }
 }
 
-ARCBEAM_DEVICE bool write_path(const SearchParams& params, const LogEntry* log, std::uint32_t end,
-                               UtteranceResult& result) {
-    std::uint32_t length = 0U;
-    for (LogEntry entry = simt::load(log + end); entry.arc != kNoIndex; entry = simt::load(log + entry.source)) {
-        ++length;
+constexpr std::uint32_t kStretches = 128U;
+
+// Finds where the stretches of the path to `end` begin: at the end, and at milestones, of which several may be
+// skipped so that there are no more than kStretches. One thread does it. Returns how many there are.
+ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
+                                            const Array<std::uint32_t>& first) {
+    const Milestone* all = milestones(lane.state);
+    const std::uint32_t last = lane.tokens.milestone[end];
+    std::uint32_t passed = 0U;
+    for (std::uint32_t at = last; at != kNoIndex; at = simt::load(all + at).before) {
+        ++passed;
     }
-    const std::uint32_t begin = simt::atomic_add<Scope::device>(params.path_pool_used, length);
-    if (begin > params.path_pool_capacity || length > params.path_pool_capacity - begin) {
+    const std::uint32_t step = passed / (kStretches - 1U) + 1U;
+    const std::uint32_t end_entry = lane.state.log_size - lane.state.num_tokens + end;
+    std::uint32_t found = 0U;
+    first[found++] = end_entry;
+    std::uint32_t skipped = 0U;
+    for (std::uint32_t at = last; at != kNoIndex;) {
+        const Milestone milestone = simt::load(all + at);
+        if (++skipped == step && milestone.entry != end_entry) {
+            first[found++] = milestone.entry;
+        }
+        skipped = skipped == step ? 0U : skipped;
+        at = milestone.before;
+    }
+    return found;
+}
+
+// The arcs of a stretch, last one first: calls write(i, arc) for each and returns their number.
+template <class Write>
+ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, std::uint32_t from, std::uint32_t to,
+                                            const Write& write) {
+    std::uint32_t arcs = 0U;
+    for (std::uint32_t at = from; at != to; ++arcs) {
+        const LogEntry entry = simt::load(log + at);
+        if (entry.arc == kNoIndex) {
+            break;
+        }
+        write(arcs, entry.arc);
+        at = entry.source;
+    }
+    return arcs;
+}
+
+ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
+    Control& control = *lane.control;
+    const std::uint32_t thread = simt::thread_rank();
+    const Array<std::uint32_t> first{lane.histogram.data, kStretches};
+    const Array<std::uint32_t> length{lane.histogram.data + kStretches, kStretches};
+    if (thread == 0U) {
+        simt::store(&control.rank, find_stretches(lane, simt::load(&control.end_index), first));
+    }
+    simt::block_barrier();
+    const std::uint32_t stretches = simt::load(&control.rank);
+    for (std::uint32_t i = thread; i < stretches; i += simt::block_size()) {
+        const std::uint32_t to = i + 1U < stretches ? static_cast<std::uint32_t>(first[i + 1U]) : kNoIndex;
+        length[i] = follow_stretch(lane.state.log, first[i], to, [](std::uint32_t, std::uint32_t) {});
+    }
+    simt::block_barrier();
+    if (thread == 0U) {
+        std::uint32_t arcs = 0U;
+        for (std::uint32_t i = 0U; i < stretches; ++i) {
+            const std::uint32_t own = length[i];
+            length[i] = arcs;
+            arcs += own;
+        }
+        const std::uint32_t begin = simt::atomic_add<Scope::device>(params.path_pool_used, arcs);
+        const bool fits = begin <= params.path_pool_capacity && arcs <= params.path_pool_capacity - begin;
+        simt::store(&control.selected, fits ? begin : kNoIndex);
+        if (fits) {
+            UtteranceResult& result = params.results[lane.state.utterance];
+            result.path_begin = begin;
+            result.path_length = arcs;
+        }
+    }
+    simt::block_barrier();
+    const std::uint32_t begin = simt::load(&control.selected);
+    if (begin == kNoIndex) {
         return false;
     }
-    std::uint32_t at = begin;
-    for (LogEntry entry = simt::load(log + end); entry.arc != kNoIndex; entry = simt::load(log + entry.source)) {
-        simt::store(params.path_pool + at++, entry.arc);
+    for (std::uint32_t i = thread; i < stretches; i += simt::block_size()) {
+        const std::uint32_t to = i + 1U < stretches ? static_cast<std::uint32_t>(first[i + 1U]) : kNoIndex;
+        std::uint32_t* const into = params.path_pool + begin + length[i];
+        follow_stretch(lane.state.log, first[i], to,
+                       [into](std::uint32_t at, std::uint32_t arc) { simt::store(into + at, arc); });
     }
-    result.path_begin = begin;
-    result.path_length = length;
     return true;
 }
 

@@ -15,6 +15,7 @@ struct TeamFrame {
     std::uint32_t num_tokens;
     std::uint32_t log_size;
     std::uint32_t log_wanted;
+    std::uint32_t num_milestones;
     double best;  // what the costs of the new tokens are relative to
 };
 
@@ -49,14 +50,17 @@ ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& params, Counts&
     lane.state.num_tokens = simt::load(&posted.num_tokens);
     lane.state.log_size = simt::load(&posted.log_size);
     lane.state.offset = 0.0;
-    lane.tokens = room_for(lane, lane.state.num_tokens);
+    lane.state.started = 1U;
+    lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
+    lane.num_milestones = simt::load(&posted.num_milestones);
     lane.counts = counts;
     lane.log_wanted = 0U;
     const Workspace work =
         simt::load(&posted.in_shared) != 0U ? lane.shared_work : spilled_workspace(lane.state.spill);
     const FrameEnd end = advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), work);
     counts = lane.counts;
-    return {end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.state.offset};
+    return {
+        end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.num_milestones, lane.state.offset};
 }
 
 // The owner's side of a frame by the team.
@@ -70,6 +74,7 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
         simt::store(&posted.frame, lane.state.frame);
         simt::store(&posted.num_tokens, lane.state.num_tokens);
         simt::store(&posted.log_size, lane.state.log_size);
+        simt::store(&posted.num_milestones, lane.num_milestones);
         simt::store(&posted.in_shared, in_shared ? 1U : 0U);
         simt::store(&posted.cutoff, cut);
     }
@@ -83,7 +88,8 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
         lane.state.log_size = done.log_size;
         lane.state.tokens_seen += done.num_tokens;
         lane.state.offset += done.best;
-        lane.tokens = room_for(lane, done.num_tokens);
+        lane.num_milestones = done.num_milestones;
+        lane.tokens = room_for(lane, done.num_tokens, lane.state.frame + 1U);
     }
     return done.end;
 }

@@ -20,9 +20,10 @@ struct Lane {
     Array<std::uint32_t> histogram;
     Tokens shared_tokens;
     Workspace shared_work;
-    Tokens tokens;            // where the tokens are now: shared_tokens, or those of the spill
-    UtteranceView utterance;  // log_probs is where row 0 of the piece at hand would be
-    std::uint32_t rows_end;   // of that piece
+    Tokens tokens;                 // where the tokens are now: shared_tokens, or those of the spill
+    UtteranceView utterance;       // log_probs is where row 0 of the piece at hand would be
+    std::uint32_t rows_end;        // of that piece
+    std::uint32_t num_milestones;  // since the log was last moved
     Counts counts;
     std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
 };
@@ -42,9 +43,27 @@ ARCBEAM_DEVICE Workspace spilled_workspace(const SpillView& spill) {
     return carve_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
 }
 
-// Where n tokens are kept.
-ARCBEAM_DEVICE Tokens room_for(const Lane& lane, std::uint32_t n) {
-    return n <= lane.shared_tokens.state.size ? lane.shared_tokens : spilled_tokens(lane.state.spill);
+// Where the n tokens of the frame `number` are kept; frames count from the closure of the start state.
+ARCBEAM_DEVICE Tokens room_for(const Lane& lane, std::uint32_t n, std::uint32_t number) {
+    const bool in_shared = n <= lane.shared_tokens.state.size;
+    Tokens tokens = in_shared ? lane.shared_tokens : spilled_tokens(lane.state.spill);
+    const Array<std::uint32_t> both =
+        in_shared ? lane.shared_work.milestones : spilled_workspace(lane.state.spill).milestones;
+    tokens.milestone = {both.data + (number & 1U) * (both.size / 2U), both.size / 2U};
+    return tokens;
+}
+
+ARCBEAM_DEVICE Milestone* milestones(const LaneState& lane) {
+    return reinterpret_cast<Milestone*>(reinterpret_cast<unsigned char*>(lane.log) + log_bytes(lane.log_capacity)) -
+           milestones_of(lane.log_capacity);
+}
+
+// After the log has moved: no token knows a milestone. A barrier must follow.
+ARCBEAM_DEVICE void forget_milestones(Lane& lane) {
+    lane.num_milestones = 0U;
+    for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
+        lane.tokens.milestone[i] = kNoIndex;
+    }
 }
 
 // Everything that a frame counts from zero. The table is free already.
@@ -124,8 +143,16 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     }
     Team::barrier();
     const float best = from_ordered(simt::load(&control.best_survivor));
-    const Tokens tokens = room_for(lane, num_states);
-    commit<Team>(num_states, best, work, tokens, lane.state.log + lane.state.log_size);
+    const std::uint32_t number = lane.state.frame + lane.state.started;
+    const Tokens tokens = room_for(lane, num_states, number);
+    LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
+                   lane.num_milestones};
+    if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
+        num_states <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
+        place.milestones = milestones(lane.state);
+        lane.num_milestones += num_states;
+    }
+    commit<Team>(num_states, best, work, lane.tokens, tokens, place);
     lane.tokens = tokens;
     lane.counts = counts;
     lane.state.num_tokens = num_states;

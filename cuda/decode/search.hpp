@@ -60,10 +60,19 @@ constexpr std::uint32_t mark_words(std::uint32_t entries) {
     return entries / 32U + (entries % 32U != 0U ? 1U : 0U);
 }
 
-// Bytes of a token log: its entries, and behind them the marks of a collection and their counts.
+// One survivor of a frame by which paths can be followed in parallel: see backtrack.cuh.
+struct Milestone {
+    std::uint32_t entry;   // in the token log
+    std::uint32_t before;  // the milestone that it descends from; kNoIndex: none is known
+};
+
+constexpr std::uint32_t milestones_of(std::uint32_t log_capacity) { return log_capacity / 16U; }
+
+// Bytes of a token log: its entries, and behind them the marks of a collection, their counts, and milestones.
 constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
     return sizeof(LogEntry) * static_cast<std::uint64_t>(capacity) +
-           8U * static_cast<std::uint64_t>(mark_words(capacity));
+           8U * static_cast<std::uint64_t>(mark_words(capacity)) +
+           sizeof(Milestone) * static_cast<std::uint64_t>(milestones_of(capacity));
 }
 
 // What a lane lacks to go on. The frame at hand was not committed and is redone with more room, once its log-probs
@@ -145,7 +154,7 @@ constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 5U * padde
 constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                         std::uint64_t table_size) {
     return padded(8U * table_size) + 2U * padded(4U * table_size) + padded(8U * candidates) +
-           2U * padded(4U * candidates) + 8U * padded(4U * capacity);
+           2U * padded(4U * candidates) + 8U * padded(4U * capacity) + padded(8U * capacity);
 }
 
 constexpr std::uint64_t kControlBytes = 192U;  // what the threads of a block tell each other

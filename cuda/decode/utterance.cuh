@@ -58,6 +58,7 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.leaving_arcs = 0U;
     lane.state.admitted = 0U;
     lane.counts = Counts{};
+    lane.num_milestones = 0U;
     open_utterance(params, lane);
 }
 
@@ -65,7 +66,8 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
 ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
     open_utterance(params, lane);
     lane.counts = Counts{};
-    lane.tokens = room_for(lane, lane.state.num_tokens);
+    lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
+    forget_milestones(lane);
     if (lane.tokens.state.data == lane.shared_tokens.state.data) {
         copy_tokens(spilled_tokens(lane.state.spill), lane.tokens, lane.state.num_tokens);
     }
@@ -165,35 +167,24 @@ ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
     Control& control = *lane.control;
     const bool final_reached =
         best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, control);
-    const std::uint32_t end = simt::load(&control.end_index);
-    const std::uint64_t best = simt::load(&control.best_end);
+    if (!write_path(params, lane)) {
+        return false;
+    }
+    collect_counts<kClusters>(lane);
     if (simt::thread_rank() == 0U) {
-        UtteranceResult result = params.results[lane.state.utterance];
-        const bool written =
-            write_path(params, lane.state.log, lane.state.log_size - lane.state.num_tokens + end, result);
-        simt::store(&control.stop, static_cast<std::uint32_t>(written ? Need::nothing : Need::paths));
-        if (written) {
-            result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));
-            result.end_state = packed_arc(best);
-            result.reached_final = final_reached ? 1U : 0U;
-            result.outcome = Outcome::decoded;
-            result.frames = lane.state.frame;
-            result.tokens = lane.state.tokens_seen;
-            params.results[lane.state.utterance] = result;
-        }
+        const std::uint64_t best = simt::load(&control.best_end);
+        UtteranceResult& result = params.results[lane.state.utterance];
+        result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));
+        result.end_state = packed_arc(best);
+        result.reached_final = final_reached ? 1U : 0U;
+        result.outcome = Outcome::decoded;
+        result.frames = lane.state.frame;
+        result.tokens = lane.state.tokens_seen;
+        result.leaving_arcs = lane.state.leaving_arcs;
+        result.admitted = lane.state.admitted;
     }
     simt::block_barrier();
-    const bool written = simt::load(&control.stop) == static_cast<std::uint32_t>(Need::nothing);
-    if (written) {
-        collect_counts<kClusters>(lane);
-        if (simt::thread_rank() == 0U) {
-            UtteranceResult& result = params.results[lane.state.utterance];
-            result.leaving_arcs = lane.state.leaving_arcs;
-            result.admitted = lane.state.admitted;
-        }
-    }
-    simt::block_barrier();
-    return written;
+    return true;
 }
 
 // Decodes the lane's utterance to its end; says what it lacks if it cannot.
@@ -223,6 +214,8 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
         if (end == FrameEnd::log_full) {
             // Unless that frees half of the log, the next collection would come soon: a larger log then.
             lane.state.log_size = collect_log(lane.state, lane.histogram);
+            forget_milestones(lane);
+            simt::block_barrier();
             const std::uint32_t room = lane.state.log_capacity - lane.state.log_size;
             if (room < lane.state.log_capacity / 2U || room < lane.log_wanted) {
                 return Need::log;

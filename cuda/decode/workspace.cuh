@@ -20,13 +20,14 @@ ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
     return array;
 }
 
-// Survivors of the last frame, with the arcs of their states.
+// Survivors of the last frame, with the arcs of their states, and the last milestone that each descends from.
 struct Tokens {
     Array<std::uint32_t> state;
     Array<float> cost;
     Array<std::uint32_t> first_emitting;
     Array<std::uint32_t> arcs_end;
     Array<float> smallest_weight;
+    Array<std::uint32_t> milestone;  // in the workspace beside these; of two arrays, frames take turns
 };
 
 ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacity) {
@@ -41,11 +42,9 @@ ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacit
 
 ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill) {
     const TokensView& view = spill.tokens;
-    return {{view.state, spill.capacity},
-            {view.cost, spill.capacity},
-            {view.first_emitting, spill.capacity},
-            {view.arcs_end, spill.capacity},
-            {view.smallest_weight, spill.capacity}};
+    return {{view.state, spill.capacity},           {view.cost, spill.capacity},
+            {view.first_emitting, spill.capacity},  {view.arcs_end, spill.capacity},
+            {view.smallest_weight, spill.capacity}, {}};
 }
 
 // A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of
@@ -68,6 +67,9 @@ struct Workspace {
     Array<std::uint32_t> arcs_end;
     Array<float> smallest_weight;
     Array<std::uint32_t> depth;  // kNoIndex where no epsilon arc leaves
+
+    Array<std::uint32_t>
+        milestones;  // of the tokens that are kept beside this workspace: two arrays, one of which is new
 };
 
 ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t capacity, std::uint32_t candidates,
@@ -87,6 +89,7 @@ ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t ca
     work.arcs_end = carve<std::uint32_t>(memory, capacity);
     work.smallest_weight = carve<float>(memory, capacity);
     work.depth = carve<std::uint32_t>(memory, capacity);
+    work.milestones = carve<std::uint32_t>(memory, 2U * capacity);
     return work;
 }
 
@@ -101,6 +104,7 @@ struct Posted {
     std::uint32_t frame;
     std::uint32_t num_tokens;
     std::uint32_t log_size;
+    std::uint32_t num_milestones;
     std::uint32_t in_shared;  // whether to work in the owner's shared memory
     float cutoff;
 };

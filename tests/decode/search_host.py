@@ -39,7 +39,7 @@ def tokens_bytes(capacity):
 
 def workspace_bytes(capacity, candidates, table_size):
     tables = padded(8 * table_size) + 2 * padded(4 * table_size)
-    return tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity)
+    return tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity) + padded(8 * capacity)
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class SearchHost:
             lane[name] = larger.ctypes.data
 
     def _grow_log(self, lane, number, capacity, keep):
-        larger = np.zeros(capacity + (capacity + 31) // 32, np.uint64)  # entries, and the marks of a collection
+        larger = np.zeros(capacity + (capacity + 31) // 32 + capacity // 16, np.uint64)  # entries, marks, milestones
         old = keep.get(f"log[{number}]")
         if old is not None:
             larger[: lane["log_capacity"]] = old[: lane["log_capacity"]]

@@ -1,5 +1,7 @@
 """The search kernel under the emulator's schedules gives the twin's bytes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,6 +82,23 @@ def test_the_log_is_collected_before_it_grows(graph):
     logged.decode(long)
     assert logged.stats.tokens > 2 * 600
     assert host.launches == 1
+
+
+LONG = Room(capacity=256, candidates=512, table_size=512, spill_capacity=512, log=40_000, paths=10_000)
+
+
+@pytest.mark.parametrize("shape", [Shape(lanes=1, block=64), Shape("cluster", 1, 32, cluster=2, team_tokens=30)])
+def test_paths_are_followed_in_stretches(graph, shape):
+    """Frames around those that set milestones, milestones that some log has no room for, and a collected log."""
+    batch = [graphs.random_log_probs(seed, frames, 12, sharpness=6.0) for seed, frames in enumerate((30, 31, 32, 200))]
+    for log in (LONG.log, 3000):
+        check(graph, batch, beam=4.0, max_active=40, room=replace(LONG, log=log), shape=shape)
+
+
+def test_a_path_of_more_stretches_than_there_are_places(graph):
+    very_long = [graphs.random_log_probs(7, 32 * 140, 12, sharpness=8.0)]
+    shape = Shape(lanes=1, block=32)
+    check(graph, very_long, beam=1.0, max_active=3, room=LONG, shape=shape, schedule={"detect_races": False})
 
 
 @pytest.mark.parametrize("kernel", ["wide", "dense"])
