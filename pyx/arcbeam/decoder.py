@@ -115,7 +115,7 @@ class CtcDecoder:
             "blank_column": -1 if graph.blank is None else graph.blank,
         }
         if self._ordinal is None:
-            threads = self._options.threads or _usable_cores()
+            threads = self._options.threads or usable_cores()
             try:
                 self._engine: Any = CpuEngine(graph, **search, collect_above=COLLECT_ABOVE, threads=threads)
             except RuntimeError as error:  # std::system_error: the machine gives no more
@@ -211,7 +211,7 @@ class CtcDecoder:
         return [Hypothesis(graph, self._options.frame_shift, *path) for path in paths]
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,0 +1,57 @@
+// A KenLM model, through the library that the Python package kenlm installs.
+//
+// The package ships no headers, so the few declarations that are needed stand here, and loading checks that the
+// library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are log10.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace arcbeam::baseline {
+
+enum class KenLmError : std::uint8_t {
+    kNone,
+    kLibrary,  // the library cannot be loaded, or is not what the declarations say
+    kModel,    // the library does not like the model's file
+};
+
+class KenLm {
+  public:
+    // Loads a model (ARPA or binary). Null on failure, with the kind and the reason.
+    static std::unique_ptr<KenLm> load(const std::string& library, const std::string& path, KenLmError& kind,
+                                       std::string& reason);
+    ~KenLm();
+    KenLm(const KenLm&) = delete;
+    KenLm& operator=(const KenLm&) = delete;
+
+    [[nodiscard]] std::size_t state_size() const { return state_size_; }
+    [[nodiscard]] unsigned order() const { return order_; }
+    // 0, the unknown word, where the model does not have it.
+    [[nodiscard]] std::uint32_t word(const std::string& text) const;
+    [[nodiscard]] std::uint32_t end_sentence() const { return end_sentence_; }
+    void begin_sentence(void* state) const;
+    void null_context(void* state) const;
+
+    // log10 probability of a word after a state; the two states may not be one.
+    float score(const void* state, std::uint32_t word, void* next) const;
+
+    // No word scores more than this after the state: probabilities are at most 1, back-offs are not.
+    [[nodiscard]] float most(const void* state) const;
+
+  private:
+    struct Model;
+    struct Vocabulary;
+    KenLm() = default;
+    bool looks_right(std::string& reason);
+
+    Model* model_ = nullptr;
+    const Vocabulary* vocabulary_ = nullptr;
+    std::size_t state_size_ = 0;
+    std::size_t context_ = 0;  // words a state has room for
+    unsigned order_ = 0;
+    std::uint32_t end_sentence_ = 0;
+};
+
+}  // namespace arcbeam::baseline

@@ -1,0 +1,313 @@
+"""The border to the lexicon beam search and to KenLM: addresses in, answers out."""
+
+import os
+import threading
+
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uintptr_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+
+cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
+    cdef struct LogProbs:
+        const void* data
+        int64_t row_stride
+        uint32_t frames
+        uint32_t columns
+        cbool is_half
+
+cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
+    cdef enum class KenLmError(uint8_t):
+        kNone
+        kLibrary
+        kModel
+
+    cdef cppclass KenLm:
+        @staticmethod
+        unique_ptr[KenLm] load(const string& library, const string& path, KenLmError& kind, string& reason) except +
+        size_t state_size()
+        unsigned int order()
+        uint32_t word(const string&)
+        uint32_t end_sentence()
+        void begin_sentence(void*)
+        void null_context(void*)
+        float score(const void*, uint32_t, void*)
+
+    cdef enum class Smearing(uint8_t):
+        kNone
+        kMax
+        kLogAdd
+
+    cdef struct Spellings:
+        const uint16_t* columns
+        const uint32_t* offsets
+        const uint32_t* labels
+        const float* scores
+        size_t count
+
+    cdef cppclass Trie:
+        Trie(const Spellings&, Smearing) except +
+        size_t size()
+
+    cdef struct SearchOptions:
+        uint32_t beam_size
+        uint32_t beam_size_token
+        double beam_threshold
+        double lm_weight
+        double word_score
+        double unk_score
+        double sil_score
+        cbool log_add
+        cbool repeat_last_token
+        cbool final_separator
+        uint16_t blank
+        uint16_t silence
+        uint32_t unknown_label
+        uint32_t nbest
+        uint32_t collect_above
+
+    cdef struct SpokenWord:
+        uint32_t label
+        uint32_t start
+        uint32_t end
+
+    cdef cppclass Answer:
+        double score
+        double am_score
+        double lm_score
+        vector[SpokenWord] words
+        vector[uint16_t] tokens
+
+    cdef enum class Outcome(uint8_t):
+        kDecoded
+        kBadLogProb
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Result:
+        vector[Answer] answers
+        cbool complete
+        Outcome outcome
+        uint32_t bad_frame
+        uint32_t bad_column
+
+    cdef struct Model:
+        const Trie* trie
+        const KenLm* lm
+        const uint32_t* words
+        SearchOptions options
+
+    cdef cppclass Engine:
+        Engine(const Model&, size_t threads) except +
+        void start(vector[LogProbs]) except +
+        cbool wait(int milliseconds) except +
+        void cancel()
+        const vector[Result]& results()
+
+
+class LibraryError(Exception):
+    """The KenLM library cannot be used; the caller words the message."""
+
+
+class ModelError(Exception):
+    """KenLM does not take the model's file; the caller words the message."""
+
+
+cdef class KenLmModel:
+    """A loaded KenLM model; scores are log10 probabilities."""
+
+    cdef unique_ptr[KenLm] lm
+
+    def __cinit__(self, str library, str path):
+        cdef KenLmError kind = KenLmError.kNone
+        cdef string reason
+        cdef string cpp_library = os.fsencode(library)
+        cdef string cpp_path = os.fsencode(path)
+        with nogil:
+            self.lm = KenLm.load(cpp_library, cpp_path, kind, reason)
+        if kind == KenLmError.kLibrary:
+            raise LibraryError(reason.decode(errors="replace"))
+        if kind == KenLmError.kModel:
+            raise ModelError(reason.decode(errors="replace"))
+
+    @property
+    def order(self):
+        return self.lm.get().order()
+
+    def word(self, str text):
+        """The model's index of a word, 0 where it has none."""
+        return self.lm.get().word(text.encode())
+
+    def first_scores(self, const uint32_t[::1] words):
+        """float32 scores of words, by index, after the beginning of a sentence."""
+        cdef vector[char] start, after
+        start.resize(self.lm.get().state_size())
+        after.resize(start.size())
+        self.lm.get().begin_sentence(start.data())
+        scores = np.empty(words.shape[0], np.float32)
+        cdef float[::1] into = scores
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(words.shape[0]):
+                into[i] = self.lm.get().score(start.data(), words[i], after.data())
+        return scores
+
+    def score(self, const uint32_t[::1] words, bint bos, bint eos):
+        """Sum of the scores of words, by index, after the beginning of a sentence or after nothing."""
+        cdef vector[char] before, after
+        cdef double total = 0.0
+        cdef Py_ssize_t i
+        before.resize(self.lm.get().state_size())
+        after.resize(before.size())
+        if bos:
+            self.lm.get().begin_sentence(before.data())
+        else:
+            self.lm.get().null_context(before.data())
+        for i in range(words.shape[0]):
+            total += self.lm.get().score(before.data(), words[i], after.data())
+            before.swap(after)
+        if eos:
+            total += self.lm.get().score(before.data(), self.lm.get().end_sentence(), after.data())
+        return total
+
+
+SMEARING = {"none": 0, "max": 1, "logadd": 2}
+
+
+cdef class BaselineEngine:
+    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
+
+    cdef Engine* engine
+    cdef unique_ptr[Trie] trie
+    cdef Model model
+    cdef KenLmModel lm
+    cdef vector[uint32_t] words
+    cdef size_t threads
+    cdef object turn
+    cdef object process
+
+    def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
+                  size_t threads):
+        """`lexicon`: None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings."""
+        cdef const uint16_t[::1] columns
+        cdef const uint32_t[::1] offsets, labels
+        cdef const float[::1] scores
+        cdef Spellings spellings
+        cdef Smearing mode = <Smearing> <uint8_t> SMEARING[smearing]
+        self.lm = lm
+        self.model.lm = NULL
+        if lm is not None:
+            self.model.lm = lm.lm.get()
+        if words.shape[0] > 0:
+            self.words.assign(&words[0], &words[0] + words.shape[0])
+        self.model.words = self.words.data()
+        self.model.options = options
+        self.model.trie = NULL
+        if lexicon is not None:
+            columns, offsets, labels, scores = lexicon
+            spellings = Spellings(&columns[0], &offsets[0], &labels[0], &scores[0], labels.shape[0])
+            with nogil:
+                self.trie.reset(new Trie(spellings, mode))
+            self.model.trie = self.trie.get()
+        self.threads = threads
+        self.turn = threading.Lock()
+        self._start_threads()
+
+    cdef int _start_threads(self) except -1:
+        self.engine = new Engine(self.model, self.threads)
+        self.process = os.getpid()
+        return 0
+
+    def __dealloc__(self):
+        # In a forked child the threads do not exist; joining them would wait for ever.
+        if self.engine != NULL and self.process == os.getpid():
+            with nogil:
+                del self.engine
+
+    @property
+    def nodes(self):
+        """Nodes of the trie."""
+        return self.trie.get().size() if self.trie else 0
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+
+        Returns
+        -------
+        list of (complete, answers) an utterance
+            An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
+        """
+        with self.turn:
+            if self.process != os.getpid():
+                self._start_threads()
+            return self._decode(utterances, columns)
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+        cdef vector[LogProbs] batch
+        cdef Py_ssize_t i
+        cdef cbool done = False
+        batch.reserve(utterances.shape[0])
+        for i in range(utterances.shape[0]):
+            batch.push_back(LogProbs(
+                <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1], <uint32_t> utterances[i, 2], columns,
+                utterances[i, 3] != 0,
+            ))
+        self.engine.start(move(batch))
+        try:
+            while not done:
+                with nogil:
+                    done = self.engine.wait(100)
+                if not done:
+                    PyErr_CheckSignals()
+        finally:
+            if not done:  # Ctrl-C: the log-probs may go once we return, so the lanes must have let go of them
+                self.engine.cancel()
+                while not done:
+                    with nogil:
+                        done = self.engine.wait(100)
+        self._raise_first_error()
+        return [self._answers(i) for i in range(self.engine.results().size())]
+
+    cdef int _raise_first_error(self) except -1:
+        cdef const Result* result
+        for i in range(self.engine.results().size()):
+            result = &self.engine.results()[i]
+            if result.outcome == Outcome.kBadLogProb:
+                raise BadLogProb(i, result.bad_frame, result.bad_column)
+            if result.outcome == Outcome.kOutOfMemory:
+                raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam_size, or fewer "
+                                  f"threads")
+        return 0
+
+    cdef tuple _answers(self, size_t utterance):
+        cdef const Result* result = &self.engine.results()[utterance]
+        cdef const Answer* answer
+        cdef uint16_t[::1] into
+        cdef size_t a, i
+        found = []
+        for a in range(result.answers.size()):
+            answer = &result.answers[a]
+            tokens = np.empty(answer.tokens.size(), np.uint16)
+            into = tokens
+            for i in range(answer.tokens.size()):
+                into[i] = answer.tokens[i]
+            words = [(answer.words[i].label, answer.words[i].start, answer.words[i].end)
+                     for i in range(answer.words.size())]
+            found.append((answer.score, answer.am_score, answer.lm_score, words, tokens))
+        return result.complete, found
+
+
+class BadLogProb(Exception):
+    """NaN or +inf at (utterance, frame, column); the caller words the message."""

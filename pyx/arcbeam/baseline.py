@@ -1,0 +1,336 @@
+"""Beam search over a lexicon or over tokens with a KenLM language model, as Flashlight does it: the baseline.
+
+The search is that of Flashlight's text decoders (Kahn et al. 2022, *Flashlight: Enabling Innovation in Tools for
+Machine Learning*), with their option names; ``docs/baseline.md`` lists what differs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam._baseline import BadLogProb, BaselineEngine
+from arcbeam.baseline_options import LexiconFreeOptions, LexiconOptions
+from arcbeam.baseline_results import Hypothesis, Result
+from arcbeam.decoder import usable_cores
+from arcbeam.errors import CapacityError
+from arcbeam.hypothesis import Word
+from arcbeam.language_model import KenLM
+from arcbeam.log_probs import as_utterances
+from arcbeam.symbols import TokenTable
+from arcbeam.word_times import join_pieces
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from arcbeam.build.lexicon import Lexicon
+
+UNKNOWN = "<unk>"
+NO_TOKEN = 0xFFFF
+ALL = 2**31 - 1
+# Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
+# it first drops what no hypothesis needs.
+COLLECT_ABOVE = 1 << 20
+
+__all__ = [
+    "Hypothesis",
+    "KenLM",
+    "LexiconDecoder",
+    "LexiconFreeDecoder",
+    "LexiconFreeOptions",
+    "LexiconOptions",
+    "Result",
+    "with_separator",
+]
+
+
+class _Decoder:
+    """What both decoders share: tokens, options, the engine."""
+
+    _options: LexiconFreeOptions
+    _engine: BaselineEngine
+
+    def __init__(self, tokens: TokenTable | Sequence[str] | str | os.PathLike[str], blank: str | int | None) -> None:
+        if isinstance(tokens, str | os.PathLike):
+            tokens = TokenTable.read(tokens, blank)
+        elif not isinstance(tokens, TokenTable):
+            tokens = TokenTable.from_list(tokens, blank)
+        elif blank is not None:
+            tokens = TokenTable.from_list(tokens.tokens, blank)
+        if tokens.blank is None:
+            raise ValueError("blank: none of the tokens looks like the blank; name it")
+        if len(tokens) >= NO_TOKEN:
+            raise ValueError(f"tokens: expected fewer than {NO_TOKEN}, got {len(tokens)}")
+        self.tokens = tokens
+
+    @property
+    def options(self) -> Any:
+        """The options, as validated."""
+        return self._options
+
+    def _silence(self, sil: str | int | None, default: int | None) -> int:
+        """The silence column, or NO_TOKEN."""
+        column = default if isinstance(sil, str) and sil == "auto" else sil
+        if column is None:
+            return NO_TOKEN
+        if isinstance(column, str):
+            if column not in self.tokens:
+                raise ValueError(f"sil: expected one of the {len(self.tokens)} tokens, got {column!r}")
+            column = self.tokens.column(column)
+        if isinstance(column, bool) or not isinstance(column, numbers.Integral):
+            raise TypeError(f"sil: expected a token, its column, or None, got {type(column).__name__}")
+        if not 0 <= column < len(self.tokens):
+            raise ValueError(f"sil: expected a column from 0 to {len(self.tokens) - 1}, or None, got {column}")
+        if column == self.tokens.blank:
+            raise ValueError(f"sil: expected a column of its own, or None; {column} is the blank's")
+        return int(column)
+
+    def _start(self, silence: int, lm: KenLM | None, words: Sequence[str], lexicon: Any, smearing: str) -> None:
+        if lm is not None and not isinstance(lm, KenLM):
+            raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
+        options: Any = self._options
+        threads = options.threads or usable_cores()
+        search = {
+            "beam_size": options.beam_size,
+            "beam_size_token": options.beam_size_token or ALL,
+            "beam_threshold": float(options.beam_threshold),
+            "lm_weight": float(options.lm_weight),
+            "word_score": float(getattr(options, "word_score", 0.0)),
+            "unk_score": float(getattr(options, "unk_score", -math.inf)),
+            "sil_score": float(options.sil_score),
+            "log_add": options.log_add,
+            "repeat_last_token": getattr(options, "repeat_last_token", False),
+            "final_separator": getattr(options, "final_separator", True),
+            "blank": self.tokens.blank,
+            "silence": silence,
+            "unknown_label": len(words) - 1,
+            "nbest": options.nbest,
+            "collect_above": COLLECT_ABOVE,
+        }
+        indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
+        if lexicon is not None:
+            scores = np.zeros(len(words), np.float32) if lm is None else lm._model.first_scores(indices)
+            lexicon = (*lexicon, scores[lexicon[2]])
+        try:
+            self._engine = BaselineEngine(
+                lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm._model, words=indices,
+                options=search, threads=threads,
+            )  # fmt: skip
+        except RuntimeError as error:  # std::system_error: the machine gives no more
+            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+    def decode(self, log_probs: Any, lengths: Any = None) -> list[Result]:
+        """Decodes a batch of utterances.
+
+        Parameters
+        ----------
+        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+            Natural-log probabilities, float32 or float16, a column a token; from numpy or anything with DLPack in CPU
+            memory. Not copied unless the columns of a frame lie apart. ``-inf`` means never.
+        lengths : sequence or array of int [batch], optional
+            Frames of each utterance; the frames beyond are not read.
+
+        Returns
+        -------
+        list of Result, in the order of the batch
+
+        Raises
+        ------
+        TypeError
+            Values that are not float32 or float16, arrays in another place, lengths that are not integers.
+        ValueError
+            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+        MemoryError
+            The search does not fit; the decoder can still be used.
+        """
+        utterances = as_utterances(log_probs, lengths, columns=len(self.tokens), exact=True)
+        try:
+            found = self._engine.decode(utterances.table, utterances.columns)
+        except BadLogProb as bad:
+            i, frame, column = bad.args
+            raise ValueError(
+                f"log_probs: expected finite values or -inf, got {utterances.arrays[i][frame, column]} in "
+                f"utterance {i}, frame {frame}, column {column}"
+            ) from None
+        return [Result([self._hypothesis(*answer) for answer in answers], complete) for complete, answers in found]
+
+    def _hypothesis(self, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
+        tokens = tokens.astype(np.int32)
+        shift = self._options.frame_shift
+        timed = [
+            Word(word, start, end, None if shift is None else start * shift, None if shift is None else end * shift)
+            for word, start, end in self._timed(words, tokens)
+        ]
+        return Hypothesis(timed, tokens, score, am, lm)
+
+    def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
+        raise NotImplementedError
+
+
+class LexiconDecoder(_Decoder):
+    """Beam search over the words of a lexicon.
+
+    Words are completed along a prefix trie of their spellings; a hypothesis is its words so far, its node of the trie
+    and its last token. Each frame keeps the ``beam_size`` best hypotheses within ``beam_threshold`` of the best.
+    Ties are settled by content, so the same input gives the same bytes whatever the threads or the batch.
+
+    Parameters
+    ----------
+    lexicon : arcbeam.build.lexicon.Lexicon, or mapping of str to tokens
+        Spellings are taken as they are: see :func:`with_separator`.
+    tokens : TokenTable, sequence of str, or path
+        The columns of the log-probs.
+    lm : KenLM, optional
+        Words it does not have score as its unknown word. None: all words are alike.
+    blank, sil : str, int or None
+        The blank, by default a token with a usual name. The silence token, by default the lexicon's separator if that
+        is a token of its own; it may be repeated freely between words. None: there is no silence token.
+    **options
+        See :class:`LexiconOptions`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option out of its range; a word whose tokens are not in the table, which is named.
+
+    Notes
+    -----
+    A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
+    which decode without the GIL.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon | Mapping[str, Sequence[str]],
+        tokens: TokenTable | Sequence[str] | str | os.PathLike[str],
+        lm: KenLM | None = None,
+        *,
+        blank: str | int | None = None,
+        sil: str | int | None = "auto",
+        **options: Any,
+    ) -> None:
+        super().__init__(tokens, blank)
+        self._options = _make_options(LexiconOptions, options)
+        separator = getattr(lexicon, "separator_column", None)
+        silence = self._silence(sil, separator)
+        self.words, spellings = self._spellings(lexicon)
+        self._start(silence, lm, [*self.words, UNKNOWN], spellings, self._options.smearing)
+
+    def _spellings(self, lexicon: Any) -> tuple[tuple[str, ...], tuple[Any, Any, Any]]:
+        """Words, and columns, offsets and words of their spellings."""
+        if isinstance(lexicon, Mapping):
+            words = tuple(lexicon)
+            columns = [[self._column(word, token) for token in tokens] for word, tokens in lexicon.items()]
+            flat = np.array([c for spelling in columns for c in spelling], np.uint16)
+            offsets = np.cumsum([0, *map(len, columns)], dtype=np.uint32)
+            labels = np.arange(len(words), dtype=np.uint32)
+        elif all(hasattr(lexicon, name) for name in ("words", "word_index", "offsets", "columns")):
+            words, flat, offsets, labels = lexicon.words, lexicon.columns, lexicon.offsets, lexicon.word_index
+        else:
+            raise TypeError(f"lexicon: expected a Lexicon, or tokens by word, got {type(lexicon).__name__}")
+        if not len(labels):
+            raise ValueError("lexicon: expected words, got none")
+
+        def owner(position: int) -> str:
+            return words[labels[int(np.searchsorted(offsets, position, side="right")) - 1]]
+
+        if len(empty := np.flatnonzero(offsets[1:] == offsets[:-1])):
+            raise ValueError(f"lexicon: expected tokens, got none for the word {words[labels[empty[0]]]!r}")
+        if len(beyond := np.flatnonzero(flat >= len(self.tokens))):
+            raise ValueError(
+                f"lexicon: expected columns below {len(self.tokens)}, got {flat[beyond[0]]} in the word "
+                f"{owner(beyond[0])!r}; was it made for other tokens?"
+            )
+        if len(blanks := np.flatnonzero(flat == self.tokens.blank)):
+            raise ValueError(f"lexicon: expected tokens, got the blank in the word {owner(blanks[0])!r}")
+        kept = tuple(
+            np.ascontiguousarray(a, t) for a, t in ((flat, np.uint16), (offsets, np.uint32), (labels, np.uint32))
+        )
+        return tuple(words), (kept[0], kept[1], kept[2])
+
+    def _column(self, word: str, token: str) -> int:
+        if token not in self.tokens:
+            raise ValueError(f"lexicon: expected one of the {len(self.tokens)} tokens, got {token!r} in {word!r}")
+        return self.tokens.column(token)
+
+    def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
+        known = len(self.words)
+        return [(self.words[label] if label < known else UNKNOWN, start, end) for label, start, end in words]
+
+
+class LexiconFreeDecoder(_Decoder):
+    """Beam search over tokens, with a language model over tokens.
+
+    Parameters
+    ----------
+    tokens : TokenTable, sequence of str, or path
+        The columns of the log-probs, by the names that the language model knows them by.
+    lm : KenLM, optional
+        A model of sentences whose words are the tokens.
+    blank, sil : str, int or None
+        As in :class:`LexiconDecoder`; by default silence is the token that stands for the space between words.
+    **options
+        See :class:`LexiconFreeOptions`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option out of its range.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenTable | Sequence[str] | str | os.PathLike[str],
+        lm: KenLM | None = None,
+        *,
+        blank: str | int | None = None,
+        sil: str | int | None = "auto",
+        **options: Any,
+    ) -> None:
+        from arcbeam.build.lexicon import find_separator
+
+        super().__init__(tokens, blank)
+        self._options = _make_options(LexiconFreeOptions, options)
+        self._separator = find_separator(self.tokens)
+        own = self._separator is not None and self._separator in self.tokens
+        silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
+        self._start(silence, lm, self.tokens.tokens, None, "none")
+
+    def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
+        spoken = tokens != self.tokens.blank
+        changes = np.flatnonzero(np.diff(tokens, prepend=-1, append=-1))
+        runs = [(a, b) for a, b in zip(changes[:-1].tolist(), changes[1:].tolist(), strict=True) if spoken[a]]
+        pieces = [self.tokens[int(tokens[start])] for start, _ in runs]
+        return [(word, runs[first][0], runs[last][1]) for word, first, last in join_pieces(pieces, self._separator)]
+
+
+def with_separator(lexicon: Lexicon) -> Lexicon:
+    """The lexicon with its separator at the end of every spelling, so that words cannot run together.
+
+    This is how Flashlight's recipes for letters spell words: ``hello h e l l o |``.
+
+    Raises
+    ------
+    ValueError
+        The separator is no token of its own.
+    """
+    if lexicon.separator_column is None:
+        raise ValueError("lexicon: expected a separator that is a token of its own, got none")
+    return dataclasses.replace(
+        lexicon,
+        columns=np.insert(lexicon.columns, lexicon.offsets[1:].astype(np.int64), lexicon.separator_column),
+        offsets=lexicon.offsets + np.arange(len(lexicon.offsets), dtype=np.uint32),
+    )
+
+
+def _make_options(kind: Any, given: dict[str, Any]) -> Any:
+    known = [field.name for field in dataclasses.fields(kind)]
+    if unknown := sorted(set(given) - set(known)):
+        raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}")
+    return kind(**given)

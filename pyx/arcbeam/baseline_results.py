@@ -1,0 +1,79 @@
+"""What the baseline's decoders found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from arcbeam.hypothesis import Word
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer to an utterance.
+
+    Attributes
+    ----------
+    words : list of arcbeam.Word
+        With times; a word spans its tokens, without silence at its end.
+    tokens : int32[frames]
+        The column that the path reads in each frame; fewer frames if the search died.
+    score : float
+        What the search maximises: ``am_score + lm_weight * lm_score`` and the scores of words, unknown words and
+        silences; with ``log_add`` the sum over paths, of which the other figures are those of the best.
+    am_score : float
+        Sum of the log-probs, natural logs.
+    lm_score : float
+        Sum of the language model's scores, log10, the sentence's end included.
+    """
+
+    words: list[Word]
+    tokens: npt.NDArray[np.int32]
+    score: float
+    am_score: float
+    lm_score: float
+
+    @property
+    def text(self) -> str:
+        """The words, a space between them."""
+        return " ".join(word.word for word in self.words)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one utterance, best first; they differ in their words (without a lexicon, in their tokens).
+
+    Attributes
+    ----------
+    nbest : list of Hypothesis
+        Never empty. By score; equal scores by fewer words, then by the words' places in the lexicon, the last first.
+    complete : bool
+        False if no hypothesis ended with a whole word, or the search died before the last frame.
+    """
+
+    nbest: list[Hypothesis]
+    complete: bool
+
+    @property
+    def best(self) -> Hypothesis:
+        """The first of the answers."""
+        return self.nbest[0]
+
+    @property
+    def text(self) -> str:
+        """The best answer's words, a space between them."""
+        return self.best.text
+
+    @property
+    def words(self) -> list[Word]:
+        """The best answer's words with their times."""
+        return self.best.words
+
+    @property
+    def score(self) -> float:
+        """The best answer's score."""
+        return self.best.score
