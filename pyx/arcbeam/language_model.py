@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -88,7 +89,9 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
         except LibraryError as error:
             reasons.append(f"{library}: {error}")
         except ModelError as error:
-            raise FormatError(f"{path}: KenLM cannot load it: {error}") from None
+            # Where in KenLM's source it was found, which the reason opens with, helps nobody.
+            reason = re.sub(r"^.*? threw \w+\.?\s*", "", str(error), count=1, flags=re.DOTALL)
+            raise FormatError(f"{path}: KenLM cannot load it: {reason.strip()}") from None
     raise MissingDependencyError(
         f"a KenLM language model needs KenLM's library, and none can be used ({'; '.join(reasons)}): {_HOW}"
     )
