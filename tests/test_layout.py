@@ -147,6 +147,7 @@ MAY_INCLUDE = {
     "cpu_reference/arpa": {"arpa", "shared"},
     "cpu_reference/graph": {"graph", "shared"},
     "cpu_reference/decode": {"decode", "pool", "shared"},
+    "cpu_reference/baseline": {"baseline", "decode", "pool", "shared"},
 }
 
 

@@ -55,9 +55,7 @@ class FlashlightText:
             entries = [*task.tokens.tokens, *(["<no silence>"] if self.adds_silence else [])]
             self.labels = Dictionary(entries)
             self.lm = self._language_model()
-            self.decoder = LexiconFreeDecoder(
-                LexiconFreeDecoderOptions(**common, **rest), self.lm, silence, blank, []
-            )
+            self.decoder = LexiconFreeDecoder(LexiconFreeDecoderOptions(**common, **rest), self.lm, silence, blank, [])
             return
         self.labels = Dictionary([*task.lexicon.words, "<unk>"])
         self.lm = self._language_model()
@@ -95,9 +93,7 @@ class FlashlightText:
             for result in results[: self.task.options.get("nbest", 1)]:
                 words = tuple(self.labels.get_entry(w) for w in result.words if w >= 0)
                 tokens = tuple(result.tokens[1:-1])
-                answers.append(
-                    SpokenAnswer(words, tokens, result.score, result.emittingModelScore, result.lmScore)
-                )
+                answers.append(SpokenAnswer(words, tokens, result.score, result.emittingModelScore, result.lmScore))
             found.append(answers)
         return found
 

@@ -1,9 +1,9 @@
 // The candidates of one frame: merged, bounded while they come in, and cut to the beam.
 //
-// Two candidates are one hypothesis if they agree in history, trie node and token. The better one stays; with log_add
-// the scores of both are summed. What is kept does not depend on the order in which candidates come in: equal scores
-// are told apart by content, namely by history (Histories::compare), then node, then token; among candidates for one
-// hypothesis by those of the hypothesis they leave.
+// Two candidates are one hypothesis if they agree in history, trie node and token. The better one stays; with
+// log_add the scores of both are summed. What is kept does not depend on the order in which candidates come in:
+// equal scores are told apart by content, namely by history (Histories::compare), then node, then token; among
+// candidates for one hypothesis by those of the hypothesis they leave.
 //
 // A candidate that cannot survive may be turned away early: it scores below the best so far less the threshold, or
 // (where scores are not summed) below `beam_size` distinct hypotheses already in.
@@ -206,7 +206,8 @@ class Candidates {
             scores_.push_back(candidate.score);
         }
         const double last = last_kept();
-        const auto above = std::partition(into.begin(), into.end(), [&](const Candidate& c) { return c.score > last; });
+        const auto above =
+            std::partition(into.begin(), into.end(), [&](const Candidate& c) { return c.score > last; });
         const auto equal = std::partition(above, into.end(), [&](const Candidate& c) { return !(c.score < last); });
         const auto end = into.begin() + static_cast<std::ptrdiff_t>(beam_size_);
         if (equal > end) {

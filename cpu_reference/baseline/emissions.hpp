@@ -24,7 +24,8 @@ class Emissions {
         const std::int64_t row = static_cast<std::int64_t>(frame) * log_probs.row_stride;
         if (log_probs.is_half) {
             const auto* values = static_cast<const std::uint16_t*>(log_probs.data) + row;
-            std::transform(values, values + n, all_.begin(), [](std::uint16_t value) { return half_to_float(value); });
+            std::transform(values, values + n, all_.begin(),
+                           [](std::uint16_t value) { return half_to_float(value); });
         } else {
             const auto* values = static_cast<const float*>(log_probs.data) + row;
             std::copy(values, values + n, all_.begin());

@@ -1,5 +1,5 @@
-// Batches of utterances on a pool of lanes, longest first. Workers share the model, which nobody writes, and nothing
-// else.
+// Batches of utterances on a pool of lanes, longest first. Workers share the model, which nobody writes, and
+// nothing else.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// The candidates of one frame without a lexicon: any token may follow any other, and the language model scores tokens.
+// The candidates of one frame without a lexicon: any token may follow any other, and the language model scores
+// tokens.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class FreeExpander {
 
     void stay(const Hypothesis& from, std::uint32_t source, std::uint16_t token, const float* emission,
               Candidates& candidates) const {
-        candidates.add({read(from.score, emission[token], token), from.history, kRoot, source, kNoLabel, 0, token,
-                        false});
+        candidates.add(
+            {read(from.score, emission[token], token), from.history, kRoot, source, kNoLabel, 0, token, false});
     }
 
     void follow(const Hypothesis& from, std::uint32_t source, const Emissions& emissions, Histories& histories,

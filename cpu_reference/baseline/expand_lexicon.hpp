@@ -1,8 +1,8 @@
-// The candidates of one frame with a lexicon: each hypothesis stays, reads the blank, or follows a token in the trie,
-// where it may complete a word.
+// The candidates of one frame with a lexicon: each hypothesis stays, reads the blank, or follows a token in the
+// trie, where it may complete a word.
 //
-// Candidates that cost nothing to score come first, and words, which ask the language model, last: by then the bound
-// turns most of them away unasked.
+// Candidates that cost nothing to score come first, and words, which ask the language model, last: by then the
+// bound turns most of them away unasked.
 #pragma once
 
 #include <algorithm>
@@ -95,8 +95,8 @@ class LexiconExpander {
         }
     }
 
-    void follow(const Hypothesis& from, std::uint32_t source, const Emissions& emissions, const Histories& histories,
-                Candidates& candidates) {
+    void follow(const Hypothesis& from, std::uint32_t source, const Emissions& emissions,
+                const Histories& histories, Candidates& candidates) {
         const std::uint32_t first = trie_[from.node].first_child, last = trie_[from.node + 1].first_child;
         if (last - first <= 4 * emissions.best().size()) {
             for (std::uint32_t child = first; child < last; ++child) {
@@ -184,8 +184,7 @@ class LexiconExpander {
         if (!to.has_labels && std::isinf(options_.unk_score)) {
             return;
         }
-        if (!may_follow(from, to.column) &&
-            (options_.repeat_last_token || (to.has_labels && from.node == kRoot))) {
+        if (!may_follow(from, to.column) && (options_.repeat_last_token || (to.has_labels && from.node == kRoot))) {
             return;
         }
         const double score = read(from.score, emissions.narrowed()[to.column], to.column);
@@ -205,8 +204,8 @@ class LexiconExpander {
         const double score = read(from.score, emissions.narrowed()[to.column], to.column);
         const auto add = [&](std::uint32_t label, double word_score) {
             const auto [history, lm] = histories.extend(from.history, label);
-            candidates.add({score + ahead(lm - ahead_at(from.node)) + word_score, history, kRoot, word.source, label,
-                            0, to.column, true});
+            candidates.add({score + ahead(lm - ahead_at(from.node)) + word_score, history, kRoot, word.source,
+                            label, 0, to.column, true});
         };
         for (std::uint32_t i = to.first_label; i < trie_[word.node + 1].first_label; ++i) {
             add(trie_.labels()[i], options_.word_score);

@@ -1,8 +1,8 @@
 // The word histories of one utterance: what hypotheses have said so far, and the language model's state after it.
 //
 // A history is a label after another history, so two hypotheses said the same exactly if their histories have the
-// same number. Numbers are given as histories are met; nothing but equality is ever read from them: order comes from
-// compare(), which looks at the labels.
+// same number. Numbers are given as histories are met; nothing but equality is ever read from them: order comes
+// from compare(), which looks at the labels.
 #pragma once
 
 #include <cstddef>
@@ -91,8 +91,8 @@ class Histories {
 
     [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
-    // Forgets all histories that are not in use and not the beginning of one that is. `mark` is called with a function
-    // to be called on each history in use; `renumber` with one that gives a history's new number.
+    // Forgets all histories that are not in use and not the beginning of one that is. `mark` is called with a
+    // function to be called on each history in use; `renumber` with one that gives a history's new number.
     template <typename Mark, typename Renumber>
     void collect(Mark mark, Renumber renumber) {
         renumbered_.assign(entries_.size(), 0);

@@ -41,7 +41,8 @@ constexpr int kProbing = 0;  // the kind of model that an ARPA file becomes
 struct Config {
     alignas(16) unsigned char room[4096];
 
-    // Its first members say whether and where progress is shown. They are changed only if they are what is expected.
+    // Its first members say whether and where progress is shown. They are changed only if they are what is
+    // expected.
     void be_silent() {
         bool shows_progress = false;
         std::ostream* messages = nullptr;

@@ -1,7 +1,8 @@
 // A KenLM model, through the library that the Python package kenlm installs.
 //
 // The package ships no headers, so the few declarations that are needed stand here, and loading checks that the
-// library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are log10.
+// library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are
+// log10.
 #pragma once
 
 #include <cstddef>

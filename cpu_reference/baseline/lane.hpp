@@ -45,15 +45,16 @@ struct Result {
 // What all workers read. Without a trie, tokens are the words.
 struct Model {
     const Trie* trie;
-    const KenLm* lm;              // or null
-    const std::uint32_t* words;   // the language model's word of each label
+    const KenLm* lm;             // or null
+    const std::uint32_t* words;  // the language model's word of each label
     SearchOptions options;
 };
 
 class Lane {
   public:
     explicit Lane(const Model& model)
-        : model_(model), lexicon_(*(model.trie != nullptr ? model.trie : &no_trie_), model_.options),
+        : model_(model),
+          lexicon_(*(model.trie != nullptr ? model.trie : &no_trie_), model_.options),
           free_(model_.options) {}
 
     Lane(const Lane&) = delete;

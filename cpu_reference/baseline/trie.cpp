@@ -61,8 +61,8 @@ Trie::Trie(const Spellings& spellings, Smearing smearing) {
             depth.push_back(reads + 1);
         }
     }
-    nodes_.push_back({static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(labels_.size()), 0.0F,
-                      0, 0, 0});
+    nodes_.push_back(
+        {static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(labels_.size()), 0.0F, 0, 0, 0});
     if (smearing != Smearing::kNone) {
         smear(spellings, spelling_of_label, smearing == Smearing::kLogAdd);
     }

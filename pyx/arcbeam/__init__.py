@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arcbeam import baseline as baseline
     from arcbeam.decoder import CtcDecoder, DecoderMemory, DecodeStats
     from arcbeam.errors import (
         ArcbeamError,
@@ -42,6 +43,8 @@ _HOME = {
     "MissingDependencyError": "errors",
 }
 
+_MODULES = ("baseline",)
+
 __all__ = [
     "ArcbeamError",
     "CapacityError",
@@ -72,8 +75,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"arcbeam.{_HOME[name]}"), name)
         globals()[name] = value
         return value
+    if name in _MODULES:
+        return import_module(f"arcbeam.{name}")
     raise AttributeError(f"module 'arcbeam' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, *_MODULES, "__version__"])

@@ -53,7 +53,7 @@ __all__ = [
 class _Decoder:
     """What both decoders share: tokens, options, the engine."""
 
-    _options: LexiconFreeOptions
+    _options: Any
     _engine: BaselineEngine
 
     def __init__(self, tokens: TokenTable | Sequence[str] | str | os.PathLike[str], blank: str | int | None) -> None:
@@ -94,7 +94,7 @@ class _Decoder:
     def _start(self, silence: int, lm: KenLM | None, words: Sequence[str], lexicon: Any, smearing: str) -> None:
         if lm is not None and not isinstance(lm, KenLM):
             raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
-        options: Any = self._options
+        options = self._options
         threads = options.threads or usable_cores()
         search = {
             "beam_size": options.beam_size,
@@ -216,7 +216,7 @@ class LexiconDecoder(_Decoder):
         **options: Any,
     ) -> None:
         super().__init__(tokens, blank)
-        self._options = _make_options(LexiconOptions, options)
+        self._options: LexiconOptions = _make_options(LexiconOptions, options)
         separator = getattr(lexicon, "separator_column", None)
         silence = self._silence(sil, separator)
         self.words, spellings = self._spellings(lexicon)
@@ -296,7 +296,7 @@ class LexiconFreeDecoder(_Decoder):
         from arcbeam.build.lexicon import find_separator
 
         super().__init__(tokens, blank)
-        self._options = _make_options(LexiconFreeOptions, options)
+        self._options: LexiconFreeOptions = _make_options(LexiconFreeOptions, options)
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
@@ -325,7 +325,7 @@ def with_separator(lexicon: Lexicon) -> Lexicon:
     return dataclasses.replace(
         lexicon,
         columns=np.insert(lexicon.columns, lexicon.offsets[1:].astype(np.int64), lexicon.separator_column),
-        offsets=lexicon.offsets + np.arange(len(lexicon.offsets), dtype=np.uint32),
+        offsets=(lexicon.offsets + np.arange(len(lexicon.offsets), dtype=np.uint32)).astype(np.uint32),
     )
 
 

@@ -81,9 +81,7 @@ def _whole(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
 
 
-def _number(
-    name: str, value: object, rule: str, *, lowest: float = -math.inf, infinite: float | None = None
-) -> None:
+def _number(name: str, value: object, rule: str, *, lowest: float = -math.inf, infinite: float | None = None) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
     number = float(value)

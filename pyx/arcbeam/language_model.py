@@ -90,7 +90,7 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
             reasons.append(f"{library}: {error}")
         except ModelError as error:
             # Where in KenLM's source it was found, which the reason opens with, helps nobody.
-            reason = re.sub(r"^.*? threw \w+\.?\s*", "", str(error), count=1, flags=re.DOTALL)
+            reason = re.sub(r"^.*? threw \w+( because `[^']*')?\.?\s*", "", str(error), count=1, flags=re.DOTALL)
             raise FormatError(f"{path}: KenLM cannot load it: {reason.strip()}") from None
     raise MissingDependencyError(
         f"a KenLM language model needs KenLM's library, and none can be used ({'; '.join(reasons)}): {_HOW}"

@@ -1,7 +1,7 @@
 """The baseline's search as dictionaries and loops: no bounds, no arenas, every candidate looked at.
 
-Scores are Python floats; those of the language model and of the trie are float32, as KenLM's are. A hypothesis is (history, node, token): the labels said so far, the columns read since the
-last word, and the column of the last frame.
+Scores are Python floats; those of the language model and of the trie are float32, as KenLM's are. A hypothesis is
+(history, node, token): the labels said so far, the columns read since the last word, the column of the last frame.
 """
 
 import math

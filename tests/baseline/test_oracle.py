@@ -15,9 +15,7 @@ TOKENS = ["|", "a", "b", "c", "<blank>"]
 SILENCE, BLANK = 0, 4
 NAMES = ["zero", "one", "two", "three", "four", "five"]
 
-SPELLINGS = st.lists(
-    st.lists(st.sampled_from(TOKENS[:4]), min_size=1, max_size=4), min_size=1, max_size=len(NAMES)
-)
+SPELLINGS = st.lists(st.lists(st.sampled_from(TOKENS[:4]), min_size=1, max_size=4), min_size=1, max_size=len(NAMES))
 OPTIONS = st.fixed_dictionaries(
     {
         "beam_size": st.sampled_from([1, 2, 5, 500]),

@@ -1,0 +1,131 @@
+"""What a user can get wrong with the baseline: the right exception and message, and a decoder that goes on."""
+
+import math
+
+import numpy as np
+import pytest
+
+from arcbeam import baseline
+from arcbeam.build.lexicon import Lexicon
+from arcbeam.symbols import TokenTable
+from tests.baseline.small import LEXICON, TOKENS, saying
+
+GOOD = saying("_ab_c-b_")
+
+
+def spoiled(value, dtype=np.float32):
+    logp = GOOD.astype(dtype)
+    logp[5, 3] = value
+    return logp
+
+
+INPUTS = {
+    "nan": ([GOOD, spoiled(np.nan)], None, ValueError, r"values or -inf, got nan in utterance 1, frame 5, column 3"),
+    "inf": ([spoiled(np.inf)], None, ValueError, r"got inf in utterance 0, frame 5, column 3"),
+    "inf in float16": ([spoiled(np.inf, np.float16)], None, ValueError, r"got inf in utterance 0, frame 5, column 3"),
+    "too narrow": ([GOOD[:, :4]], None, ValueError, r"log_probs\[0\]: expected 5 columns, got 4"),
+    "too wide": (np.zeros((2, 3, 6), np.float32), None, ValueError, r"log_probs: expected 5 columns, got 6"),
+    "length beyond": (GOOD[None], [9], ValueError, r"lengths\[0\]: expected 0 to 8 frames, got 9"),
+    "lengths real": (GOOD[None], [3.0], TypeError, r"lengths: expected integers, got float64"),
+    "float64": ([GOOD.astype(float)], None, TypeError, r"expected float32 or float16 log-probs, got float64"),
+    "text": ("log_probs.npy", None, TypeError, r"expected an array .* got str"),
+    "one utterance": (GOOD, None, ValueError, r"expected \[batch, frames, columns\], got 2 dimensions"),
+}
+
+OPTIONS = {
+    "beam_size 0": ({"beam_size": 0}, ValueError, r"beam_size: expected a whole number of at least 1, got 0"),
+    "beam_size real": ({"beam_size": 5.0}, TypeError, r"beam_size: .* got float"),
+    "beam_size bool": ({"beam_size": True}, TypeError, r"beam_size: .* got bool"),
+    "beam_size none": ({"beam_size": None}, TypeError, r"beam_size: .* got NoneType"),
+    "beam_size_token 0": ({"beam_size_token": 0}, ValueError, r"beam_size_token: .* got 0"),
+    "beam_threshold": (
+        {"beam_threshold": -1.0},
+        ValueError,
+        r"beam_threshold: expected a number of at least 0, got -1",
+    ),
+    "beam_threshold nan": ({"beam_threshold": math.nan}, ValueError, r"beam_threshold: .* got nan"),
+    "lm_weight": ({"lm_weight": -1.0}, ValueError, r"lm_weight: expected a number of at least 0, got -1.0"),
+    "lm_weight inf": ({"lm_weight": math.inf}, ValueError, r"lm_weight: .* got inf"),
+    "lm_weight text": ({"lm_weight": "2"}, TypeError, r"lm_weight: .* got str"),
+    "word_score": ({"word_score": math.nan}, ValueError, r"word_score: expected a number that is finite, got nan"),
+    "unk_score": ({"unk_score": math.inf}, ValueError, r"unk_score: expected a number below infinity, got inf"),
+    "sil_score": ({"sil_score": -math.inf}, ValueError, r"sil_score: expected a number that is finite, got -inf"),
+    "log_add": ({"log_add": 1}, TypeError, r"log_add: expected True or False, got int"),
+    "smearing": ({"smearing": "sum"}, ValueError, r"smearing: expected one of none, max, logadd, got 'sum'"),
+    "criterion": ({"criterion": "asg"}, ValueError, r"criterion: expected one of ctc, got 'asg'"),
+    "nbest": ({"nbest": 0}, ValueError, r"nbest: .* got 0"),
+    "frame_shift": ({"frame_shift": 0.0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0.0"),
+    "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
+    "repeat_last_token": ({"repeat_last_token": None}, TypeError, r"repeat_last_token: expected True or False"),
+    "unknown": ({"beamsize": 3}, TypeError, r"unknown option beamsize: expected one of beam_size, beam_size_token"),
+    "sil beyond": ({"sil": 5}, ValueError, r"sil: expected a column from 0 to 4, or None, got 5"),
+    "sil negative": ({"sil": -1}, ValueError, r"sil: expected a column from 0 to 4, or None, got -1"),
+    "sil the blank": ({"sil": 4}, ValueError, r"sil: expected a column of its own, or None; 4 is the blank's"),
+    "sil unknown": ({"sil": "x"}, ValueError, r"sil: expected one of the 5 tokens, got 'x'"),
+    "sil real": ({"sil": 0.0}, TypeError, r"sil: expected a token, its column, or None, got float"),
+    "blank unknown": ({"blank": "x"}, ValueError, r"the blank 'x' is not among the 5 tokens"),
+    "lm": ({"lm": "lm.arpa"}, TypeError, r"lm: expected an arcbeam.baseline.KenLM or None, got str"),
+}
+
+LEXICONS = {
+    "no such token": ({"ab": ["a", "x"]}, ValueError, r"lexicon: expected one of the 5 tokens, got 'x' in 'ab'"),
+    "the blank": ({"a": ["a"], "ab": ["a", "<blank>"]}, ValueError, r"tokens, got the blank in the word 'ab'"),
+    "no tokens": ({"a": ["a"], "ab": []}, ValueError, r"lexicon: expected tokens, got none for the word 'ab'"),
+    "no words": ({}, ValueError, r"lexicon: expected words, got none"),
+    "a path": ("lexicon.txt", TypeError, r"lexicon: expected a Lexicon, or tokens by word, got str"),
+    "other tokens": (
+        Lexicon.spell(["a", "ad"], TokenTable.from_list(["<blank>", "a", "b", "c", "e", "f", "d"])),
+        ValueError,
+        r"lexicon: expected columns below 5, got 6 in the word 'ad'; was it made for other tokens\?",
+    ),
+}
+
+
+def decoders():
+    return {
+        "lexicon": baseline.LexiconDecoder(LEXICON, TOKENS, sil="|", threads=2),
+        "free": baseline.LexiconFreeDecoder(TOKENS, threads=2),
+    }
+
+
+@pytest.mark.parametrize("kind", ["lexicon", "free"])
+@pytest.mark.parametrize("name", INPUTS)
+def test_bad_log_probs(kind, name):
+    log_probs, lengths, error, message = INPUTS[name]
+    decoder = decoders()[kind]
+    before = decoder.decode([GOOD])[0]
+    with pytest.raises(error, match=message):
+        decoder.decode(log_probs, lengths)
+    after = decoder.decode([GOOD])[0]
+    assert (after.text, after.score) == (before.text, before.score)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_bad_options(name):
+    options, error, message = OPTIONS[name]
+    with pytest.raises(error, match=message):
+        baseline.LexiconDecoder(LEXICON, TOKENS, **options)
+
+
+def test_options_of_words_are_none_without_a_lexicon():
+    with pytest.raises(TypeError, match="unknown option word_score: expected one of beam_size"):
+        baseline.LexiconFreeDecoder(TOKENS, word_score=1.0)
+
+
+@pytest.mark.parametrize("name", LEXICONS)
+def test_bad_lexicons(name):
+    lexicon, error, message = LEXICONS[name]
+    with pytest.raises(error, match=message):
+        baseline.LexiconDecoder(lexicon, TOKENS)
+
+
+def test_no_blank():
+    with pytest.raises(ValueError, match="blank: none of the tokens looks like the blank; name it"):
+        baseline.LexiconDecoder({"a": ["a"]}, ["a", "b"])
+    assert baseline.LexiconDecoder({"a": ["a"]}, ["a", "b"], blank="b").tokens.blank == 1
+
+
+def test_no_separator():
+    lexicon = Lexicon.spell(["a"], TokenTable.from_list(["a", "<blank>"]))
+    with pytest.raises(ValueError, match="expected a separator that is a token of its own, got none"):
+        baseline.with_separator(lexicon)

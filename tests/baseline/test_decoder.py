@@ -1,0 +1,244 @@
+"""What users see of the decoders: words, times, n-best, and that nothing depends on threads, batches or collections."""
+
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import arcbeam
+from arcbeam import baseline
+from arcbeam.build.lexicon import Lexicon
+from arcbeam.symbols import TokenTable
+from benchmarks import datasets
+from tests.baseline.small import LEXICON, TOKENS, saying
+
+SAID = saying("_ab_--ca-b_")
+
+
+def decoder(lexicon=LEXICON, **options):
+    return baseline.LexiconDecoder(lexicon, TOKENS, **{"sil": "|", "threads": 1, "lm_weight": 0.0, **options})
+
+
+def free(**options):
+    return baseline.LexiconFreeDecoder(TOKENS, **{"threads": 1, **options})
+
+
+def as_bytes(results):
+    return [
+        [(h.score, h.am_score, h.lm_score, h.tokens.tobytes(), tuple(h.words)) for h in result.nbest]
+        for result in results
+    ]
+
+
+def test_words_times_and_scores():
+    (found,) = decoder(frame_shift=0.02).decode([SAID])
+    assert found.complete
+    assert found.text == "ab cab"
+    assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("ab", 1, 3), ("cab", 6, 10)]
+    assert found.words[1].start == pytest.approx(0.12)
+    assert found.words[1].end == pytest.approx(0.20)
+    assert found.best.tokens.tolist() == [0, 1, 2, 0, 4, 4, 3, 1, 4, 2, 0]
+    assert found.score == found.best.am_score == pytest.approx(11 * math.log(0.9), rel=1e-6)
+    assert found.best.lm_score == 0.0
+
+
+def test_word_and_silence_scores():
+    plain = decoder().decode([SAID])[0]
+    scored = decoder(word_score=-1.5, sil_score=-0.25).decode([SAID])[0]
+    assert scored.score == pytest.approx(plain.score - 2 * 1.5 - 3 * 0.25)
+
+
+def test_without_a_language_model_or_frame_shift_there_are_no_seconds():
+    assert decoder().decode([SAID])[0].words[0].start is None
+
+
+def test_no_frames():
+    (found,) = decoder().decode([SAID[:0]])
+    assert (found.text, found.score, found.complete) == ("", 0.0, True)
+    assert decoder().decode([]) == []
+    assert free().decode([SAID[:0]])[0].text == ""
+
+
+def test_one_frame():
+    (found,) = decoder({"a": ["a"]}).decode([SAID[1:2]])
+    assert (found.text, found.complete) == ("a", True)
+    assert [(w.start_frame, w.end_frame) for w in found.words] == [(0, 1)]
+
+
+def test_an_unfinished_word_is_not_said():
+    never = np.full((1, 5), -np.inf, np.float32)
+    never[0, 1] = 0.0
+    (found,) = decoder().decode([never])
+    assert (found.text, found.complete) == ("", False)
+
+
+def test_the_last_word_without_its_separator():
+    cut = saying("_ab_cab")
+    (strict,) = decoder(nbest=5).decode([cut])
+    (lenient,) = decoder(nbest=5, final_separator=False).decode([cut])
+    assert lenient.text == "ab cab"
+    assert lenient.complete
+    assert lenient.words[-1].end_frame == 7
+    assert strict.score < lenient.score
+    assert len({h.text for h in lenient.nbest}) == len(lenient.nbest) == 5
+
+
+def test_a_search_that_dies_answers_with_what_it_had():
+    dead = SAID.copy()
+    dead[5:] = -np.inf
+    (found,) = decoder().decode([dead])
+    assert not found.complete
+    assert found.text == "ab"
+    assert len(found.best.tokens) == 5
+
+
+def test_minus_inf_is_never_read():
+    frames = SAID.copy()
+    frames[1, 1] = -np.inf
+    (found,) = decoder(beam_threshold=math.inf).decode([frames])
+    assert found.best.tokens[1] != 1
+
+
+def test_nbest_is_sorted_and_distinct():
+    (found,) = decoder(nbest=50, beam_threshold=math.inf).decode([SAID])
+    texts = [h.text for h in found.nbest]
+    assert len(texts) == len(set(texts)) == 50
+    scores = [h.score for h in found.nbest]
+    assert scores == sorted(scores, reverse=True)
+    assert len(free(nbest=20).decode([SAID])[0].nbest) == 20
+
+
+def test_log_add_sums_over_paths():
+    best = decoder(beam_threshold=math.inf).decode([SAID])[0].score
+    summed = decoder(beam_threshold=math.inf, log_add=True).decode([SAID])[0].score
+    assert best < summed < 0.0
+
+
+def test_unknown_words():
+    said = saying("cc_", 0.99)
+    assert decoder().decode([said])[0].text != "<unk>"
+    (found,) = decoder({"ab": ["a", "b"], "ca": ["c", "a"]}, unk_score=-1.0).decode([saying("c", 0.99)])
+    assert found.text == "<unk>"
+    assert found.score == pytest.approx(math.log(0.99) - 1.0, rel=1e-5)
+
+
+def test_homophones_are_told_apart_by_place():
+    (found,) = decoder({"two": ["a"], "too": ["a"]}, nbest=2).decode([saying("a")])
+    assert [h.text for h in found.nbest] == ["two", "too"]
+    assert found.nbest[0].score == found.nbest[1].score
+
+
+def test_a_last_token_that_lasts():
+    pieces = {"ab": ["a", "b"], "c": ["c"]}
+    said = saying("abbc", 0.97)
+    (strict,) = decoder(pieces, sil=None).decode([said])
+    (mended,) = decoder(pieces, sil=None, repeat_last_token=True).decode([said])
+    assert mended.text == "ab c"
+    assert mended.words[0].end_frame == 3
+    assert mended.score == pytest.approx(4 * math.log(0.97), rel=1e-5)
+    assert strict.score < mended.score - 3.0
+
+
+def test_a_last_token_that_is_doubled_needs_a_blank():
+    words = {"bb": ["b", "b"]}
+    said = saying("bb", 0.97)
+    assert decoder(words, sil=None).decode([said])[0].text == "bb"
+    assert decoder(words, sil=None, repeat_last_token=True).decode([said])[0].text == ""
+    assert decoder(words, sil=None, repeat_last_token=True).decode([saying("b-b", 0.97)])[0].text == "bb"
+
+
+def test_without_a_lexicon():
+    (found,) = free(frame_shift=0.01).decode([SAID])
+    assert found.text == "ab cab"
+    assert [(w.start_frame, w.end_frame) for w in found.words] == [(1, 3), (6, 10)]
+    assert found.complete
+
+
+def test_pieces_without_a_lexicon():
+    tokens = ["▁a", "b", "▁c", "d", "<blank>"]
+    (found,) = baseline.LexiconFreeDecoder(tokens, threads=1).decode([saying("_a-bb", 0.97)[:, [0, 1, 2, 3, 4]]])
+    assert found.text == "ab c"
+
+
+def test_float16_and_batches_and_strides_give_the_same():
+    half = SAID.astype(np.float16)
+    expected = as_bytes(decoder(nbest=3).decode([half.astype(np.float32)]))
+    assert as_bytes(decoder(nbest=3).decode([half])) == expected
+    batch = np.zeros((1, 20, 5), np.float16)
+    batch[0, :11] = half
+    assert as_bytes(decoder(nbest=3).decode(batch, [11])) == expected
+    assert as_bytes(decoder(nbest=3).decode([np.asfortranarray(half)])) == expected
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    assert as_bytes(decoder().decode([torch.from_numpy(SAID)])) == as_bytes(decoder().decode([SAID]))
+
+
+@pytest.fixture(scope="module")
+def demo(demo_data):
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    words = ["and", "mister", "john", "had", "then", "leisure", "to", "ten", "of", "clubs", "five", "go", "forward"]
+    return tokens, baseline.with_separator(Lexicon.spell(words, tokens)), datasets.load("demo")
+
+
+@pytest.mark.parametrize("log_add", [False, True])
+def test_threads_batches_and_reruns_give_equal_bytes(demo, log_add):
+    tokens, lexicon, dataset = demo
+    options = {"beam_size": 50, "nbest": 3, "unk_score": -5.0, "log_add": log_add}
+    one = baseline.LexiconDecoder(lexicon, tokens, threads=1, **options)
+    expected = as_bytes(one.decode(dataset.utterances))
+    assert as_bytes(one.decode(dataset.utterances)) == expected
+    assert [as_bytes(one.decode([u]))[0] for u in dataset.utterances] == expected
+    for threads in (2, 5):
+        several = baseline.LexiconDecoder(lexicon, tokens, threads=threads, **options)
+        assert as_bytes(several.decode(dataset.utterances)) == expected
+        assert as_bytes(several.decode(dataset.utterances[::-1])) == expected[::-1]
+
+
+def test_collecting_changes_nothing(demo, monkeypatch):
+    tokens, lexicon, dataset = demo
+    options = {"beam_size": 30, "nbest": 5, "threads": 1, "unk_score": -5.0}
+    expected = as_bytes(baseline.LexiconDecoder(lexicon, tokens, **options).decode(dataset.utterances[:4]))
+    monkeypatch.setattr(baseline, "COLLECT_ABOVE", 1)
+    often = baseline.LexiconDecoder(lexicon, tokens, **options)
+    assert as_bytes(often.decode(dataset.utterances[:4])) == expected
+
+
+def test_two_python_threads_take_turns():
+    shared = decoder(threads=2)
+    expected = as_bytes(shared.decode([SAID]))
+    found = []
+    workers = [threading.Thread(target=lambda: found.append(as_bytes(shared.decode([SAID])))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert found == [expected] * 4
+
+
+def test_ctrl_c_gets_through():
+    busy = decoder(beam_size=5000, beam_threshold=math.inf, unk_score=0.0)
+    long = np.tile(saying("abc_", 0.3), (20_000, 1))
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        busy.decode([long])
+    assert busy.decode([SAID])[0].text
+
+
+def test_a_forked_child_decodes():
+    shared = decoder(threads=2)
+    expected = shared.decode([SAID])[0].text
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if shared.decode([SAID])[0].text == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_it_is_found_from_the_top():
+    assert arcbeam.baseline is baseline
+    assert "baseline" in dir(arcbeam)
