@@ -1,0 +1,154 @@
+"""The baseline's answers beside those of flashlight-text, utterance by utterance.
+
+Both search with the same lexicon, KenLM model and options. Answers are equal if the words are and the scores differ by
+less than 0.001. Where they are not, both decode the utterance again after noise of at most 0.0001 on its log-probs,
+five times over: float16 log-probs are often equal to the last bit, flashlight-text settles such ties by addresses and
+by what its sorts leave behind, and with noise there are none. A difference that noise removes every time is a tie.
+`pieces` are synthetic log-probs of the set's own sentences, for a SentencePiece model of 256 or 1 000 pieces.
+"""
+
+import lzma
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.baseline import with_separator
+from arcbeam.build.lexicon import Lexicon
+from arcbeam.symbols import TokenTable
+from benchmarks import adapters, datasets
+from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task
+from benchmarks.registry import Column, Context, Row
+from data import workload
+
+ORDER = 60
+TITLE = "The baseline's answers beside flashlight-text's"
+TOLERANCE = 1e-3
+NOISE, NOISY_RUNS = 1e-4, 5
+OPTIONS: dict[str, dict[str, Any]] = {
+    "best path": {
+        "beam_size": 500, "beam_size_token": 29, "beam_threshold": 25.0, "lm_weight": 2.0, "word_score": -0.5,
+    },
+    "log_add, logadd smearing": {
+        "beam_size": 100, "beam_size_token": 10, "beam_threshold": 50.0, "lm_weight": 1.0, "word_score": 1.0,
+        "sil_score": -0.2, "smearing": "logadd", "log_add": True,
+    },
+    "unknown words, no smearing": {
+        "beam_size": 200, "beam_size_token": 16, "beam_threshold": 15.0, "lm_weight": 2.5, "unk_score": -6.0,
+        "smearing": "none",
+    },
+}  # fmt: skip
+SETS = {"test-other-100": None, "ljspeech-200": None, "an4-test": None, "throughput": 100}
+KINDS = ("letters", "pieces 256", "pieces 1000")
+COLUMNS = [
+    Column("set", "set"),
+    Column("lexicon", "lexicon"),
+    Column("options", "options"),
+    Column("utterances", "utterances"),
+    Column("equal", "equal"),
+    Column("ties", "ties"),
+    Column("unexplained", "unexplained"),
+    Column("largest difference of equal scores", "off", "{:.1e}"),
+]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Positions of the utterances whose answers differ, and how much the scores of the others do."""
+
+    ties: list[int]
+    unexplained: list[int]
+    off: float
+    ours: list[SpokenAnswer]
+    theirs: list[SpokenAnswer]
+
+
+def same(a: SpokenAnswer, b: SpokenAnswer) -> bool:
+    return a.words == b.words and abs(a.score - b.score) < TOLERANCE
+
+
+def compare(task: Task, utterances: Sequence[npt.NDArray[np.floating]], threads: int = 1) -> Comparison:
+    decoders: list[Any] = [Baseline(task, threads), adapters.make("flashlight_text")(task)]
+
+    def best(heard: Sequence[npt.NDArray[np.floating]]) -> list[list[SpokenAnswer]]:
+        return [[a[0] for a in d.answers(d.decode(d.prepare(heard)))] for d in decoders]
+
+    def is_tie(utterance: npt.NDArray[np.floating]) -> bool:
+        rng = np.random.default_rng(0)
+        noisy = [utterance + rng.uniform(0.0, NOISE, utterance.shape).astype(np.float32) for _ in range(NOISY_RUNS)]
+        return all(same(a, b) for a, b in zip(*best(noisy), strict=True))
+
+    ours, theirs = best(utterances)
+    differ = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not same(a, b)]
+    ties = [i for i in differ if is_tie(utterances[i].astype(np.float32))]
+    off = max((abs(a.score - b.score) for a, b in zip(ours, theirs, strict=True) if same(a, b)), default=0.0)
+    return Comparison(ties, [i for i in differ if i not in ties], off, ours, theirs)
+
+
+def plain_arpa(path: Path) -> Path:
+    """The text of a compressed ARPA file, kept in the cache; flashlight-text reads no .xz."""
+    plain = datasets.CACHE / path.name.removesuffix(".xz")
+    if not plain.exists():
+        plain.parent.mkdir(parents=True, exist_ok=True)
+        partial = plain.with_suffix(".partial")
+        partial.write_bytes(lzma.decompress(path.read_bytes()))
+        partial.replace(plain)
+    return plain
+
+
+def letters(tokens_file: Path, words: Sequence[str], lm: Path, options: dict[str, Any]) -> Task:
+    """Words spelled letter by letter, each with the space after it."""
+    tokens = TokenTable.read(tokens_file)
+    lexicon = with_separator(Lexicon.spell(words, tokens))
+    return Task(tokens, lexicon, plain_arpa(lm), lexicon.separator_column, options)
+
+
+def pieces(model: Path, words: Sequence[str], lm: Path, options: dict[str, Any]) -> Task:
+    """Words cut into the pieces of a SentencePiece model; there is no silence."""
+    tokens = TokenTable.from_list(workload.Pieces(model).tokens(), "<blank>")
+    return Task(tokens, Lexicon.sentencepiece(words, model, tokens), plain_arpa(lm), None, options)
+
+
+def spoken_pieces(dataset: datasets.Dataset, model: Path) -> list[npt.NDArray[np.floating]]:
+    """Synthetic log-probs, as many utterances as the set has, of sentences drawn from its references."""
+    options = workload.WorkloadOptions(utterances=len(dataset.ids), confusion=1.4)
+    made = workload.generate(dataset.references, model, options)
+    return np.split(made.log_probs, np.cumsum(made.lengths)[:-1])
+
+
+def task_and_utterances(
+    kind: str, dataset: datasets.Dataset, options: dict[str, Any]
+) -> tuple[Task, list[npt.NDArray[np.floating]]]:
+    data = datasets.data_folder()
+    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
+    lm = data / "lm" / "books.3gram.arpa.xz"
+    if kind == "letters":
+        return letters(data / "tokens.txt", words, lm, options), dataset.utterances
+    model = data / "tokenizers" / f"librispeech_bpe_{kind.split()[1]}.model"
+    return pieces(model, words, lm, options), spoken_pieces(dataset, model)
+
+
+def run(context: Context) -> Iterator[Row]:
+    only = context.options.get("lexicon")
+    for kind in KINDS if only is None else (only,):
+        for name, count in SETS.items():
+            dataset = datasets.load(name).first(context.utterances or count)
+            for label, options in OPTIONS.items():
+                context.progress(f"{kind}, {name}, {label}")
+                task, utterances = task_and_utterances(kind, dataset, options)
+                found = compare(task, utterances)
+                yield {
+                    "set": name,
+                    "lexicon": kind,
+                    "options": label,
+                    "utterances": len(utterances),
+                    "equal": len(utterances) - len(found.ties) - len(found.unexplained),
+                    "ties": len(found.ties),
+                    "unexplained": len(found.unexplained),
+                    "off": found.off,
+                    "different": [dataset.ids[i] for i in (*found.ties, *found.unexplained)],
+                    "search": options,
+                }

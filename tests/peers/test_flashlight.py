@@ -1,0 +1,52 @@
+"""flashlight-text gives the baseline's words and scores, or the difference is a tie that it settles by addresses."""
+
+import pytest
+
+pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: pip install 'arcbeam[peers]'")
+pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[peers]'")
+
+from arcbeam.build.lexicon import words_of_arpa
+from arcbeam.symbols import TokenTable
+from benchmarks import datasets
+from benchmarks.adapters.baseline import Task
+from benchmarks.experiments import baseline_equal
+from benchmarks.experiments.baseline_equal import KINDS, OPTIONS, SETS
+
+WORD_OPTIONS = ("word_score", "unk_score", "smearing")
+
+
+def check(found):
+    told = [(found.ours[i].text, found.theirs[i].text) for i in found.unexplained]
+    assert not found.unexplained, told
+    assert len(found.ties) <= 0.05 * len(found.ours)
+
+
+@pytest.fixture(scope="module")
+def demo(demo_data, tmp_path_factory):
+    """Some of the demo's utterances; the folder of its tokens' and language model."""
+    return datasets.read(demo_data, "demo", 0.02, demo_data / "tokens.txt").first(5), demo_data
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_demo(demo, options):
+    dataset, folder = demo
+    lm = folder / "novels.3gram.arpa.xz"
+    task = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm), lm, OPTIONS[options])
+    check(baseline_equal.compare(task, dataset.utterances))
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_demo_without_a_lexicon(demo, options):
+    dataset, folder = demo
+    search = {name: value for name, value in OPTIONS[options].items() if name not in WORD_OPTIONS}
+    task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
+    check(baseline_equal.compare(task, dataset.utterances))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", SETS)
+def test_real_sets(arcbeam_data, name, kind, options):
+    dataset = datasets.load(name).first(SETS[name])
+    check(baseline_equal.compare(*baseline_equal.task_and_utterances(kind, dataset, OPTIONS[options]), threads=2))
