@@ -29,7 +29,16 @@ class Utterances:
     arrays: Any
 
 
-def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: bool) -> Utterances:
+def as_utterances(
+    log_probs: Any,
+    lengths: Any = None,
+    *,
+    columns: int,
+    exact: bool,
+    name: str = "log_probs",
+    axis: str = "columns",
+    values: str = "log-probs",
+) -> Utterances:
     """Checks a batch and describes it by addresses.
 
     Parameters
@@ -40,6 +49,8 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
         Frames to decode of each utterance; all by default.
     columns, exact
         Columns the graph needs, and whether more than these are an error.
+    name, axis, values
+        What messages call the batch, its last axis, and what is in it.
 
     Raises
     ------
@@ -49,15 +60,15 @@ def as_utterances(log_probs: Any, lengths: Any = None, *, columns: int, exact: b
         Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
     """
     if not isinstance(log_probs, (list, tuple)):
-        batch = _as_numpy(log_probs, "log_probs")
-        check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
+        batch = _as_numpy(log_probs, name, values)
+        check_shape(batch, name, ("batch", "frames", axis), columns, exact)
         batch = batch if _is_readable(batch) else _native_copy(batch)
         address, half = batch.ctypes.data, batch.dtype == np.float16
         steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
         return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
-    arrays = [_as_numpy(item, f"log_probs[{i}]") for i, item in enumerate(log_probs)]
+    arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
-        check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
+        check_shape(array, f"{name}[{i}]", ("frames", axis), columns, exact)
     arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
     rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
     return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
@@ -90,21 +101,21 @@ def one_width(arrays: Sequence[Any], columns: int) -> int:
     return widths.pop()
 
 
-def _as_numpy(item: Any, name: str) -> np.ndarray:
+def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
     if isinstance(item, np.ma.MaskedArray):
         raise TypeError(f"{name}: expected an array without a mask; give the frames that count by lengths")
     if isinstance(item, np.ndarray):
         array = item
     elif hasattr(item, "__dlpack__"):
-        array = _from_dlpack(item, name)
+        array = _from_dlpack(item, name, values)
     else:
         raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
     if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
-        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {array.dtype}")
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}")
     return array
 
 
-def _from_dlpack(item: Any, name: str) -> np.ndarray:
+def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
     kind = item.__dlpack_device__()[0]
     if int(kind) not in (1, 3):  # plain and pinned host memory
         raise TypeError(f"{name}: expected an array in CPU memory, got DLPack device type {int(kind)}; copy it first")
@@ -114,7 +125,7 @@ def _from_dlpack(item: Any, name: str) -> np.ndarray:
         return np.from_dlpack(item)
     except (RuntimeError, BufferError, TypeError) as error:
         got = getattr(item, "dtype", type(item).__name__)
-        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {got} ({error})") from None
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {got} ({error})") from None
 
 
 def check_shape(array: Any, name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
@@ -124,7 +135,7 @@ def check_shape(array: Any, name: str, axes: Sequence[str], columns: int, exact:
         raise ValueError(f"{name}: expected [{', '.join(axes)}], got {array.ndim} dimensions {array.shape}{hint}")
     width = array.shape[-1]
     if width < columns or (exact and width != columns):
-        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} columns, got {width}")
+        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}")
     if array.shape[-2] >= 2**31:
         raise ValueError(f"{name}: expected fewer than 2**31 frames, got {array.shape[-2]}")
 
