@@ -148,6 +148,7 @@ MAY_INCLUDE = {
     "cpu_reference/graph": {"graph", "shared"},
     "cpu_reference/decode": {"decode", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "pool", "shared"},
+    "cpu_reference/transducer": {"transducer", "pool", "shared"},
 }
 
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from arcbeam.hypothesis import Hypothesis, Word
     from arcbeam.options import DecoderOptions
     from arcbeam.symbols import SymbolTable, TokenTable
+    from arcbeam.transducer import TransducerDecoder
+    from arcbeam.transducer_confidence import ConfidenceMethod
+    from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
+    from arcbeam.transducer_network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
+    from arcbeam.transducer_options import TransducerOptions
 
 _HOME = {
     "CtcDecoder": "decoder",
@@ -34,6 +39,15 @@ _HOME = {
     "Word": "hypothesis",
     "SymbolTable": "symbols",
     "TokenTable": "symbols",
+    "ConfidenceMethod": "transducer_confidence",
+    "Joint": "transducer_network",
+    "LstmLayer": "transducer_network",
+    "LstmPrediction": "transducer_network",
+    "StatelessPrediction": "transducer_network",
+    "TransducerDecoder": "transducer",
+    "TransducerHypothesis": "transducer_hypothesis",
+    "TransducerOptions": "transducer_options",
+    "TransducerState": "transducer_hypothesis",
     "ArcbeamError": "errors",
     "CapacityError": "errors",
     "CudaError": "errors",
@@ -48,6 +62,7 @@ _MODULES = ("baseline",)
 __all__ = [
     "ArcbeamError",
     "CapacityError",
+    "ConfidenceMethod",
     "CtcDecoder",
     "CudaError",
     "CudaOutOfMemoryError",
@@ -59,9 +74,17 @@ __all__ = [
     "GraphError",
     "GraphInfo",
     "Hypothesis",
+    "Joint",
+    "LstmLayer",
+    "LstmPrediction",
     "MissingDependencyError",
+    "StatelessPrediction",
     "SymbolTable",
     "TokenTable",
+    "TransducerDecoder",
+    "TransducerHypothesis",
+    "TransducerOptions",
+    "TransducerState",
     "Word",
 ]
 

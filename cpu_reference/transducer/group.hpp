@@ -1,0 +1,71 @@
+// Greedy decoding of a few utterances together (Bataev et al. 2024): what they ask of a matrix at the same time is
+// one product of matrices. Each utterance's answers are its own, so the bytes do not depend on its company.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transducer/aligned.hpp"
+#include "transducer/lane.hpp"
+#include "transducer/network.hpp"
+
+namespace arcbeam::transducer {
+
+struct Utterance {
+    EncoderOutput input;
+    const StreamState* from;  // null at the start of a stream
+};
+
+class Group {
+  public:
+    // Decodes utterances[i] to results[i] for each i of `members`. Leaves early if `cancel` gets set.
+    void decode(const Network& network, const Options& options, const std::vector<Utterance>& utterances,
+                const std::vector<std::size_t>& members, const std::atomic<bool>& cancel,
+                std::vector<Result>& results);
+
+  private:
+    using Lanes = std::vector<Lane*>;
+
+    // A hidden layer of the joint network, and the logits it led to.
+    struct Test {
+        Lane* lane;
+        std::int64_t frame;
+    };
+
+    void start(const std::vector<Utterance>& utterances, const std::vector<std::size_t>& members,
+               std::vector<Result>& results);
+
+    // Algorithm 2: the outer loop is over frames.
+    void loop_over_frames(const std::atomic<bool>& cancel);
+    // Algorithm 3: the outer loop is over labels, the inner one over blanks.
+    void loop_over_labels(const std::atomic<bool>& cancel);
+    // Goes on over blanks until each lane has written a label or ended; leaves those that have written.
+    void find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& cancel);
+
+    // Runs the joint network on all tests_.
+    void test();
+    const float* logits_of(std::size_t test) const { return logits_.data() + test * logits_stride_; }
+
+    // Runs the prediction network on each lane's last token, and its part of the joint network.
+    void predict(const Lanes& lanes);
+    void predict_lstm(const Lanes& lanes);
+    void project_prediction(const Lanes& lanes);
+
+    const Network* network_ = nullptr;
+    const Options* options_ = nullptr;
+    std::vector<Lane> lanes_;
+    Lanes active_;
+    std::vector<Test> tests_;
+    AlignedFloats inputs_;  // scratch of Lane::project
+    AlignedFloats joint_;   // hidden layers of the tests
+    AlignedFloats logits_;
+    std::size_t logits_stride_ = 0;
+    AlignedFloats gates_;      // of the lanes that predict, from the layer below
+    AlignedFloats recurrent_;  // and from the units before
+    std::vector<const float*> from_;
+    std::vector<float*> to_;
+};
+
+}  // namespace arcbeam::transducer

@@ -1,0 +1,38 @@
+// The kernels for AVX2 with FMA.
+#include "transducer/kernels.hpp"
+
+#if defined(ARCBEAM_X86_KERNELS)
+#include <immintrin.h>
+
+#include "shared/transducer_math.hpp"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#pragma GCC optimize("no-trapping-math")  // or selects stay branches: no value depends on it
+
+namespace arcbeam::transducer {
+namespace {
+
+struct Vector {
+    static constexpr int kWidth = 8;
+    __m256 v;
+    static Vector zero() { return {_mm256_setzero_ps()}; }
+    static Vector load(const float* at) { return {_mm256_loadu_ps(at)}; }
+    static void store(float* at, Vector a) { _mm256_storeu_ps(at, a.v); }
+    static Vector add(Vector a, Vector b) { return {_mm256_add_ps(a.v, b.v)}; }
+    static Vector multiply_add(Vector weights, const float* input, Vector sum) {
+        return {_mm256_fmadd_ps(weights.v, _mm256_broadcast_ss(input), sum.v)};
+    }
+};
+constexpr int kMostColumns = 3;
+constexpr int kPairColumns = 1;
+
+#include "transducer/kernels_body.hpp"
+
+}  // namespace
+
+const Kernels kAvx2Kernels{"avx2", multiply, lstm, join, rank, exp_sum, power_sum};
+
+}  // namespace arcbeam::transducer
+#pragma GCC pop_options
+#endif

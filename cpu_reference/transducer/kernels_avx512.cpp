@@ -1,0 +1,37 @@
+// The kernels for AVX-512.
+#include "transducer/kernels.hpp"
+
+#if defined(ARCBEAM_X86_KERNELS)
+#include <immintrin.h>
+
+#include "shared/transducer_math.hpp"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
+
+namespace arcbeam::transducer {
+namespace {
+
+struct Vector {
+    static constexpr int kWidth = 16;
+    __m512 v;
+    static Vector zero() { return {_mm512_setzero_ps()}; }
+    static Vector load(const float* at) { return {_mm512_loadu_ps(at)}; }
+    static void store(float* at, Vector a) { _mm512_storeu_ps(at, a.v); }
+    static Vector add(Vector a, Vector b) { return {_mm512_add_ps(a.v, b.v)}; }
+    static Vector multiply_add(Vector weights, const float* input, Vector sum) {
+        return {_mm512_fmadd_ps(weights.v, _mm512_set1_ps(*input), sum.v)};
+    }
+};
+constexpr int kMostColumns = 4;
+constexpr int kPairColumns = 2;
+
+#include "transducer/kernels_body.hpp"
+
+}  // namespace
+
+const Kernels kAvx512Kernels{"avx512", multiply, lstm, join, rank, exp_sum, power_sum};
+
+}  // namespace arcbeam::transducer
+#pragma GCC pop_options
+#endif

@@ -1,0 +1,122 @@
+// One utterance while it is being decoded: its place, its prediction network's state, what it has written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shared/transducer_rules.hpp"
+#include "transducer/aligned.hpp"
+#include "transducer/network.hpp"
+
+namespace arcbeam::transducer {
+
+// Encoder output of one utterance: rows of contiguous features, `row_stride` values apart.
+struct EncoderOutput {
+    const void* data;
+    std::int64_t row_stride;
+    std::uint32_t frames;
+    bool is_half;
+};
+
+// What decoding goes on from: all that the next chunk of a stream has to know.
+struct StreamState {
+    std::vector<float> hidden;          // [layers, units]
+    std::vector<float> cell;            // [layers, units]
+    std::vector<std::int32_t> context;  // the last tokens, oldest first, -1 for none; of stateless networks
+    std::int64_t skip = 0;              // frames of the next chunk that a duration has already passed
+    std::int64_t frames = 0;            // frames of the chunks so far
+};
+
+enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
+
+struct Result {
+    std::vector<std::uint32_t> tokens;
+    std::vector<std::int64_t> frames;  // counted from the start of the stream
+    std::vector<std::uint32_t> durations;
+    std::vector<float> log_probs;
+    std::vector<float> confidences;
+    StreamState state;
+    Outcome outcome = Outcome::kDecoded;
+    std::uint32_t bad_frame = 0;
+    std::uint32_t bad_column = 0;
+};
+
+// How sure a token is, from the log-probs x of all tokens: scale * f + shift, where f or log f is
+// factor * statistic + offset. The statistic is the largest x, the sum of e^(alpha x) x, of e^(alpha x), or its
+// log.
+struct Confidence {
+    enum class Statistic : std::uint8_t { kNone, kLargest, kWeighted, kPower, kLogPower };
+    Statistic statistic = Statistic::kNone;
+    bool exponential = false;
+    float alpha = 1.0F;
+    float factor = 1.0F;
+    float offset = 0.0F;
+    float scale = 1.0F;
+    float shift = 0.0F;
+};
+
+struct Options {
+    std::uint32_t blank;
+    std::uint32_t max_symbols;
+    std::vector<std::uint32_t> durations;  // as many as the network has; none for an RNN-T
+    bool frame_looping;
+    Confidence confidence;
+};
+
+// What a frame says: its token, and the duration that goes with it.
+struct Choice {
+    std::uint32_t token;
+    std::uint32_t duration;
+    float largest;
+};
+
+class Lane {
+  public:
+    // Checks the frames; false if one is not finite, which the result then says.
+    bool begin(const Network& network, const EncoderOutput& input, const StreamState& from, Result& result);
+
+    [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
+    [[nodiscard]] std::int64_t frame() const { return place_.frame; }
+
+    // Projects frames from frame() on, unless that was done; says how many there are.
+    std::int64_t project(AlignedFloats& scratch);
+
+    // The encoder's part of the joint network's hidden layer, at one of these frames.
+    [[nodiscard]] const float* projected(std::int64_t frame) const;
+
+    // The token and duration that the logits choose; false if they are not finite, which ends the lane.
+    bool choose(const Options& options, const float* logits, std::int64_t frame, Choice& choice);
+
+    void pass_blank(const Choice& choice) { place_ = after_blank(place_, choice.duration); }
+    void write(const Options& options, const Choice& choice, const float* logits);
+
+    // Ends the utterance: what the next chunk needs goes to the result.
+    void end();
+
+    AlignedFloats hidden;      // [layers, room for units as input]; a stateless network's output
+    AlignedFloats cell;        // [layers, units]
+    AlignedFloats prediction;  // the prediction network's part of the joint network's hidden layer
+    std::vector<std::int32_t> context;
+    std::uint32_t last_token = 0;
+    std::uint32_t window = 0;  // frames to test at a time
+
+  private:
+    static constexpr std::int64_t kProjectedFrames = 64;
+
+    template <typename T, typename Load>
+    bool check(const T* rows, Load to_float);
+    void load(std::int64_t frame, float* to) const;
+
+    const Network* network_ = nullptr;
+    EncoderOutput input_{};
+    Result* result_ = nullptr;
+    std::int64_t frames_ = 0;
+    std::int64_t frames_before_ = 0;
+    Place place_{0, 0};
+    std::int64_t projected_from_ = 0;
+    std::int64_t projected_to_ = 0;
+    AlignedFloats projected_;
+};
+
+}  // namespace arcbeam::transducer

@@ -1,0 +1,407 @@
+"""The border to the transducer's CPU engine: weights and addresses in, tokens out."""
+
+import os
+import threading
+
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.string cimport memcpy
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.utility cimport move
+from libcpp.vector cimport vector
+
+
+cdef extern from "shared/transducer_math.hpp" namespace "arcbeam::transducer" nogil:
+    float exp_of(float)
+    float log_of(float)
+    float tanh_of(float)
+    float sigmoid_of(float)
+
+
+cdef extern from "transducer/kernels.hpp" namespace "arcbeam::transducer" nogil:
+    cdef enum class Activation(uint8_t):
+        kTanh
+        kRelu
+        kSigmoid
+
+    cdef cppclass Kernels:
+        const char* name
+        void (*lstm)(const float*, const float*, size_t, float*, float*)
+        void (*join)(const float*, const float*, Activation, size_t, float*)
+        float (*exp_sum)(const float*, size_t, float)
+
+    const vector[const Kernels*]& cpp_available_kernels "arcbeam::transducer::available_kernels"()
+
+
+cdef extern from "transducer/network.hpp" namespace "arcbeam::transducer" nogil:
+    cdef struct Weights:
+        const float* values
+        const float* bias
+        size_t outputs
+        size_t inputs
+
+    cdef struct LstmWeights:
+        const float* input
+        const float* recurrent
+        const float* input_bias
+        const float* recurrent_bias
+
+    cdef cppclass NetworkWeights:
+        const float* embedding
+        size_t tokens
+        size_t embedding_size
+        vector[LstmWeights] layers
+        size_t units
+        const float* convolution
+        const float* convolution_bias
+        size_t groups
+        size_t context
+        cbool relu
+        Weights encoder
+        Weights prediction
+        Weights output
+        Activation activation
+
+    cdef cppclass Matrix:
+        void pack(const Weights&) except +
+        size_t room_for_inputs()
+        size_t room_for_outputs()
+
+    cdef cppclass CppNetwork "arcbeam::transducer::Network":
+        CppNetwork(const NetworkWeights&, const Kernels&) except +
+        size_t bytes()
+
+    void multiply_rows(const Kernels&, const Matrix&, const float*, size_t, size_t, float*, size_t)
+
+
+cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
+    cdef struct EncoderOutput:
+        const void* data
+        int64_t row_stride
+        uint32_t frames
+        cbool is_half
+
+    cdef cppclass StreamState:
+        vector[float] hidden
+        vector[float] cell
+        vector[int32_t] context
+        int64_t skip
+        int64_t frames
+
+    cdef enum class Outcome(uint8_t):
+        kDecoded
+        kBadInput
+        kNotFinite
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Result:
+        vector[uint32_t] tokens
+        vector[int64_t] frames
+        vector[uint32_t] durations
+        vector[float] log_probs
+        vector[float] confidences
+        StreamState state
+        Outcome outcome
+        uint32_t bad_frame
+        uint32_t bad_column
+
+    cdef enum class Statistic "arcbeam::transducer::Confidence::Statistic"(uint8_t):
+        kNone
+        kLargest
+        kWeighted
+        kPower
+        kLogPower
+
+    cdef cppclass Confidence:
+        Statistic statistic
+        cbool exponential
+        float alpha
+        float factor
+        float offset
+        float scale
+        float shift
+
+    cdef cppclass Options:
+        uint32_t blank
+        uint32_t max_symbols
+        vector[uint32_t] durations
+        cbool frame_looping
+        Confidence confidence
+
+
+cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
+    cdef struct Utterance:
+        EncoderOutput input
+        const StreamState* start "from"
+
+    cdef cppclass Engine:
+        Engine(const CppNetwork&, const Options&, size_t threads) except +
+        void start(vector[Utterance]) except +
+        cbool wait(int milliseconds) except +
+        void cancel()
+        const vector[Result]& results()
+
+
+class BadFrame(Exception):
+    """A value that is not finite: (utterance, frame, column), or (utterance, frame) if the network computed it."""
+
+
+cdef const Kernels* kernels_named(name) except NULL:
+    cdef const Kernels* found
+    for i in range(cpp_available_kernels().size()):
+        found = cpp_available_kernels()[i]
+        if name is None or found.name.decode() == name:
+            return found
+    raise ValueError(f"no kernels {name!r} here, only {', '.join(available_kernels())}")
+
+
+def available_kernels():
+    """Names of the vector units this machine can use, the fastest first."""
+    return [cpp_available_kernels()[i].name.decode() for i in range(cpp_available_kernels().size())]
+
+
+cdef const float* floats_of(array, list keep) except? NULL:
+    """Address of a contiguous float32 array, NULL for None or an empty one; `keep` holds it."""
+    if array is None or array.size == 0:
+        return NULL
+    cdef const float[::1] view = array.reshape(-1)
+    keep.append(view)
+    return &view[0]
+
+
+cdef Weights weights_of(weight, bias, list keep) except *:
+    return Weights(floats_of(weight, keep), floats_of(bias, keep), weight.shape[0], weight.shape[1])
+
+
+cdef class Network:
+    """The weights of a transducer, packed for this machine's vector unit."""
+
+    cdef unique_ptr[CppNetwork] network
+    cdef readonly str kernels
+
+    def __cinit__(self, dict arrays, *, str activation, bint relu, size_t groups, size_t units, size_t context,
+                  kernels=None):
+        cdef NetworkWeights weights
+        cdef LstmWeights layer
+        cdef const Kernels* with_kernels = kernels_named(kernels)
+        keep = []
+        embedding = arrays["embedding"]
+        weights.embedding = floats_of(embedding, keep)
+        *_, tokens, size = embedding.shape
+        weights.tokens, weights.embedding_size = tokens, size
+        for name in range(arrays["layers"]):
+            layer.input = floats_of(arrays[f"weight_ih_l{name}"], keep)
+            layer.recurrent = floats_of(arrays[f"weight_hh_l{name}"], keep)
+            layer.input_bias = floats_of(arrays.get(f"bias_ih_l{name}"), keep)
+            layer.recurrent_bias = floats_of(arrays.get(f"bias_hh_l{name}"), keep)
+            weights.layers.push_back(layer)
+        weights.units = units
+        weights.convolution = floats_of(arrays.get("convolution"), keep)
+        weights.convolution_bias = floats_of(arrays.get("convolution_bias"), keep)
+        weights.groups, weights.context, weights.relu = groups, context, relu
+        weights.encoder = weights_of(arrays["encoder_weight"], arrays.get("encoder_bias"), keep)
+        weights.prediction = weights_of(arrays["prediction_weight"], arrays.get("prediction_bias"), keep)
+        weights.output = weights_of(arrays["output_weight"], arrays.get("output_bias"), keep)
+        weights.activation = {"tanh": Activation.kTanh, "relu": Activation.kRelu,
+                              "sigmoid": Activation.kSigmoid}[activation]
+        with nogil:
+            self.network.reset(new CppNetwork(weights, with_kernels[0]))
+        self.kernels = with_kernels.name.decode()
+
+    @property
+    def nbytes(self):
+        """Bytes of the packed weights and tables."""
+        return self.network.get().bytes()
+
+
+cdef class CpuEngine:
+    """A pool of threads over one network. Calls from several Python threads take turns."""
+
+    cdef Engine* engine
+    cdef Network network
+    cdef Options options
+    cdef size_t threads
+    cdef object turn
+    cdef object process
+
+    def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
+                  confidence, size_t threads):
+        self.network = network
+        self.options.blank = blank
+        self.options.max_symbols = max_symbols
+        self.options.durations = durations
+        self.options.frame_looping = frame_looping
+        if confidence is not None:
+            self.options.confidence.statistic = {
+                "largest": Statistic.kLargest, "weighted": Statistic.kWeighted, "power": Statistic.kPower,
+                "log power": Statistic.kLogPower}[confidence.statistic]
+            self.options.confidence.exponential = confidence.exponential
+            self.options.confidence.alpha = confidence.alpha
+            self.options.confidence.factor = confidence.factor
+            self.options.confidence.offset = confidence.offset
+            self.options.confidence.scale = confidence.scale
+            self.options.confidence.shift = confidence.shift
+        self.threads = threads
+        self.turn = threading.Lock()
+        self._start_threads()
+
+    cdef int _start_threads(self) except -1:
+        self.engine = new Engine(self.network.network.get()[0], self.options, self.threads)
+        self.process = os.getpid()
+        return 0
+
+    def __dealloc__(self):
+        # In a forked child the threads do not exist; joining them would wait for ever.
+        if self.engine != NULL and self.process == os.getpid():
+            with nogil:
+                del self.engine
+
+    def decode(self, const int64_t[:, ::1] utterances, list states):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        states : list of None or (hidden, cell, context, skip, frames)
+
+        Returns
+        -------
+        list of (tokens, frames, durations, log_probs, confidences, state)
+        """
+        with self.turn:
+            if self.process != os.getpid():
+                self._start_threads()
+            return self._decode(utterances, states)
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, list states):
+        cdef vector[StreamState] before
+        cdef vector[Utterance] batch
+        cdef StreamState state
+        cdef const StreamState* goes_on
+        cdef Py_ssize_t i
+        cdef cbool done = False
+        before.reserve(utterances.shape[0])
+        for i in range(utterances.shape[0]):
+            if states[i] is not None:
+                hidden, cell, context, state.skip, state.frames = states[i]
+                into_vector(&state.hidden, hidden)
+                into_vector(&state.cell, cell)
+                state.context = context
+            before.push_back(state)
+            goes_on = &before[i] if states[i] is not None else NULL
+            batch.push_back(Utterance(
+                EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
+                              <uint32_t> utterances[i, 2], utterances[i, 3] != 0),
+                goes_on,
+            ))
+        self.engine.start(move(batch))
+        try:
+            while not done:
+                with nogil:
+                    done = self.engine.wait(100)
+                if not done:
+                    PyErr_CheckSignals()
+        finally:
+            if not done:  # Ctrl-C: the arrays may go once we return, so the threads must have let go of them
+                self.engine.cancel()
+                while not done:
+                    with nogil:
+                        done = self.engine.wait(100)
+        return [self._result(i) for i in range(self.engine.results().size())]
+
+    cdef tuple _result(self, size_t i):
+        cdef const Result* result = &self.engine.results()[i]
+        if result.outcome == Outcome.kBadInput:
+            raise BadFrame(i, result.bad_frame, result.bad_column)
+        if result.outcome == Outcome.kNotFinite:
+            raise BadFrame(i, result.bad_frame)
+        if result.outcome == Outcome.kOutOfMemory:
+            raise MemoryError(f"out of memory while decoding utterance {i}: decode fewer or shorter ones at a time")
+        return (
+            copied(result.tokens.data(), result.tokens.size(), np.uint32).astype(np.int32),
+            copied(result.frames.data(), result.frames.size(), np.int64),
+            copied(result.durations.data(), result.durations.size(), np.uint32).astype(np.int32),
+            copied(result.log_probs.data(), result.log_probs.size(), np.float32),
+            copied(result.confidences.data(), result.confidences.size(), np.float32),
+            (
+                copied(result.state.hidden.data(), result.state.hidden.size(), np.float32),
+                copied(result.state.cell.data(), result.state.cell.size(), np.float32),
+                copied(result.state.context.data(), result.state.context.size(), np.int32),
+                result.state.skip,
+                result.state.frames,
+            ),
+        )
+
+
+cdef int into_vector(vector[float]* vector, const float[::1] values) except -1:
+    vector.resize(values.shape[0])
+    if values.shape[0] > 0:
+        memcpy(vector.data(), &values[0], values.shape[0] * sizeof(float))
+    return 0
+
+
+cdef copied(const void* data, size_t size, dtype):
+    array = np.empty(size, dtype=dtype)
+    cdef uint8_t[::1] into = array.view(np.uint8)
+    if size > 0:
+        memcpy(&into[0], data, into.shape[0])
+    return array
+
+
+def apply(str function, const float[::1] x, kernels=None):
+    """One of the functions ``exp``, ``log``, ``tanh`` and ``sigmoid`` of the shared header, of each value.
+
+    With kernels named, ``tanh`` and ``sigmoid`` come from that vector unit's loops.
+    """
+    y = np.empty(x.shape[0], dtype=np.float32)
+    cdef float[::1] into = y
+    cdef float[::1] zeros = np.zeros(x.shape[0], dtype=np.float32)
+    cdef const Kernels* unit
+    if kernels is not None and x.shape[0] > 0:
+        unit = kernels_named(kernels)
+        unit.join(&x[0], &zeros[0], Activation.kTanh if function == "tanh" else Activation.kSigmoid, x.shape[0],
+                  &into[0])
+        return y
+    for i in range(x.shape[0]):
+        if function == "exp":
+            into[i] = exp_of(x[i])
+        elif function == "log":
+            into[i] = log_of(x[i])
+        elif function == "tanh":
+            into[i] = tanh_of(x[i])
+        else:
+            into[i] = sigmoid_of(x[i])
+    return y
+
+
+def multiply(weight, bias, const float[:, ::1] x, kernels=None):
+    """``x @ weight.T + bias`` in the written order: [rows, outputs]."""
+    cdef Matrix matrix
+    keep = []
+    matrix.pack(weights_of(weight, bias, keep))
+    padded = np.zeros((max(x.shape[0], 1), matrix.room_for_inputs()), dtype=np.float32)
+    padded[: x.shape[0], : x.shape[1]] = x
+    y = np.zeros((max(x.shape[0], 1), matrix.room_for_outputs()), dtype=np.float32)
+    cdef float[:, ::1] rows = padded
+    cdef float[:, ::1] into = y
+    cdef const Kernels* unit = kernels_named(kernels)
+    with nogil:
+        multiply_rows(unit[0], matrix, &rows[0, 0], rows.shape[1], x.shape[0], &into[0, 0], into.shape[1])
+    return y[: x.shape[0], : weight.shape[0]].copy()
+
+
+def lstm_step(gates_from_input, gates_recurrent, cell, kernels=None):
+    """(hidden, cell) after one step of an LSTM layer."""
+    cdef const float[::1] input = gates_from_input
+    cdef const float[::1] recurrent = gates_recurrent
+    next_cell = cell.copy()
+    hidden = np.empty_like(cell)
+    cdef float[::1] cells = next_cell
+    cdef float[::1] into = hidden
+    kernels_named(kernels).lstm(&input[0], &recurrent[0], cells.shape[0], &cells[0], &into[0])
+    return hidden, next_cell

@@ -1,0 +1,297 @@
+"""The transducer decoder: greedy RNN-T and TDT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from arcbeam._transducer import BadFrame, CpuEngine, Network
+from arcbeam.decoder import usable_cores
+from arcbeam.errors import CapacityError
+from arcbeam.log_probs import as_utterances
+from arcbeam.transducer_confidence import ConfidenceMethod, measure
+from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
+from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping
+from arcbeam.transducer_options import TransducerOptions
+from arcbeam.transducer_text import detokenizer
+
+
+class TransducerDecoder:
+    """Greedy decoding of RNN-T and TDT models from their encoder's output (Bataev et al. 2024, *Label-Looping*).
+
+    The prediction network runs after labels only, the projections into the joint network are computed once, several
+    frames are tested for blanks at a time, and utterances share products of matrices. In ``float32`` the arithmetic
+    is written down to the order of each sum (``docs/transducers.md``), so the same input gives the same bytes whatever
+    the threads, the batch, its order, the chunks or the machine.
+
+    Parameters
+    ----------
+    prediction : LstmPrediction or StatelessPrediction
+    joint : Joint
+    blank_id : int
+    durations : sequence of int, optional
+        Frames that the duration outputs of a TDT stand for; None for an RNN-T.
+    max_symbols, precision, device, threads, frame_shift, confidence, algorithm
+        See :class:`arcbeam.TransducerOptions`.
+    tokenizer : path, list of str or function, optional
+        Where text comes from: a SentencePiece model, the pieces by token, or a function of a list of tokens.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option out of its range, weights that are not finite, or shapes that do not fit each other.
+    NotImplementedError
+        ``precision="bfloat16"`` and GPUs: not there yet.
+    CapacityError
+        The machine does not give that many threads.
+
+    Notes
+    -----
+    A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
+    which decode without the GIL.
+    """
+
+    def __init__(
+        self,
+        prediction: LstmPrediction | StatelessPrediction,
+        joint: Joint,
+        blank_id: int,
+        durations: Sequence[int] | None = None,
+        max_symbols: int = 10,
+        precision: str = "float32",
+        device: str = "cpu",
+        threads: int | None = None,
+        frame_shift: float | None = None,
+        tokenizer: Any = None,
+        confidence: str | ConfidenceMethod | None = None,
+        algorithm: str = "label-looping",
+    ) -> None:
+        if not isinstance(prediction, (LstmPrediction, StatelessPrediction)):
+            got = type(prediction).__name__
+            raise TypeError(f"prediction: expected an arcbeam.LstmPrediction or StatelessPrediction, got {got}")
+        if not isinstance(joint, Joint):
+            raise TypeError(f"joint: expected an arcbeam.Joint, got {type(joint).__name__}")
+        self._options = options = TransducerOptions(
+            blank_id=blank_id,
+            durations=durations,  # type: ignore[arg-type]  # made a tuple there
+            max_symbols=max_symbols,
+            precision=precision,
+            device=device,
+            threads=threads,
+            frame_shift=frame_shift,
+            confidence=confidence,
+            algorithm=algorithm,
+        )
+        tokens, outputs = prediction.tokens, prediction.tokens + len(options.durations or ())
+        if not 0 <= options.blank_id < tokens:
+            raise ValueError(f"blank_id: expected one of {tokens} tokens, 0 to {tokens - 1}, got {blank_id}")
+        check_shape("prediction_weight", joint.prediction_weight, (len(joint.prediction_weight), prediction.units))
+        if len(joint.output_weight) != outputs:
+            made_of = f"{tokens} tokens" + (f" and {len(options.durations)} durations" if options.durations else "")
+            raise ValueError(
+                f"output_weight: expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, "
+                f"got {list(joint.output_weight.shape)}"
+            )
+        self._detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
+        self._tokens = tokens
+        self._features = joint.encoder_weight.shape[1]
+        layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
+        self._state_shapes = {
+            "hidden": (layers, prediction.units),
+            "cell": (layers, prediction.units),
+            "context": (0 if layers else prediction.context,),  # type: ignore[union-attr]
+        }
+        self._network = _pack(prediction, joint)
+        threads = options.threads or usable_cores()
+        method = options.confidence
+        assert not isinstance(method, str)
+        try:
+            self._engine = CpuEngine(
+                self._network,
+                blank=options.blank_id,
+                max_symbols=options.max_symbols,
+                durations=options.durations or (),
+                frame_looping=options.algorithm == "frame-looping",
+                confidence=None if method is None else measure(method, tokens),
+                threads=threads,
+            )
+        except RuntimeError as error:  # std::system_error: the machine gives no more
+            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Any],
+        blank_id: int,
+        *,
+        activation: str = "tanh",
+        relu: bool = False,
+        **options: Any,
+    ) -> TransducerDecoder:
+        """A decoder of named weights, as ``numpy.load("weights.npz")`` holds them.
+
+        Parameters
+        ----------
+        arrays : mapping of str to array
+            ``embedding``; for an LSTM ``weight_ih_l0``, ``weight_hh_l0`` and if there are any ``bias_ih_l0``,
+            ``bias_hh_l0``, and so on for each layer; for a stateless network ``convolution`` and ``convolution_bias``,
+            if there are any; ``encoder_weight``, ``prediction_weight``, ``output_weight``, and if there are any
+            ``encoder_bias``, ``prediction_bias``, ``output_bias``. Shapes as in :class:`arcbeam.LstmPrediction`,
+            :class:`arcbeam.StatelessPrediction` and :class:`arcbeam.Joint`.
+        blank_id : int
+        activation : str
+            Of the joint network: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
+        relu : bool
+            Whether a stateless network ends with a ReLU.
+        **options
+            As the decoder itself takes them.
+        """
+        prediction, joint = from_mapping(arrays, activation, relu)
+        return cls(prediction, joint, blank_id, **options)
+
+    @property
+    def options(self) -> TransducerOptions:
+        """The options, as validated."""
+        return self._options
+
+    @property
+    def device(self) -> str:
+        """The device that decodes: ``"cpu"``."""
+        return "cpu"
+
+    @property
+    def features(self) -> int:
+        """Size of a frame of the encoder output."""
+        return int(self._features)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the packed weights, and of the tables of what depends on a token alone."""
+        return int(self._network.nbytes)
+
+    def decode(
+        self, encoder_output: Any, lengths: Any = None, state: Sequence[TransducerState | None] | None = None
+    ) -> list[TransducerHypothesis]:
+        """Decodes a batch of utterances, or of chunks of streams.
+
+        Parameters
+        ----------
+        encoder_output : array [batch, frames, features], or sequence of arrays [frames, features]
+            float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a frame's features lie
+            apart.
+        lengths : sequence or array of int [batch], optional
+            Frames of each utterance; the frames beyond are not read.
+        state : sequence of TransducerState or None, one for each utterance, optional
+            The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
+            give the same bytes as one piece.
+
+        Returns
+        -------
+        list of TransducerHypothesis, in the order of the batch
+
+        Raises
+        ------
+        TypeError
+            Values that are not float32 or float16, lengths that are not integers, states that are none.
+        ValueError
+            NaN or an infinity among the frames, or computed from them; wrong dimensions or features; a length that is
+            negative or beyond the frames; a state of another network.
+        MemoryError
+            The search does not fit; the decoder can still be used.
+        """
+        utterances = as_utterances(
+            encoder_output,
+            lengths,
+            columns=self._features,
+            exact=True,
+            name="encoder_output",
+            axis="features",
+            values="values",
+        )
+        states = self._states(state, len(utterances.table))
+        try:
+            results = self._engine.decode(utterances.table, states)
+        except BadFrame as bad:
+            i, frame, *column = bad.args
+            if not column:
+                raise ValueError(
+                    f"encoder_output: the network's output is not finite in utterance {i}, frame {frame}: "
+                    f"the values there, or the weights, are too large for float32"
+                ) from None
+            raise ValueError(
+                f"encoder_output: expected finite values, got {utterances.arrays[i][frame, column[0]]} in "
+                f"utterance {i}, frame {frame}, feature {column[0]}"
+            ) from None
+        return [self._hypothesis(*result) for result in results]
+
+    def _states(self, state: Any, batch: int) -> list[tuple[Any, ...] | None]:
+        if state is None:
+            return [None] * batch
+        if isinstance(state, TransducerState) or not isinstance(state, Sequence):
+            raise TypeError(f"state: expected a sequence with one for each utterance, got {type(state).__name__}")
+        if len(state) != batch:
+            raise ValueError(f"state: expected one for each utterance, {batch}, got {len(state)}")
+        return [None if item is None else self._checked(item, i) for i, item in enumerate(state)]
+
+    def _checked(self, state: TransducerState, i: int) -> tuple[Any, ...]:
+        if not isinstance(state, TransducerState):
+            raise TypeError(f"state[{i}]: expected an arcbeam.TransducerState or None, got {type(state).__name__}")
+        values = []
+        for name, shape in self._state_shapes.items():
+            array = np.asarray(getattr(state, name))
+            if array.shape != shape:
+                raise ValueError(
+                    f"state[{i}]: of another network: expected {name} of shape {list(shape)}, got {list(array.shape)}"
+                )
+            values.append(np.ascontiguousarray(array, dtype=np.int32 if name == "context" else np.float32))
+        hidden, cell, context = values
+        if not (np.isfinite(hidden).all() and np.isfinite(cell).all()):
+            raise ValueError(f"state[{i}]: expected finite values")
+        if context.size and not -1 <= context.min() <= context.max() < self._tokens:
+            raise ValueError(f"state[{i}]: expected a context of tokens below {self._tokens}, got {context.tolist()}")
+        if min(state.skip, state.frames) < 0 or max(state.skip, state.frames) >= 2**62:
+            raise ValueError(f"state[{i}]: expected frames of at least 0, got skip={state.skip}, frames={state.frames}")
+        return hidden.reshape(-1), cell.reshape(-1), context.tolist(), int(state.skip), int(state.frames)
+
+    def _hypothesis(
+        self,
+        tokens: np.ndarray,
+        frames: np.ndarray,
+        durations: np.ndarray,
+        log_probs: np.ndarray,
+        confidence: np.ndarray,
+        state: tuple[Any, ...],
+    ) -> TransducerHypothesis:
+        hidden, cell, context, skip, passed = state
+        return TransducerHypothesis(
+            tokens,
+            frames,
+            durations if self._options.durations else None,
+            log_probs,
+            confidence if self._options.confidence else None,
+            TransducerState(
+                hidden.reshape(self._state_shapes["hidden"]),
+                cell.reshape(self._state_shapes["cell"]),
+                context,
+                skip,
+                passed,
+            ),
+            self._options.frame_shift,
+            self._detokenize,
+        )
+
+
+def _pack(prediction: LstmPrediction | StatelessPrediction, joint: Joint, kernels: str | None = None) -> Network:
+    arrays: dict[str, Any] = {"embedding": prediction.embedding, "layers": 0}
+    if isinstance(prediction, LstmPrediction):
+        arrays["layers"] = len(prediction.layers)
+        for i, layer in enumerate(prediction.layers):
+            arrays |= {f"{name}_l{i}": value for name, value in vars(layer).items()}
+        shape = {"relu": False, "groups": 1, "context": 0}
+    else:
+        arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
+        shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
+    arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
+    return Network(arrays, activation=joint.activation, units=prediction.units, kernels=kernels, **shape)

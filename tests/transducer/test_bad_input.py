@@ -1,0 +1,259 @@
+"""What a user can get wrong: the right exception, what was expected and got, a decoder that goes on."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import arcbeam
+from arcbeam import ConfidenceMethod, Joint, LstmLayer, LstmPrediction, StatelessPrediction, TransducerDecoder
+from tests.conftest import ROOT
+from tests.transducer.networks import random_arrays, random_frames
+
+ARRAYS = random_arrays(0, tokens=13, size=9, units=11, joint=15, features=7, layers=2)
+TDT = random_arrays(0, durations=3)
+GOOD = random_frames(0, 12)
+
+
+def spoiled(value, dtype=np.float32):
+    frames = GOOD.astype(dtype)
+    frames[5, 3] = value
+    return frames
+
+
+def decoder(**options):
+    return TransducerDecoder.from_arrays(ARRAYS, 0, **{"threads": 1, **options})
+
+
+INPUTS = {
+    "nan": ([GOOD, spoiled(np.nan)], None, ValueError, r"finite values, got nan in utterance 1, frame 5, feature 3"),
+    "inf": ([spoiled(-np.inf)], None, ValueError, r"got -inf in utterance 0, frame 5, feature 3"),
+    "half": ([spoiled(np.inf, np.float16)], None, ValueError, r"got inf in utterance 0, frame 5, feature 3"),
+    "large": ([spoiled(3e38)], None, ValueError, r"network's output is not finite in utterance 0, frame 5"),
+    "narrow": ([GOOD[:, :6]], None, ValueError, r"encoder_output\[0\]: expected 7 features, got 6"),
+    "wide": (np.zeros((2, 3, 8), np.float32), None, ValueError, r"encoder_output: expected 7 features, got 8"),
+    "flat": (GOOD, None, ValueError, r"expected \[batch, frames, features\], got 2 dimensions .*pass a list"),
+    "negative length": ([GOOD], [-1], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got -1"),
+    "length beyond": ([GOOD], [13], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 13"),
+    "double": ([GOOD.astype(float)], None, TypeError, r"expected float32 or float16 values, got float64"),
+    "text": ("frames", None, TypeError, r"encoder_output: expected an array"),
+}
+
+
+@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
+@pytest.mark.parametrize("case", INPUTS)
+def test_encoder_output(case, algorithm):
+    frames, lengths, error, message = INPUTS[case]
+    arrays = dict(ARRAYS, encoder_weight=np.full_like(ARRAYS["encoder_weight"], 9.0)) if case == "large" else ARRAYS
+    one = TransducerDecoder.from_arrays(arrays, 0, algorithm=algorithm, activation="relu")
+    before = one.decode([GOOD])[0].log_probs
+    with pytest.raises(error, match=message):
+        one.decode(frames, lengths)
+    assert one.decode([GOOD])[0].log_probs.tobytes() == before.tobytes()
+
+
+def test_nan_beyond_the_length_is_not_read():
+    assert len(decoder().decode([spoiled(np.nan)], [5])) == 1
+
+
+def test_nan_in_a_frame_that_durations_pass_over():
+    one = TransducerDecoder.from_arrays(random_arrays(0, durations=1), 0, durations=[12])
+    with pytest.raises(ValueError, match="frame 5, feature 3"):
+        one.decode([spoiled(np.nan)])
+
+
+WEIGHTS = {
+    "nan": ("encoder_weight", lambda w: np.where(w == w[1, 2], np.nan, w), r"encoder_weight: .* got nan at \[1, 2\]"),
+    "inf": ("bias_hh_l1", lambda w: np.where(w == w[3], np.inf, w), r"bias_hh_l1: .* got inf at \[3\]"),
+    "too large": (
+        "embedding",
+        lambda w: w.astype(float) + 1e39,
+        r"embedding: expected finite float32 weights, got inf",
+    ),
+    "gates": ("weight_ih_l1", lambda w: w[:-1], r"weight_ih_l1: expected shape \[44, 11\], got \[43, 11\]"),
+    "inputs": ("weight_ih_l0", lambda w: w[:, :-1], r"weight_ih_l0: expected shape \[44, 9\], got \[44, 8\]"),
+    "units": ("weight_hh_l1", lambda w: w[:40, :10], r"weight_hh_l1: expected shape \[44, 11\], got \[40, 10\]"),
+    "bias": ("bias_ih_l0", lambda w: w[:-1], r"bias_ih_l0: expected shape \[44\], got \[43\]"),
+    "joint": ("prediction_weight", lambda w: w[:-1], r"prediction_weight: expected shape \[15, 11\], got \[14, 11\]"),
+    "joint units": (
+        "prediction_weight",
+        lambda w: w[:, 1:],
+        r"prediction_weight: expected shape \[15, 11\], got \[15, 10\]",
+    ),
+    "output": ("output_weight", lambda w: w[:, 1:], r"output_weight: expected shape \[13, 15\], got \[13, 14\]"),
+    "output bias": ("output_bias", lambda w: w[1:], r"output_bias: expected shape \[13\], got \[12\]"),
+    "dimensions": ("embedding", lambda w: w[0], r"embedding: expected \[tokens, size\].* got shape \[9\]"),
+    "empty": (
+        "embedding",
+        lambda w: w[:0],
+        r"embedding: expected \[tokens, size\], none of them 0, got shape \[0, 9\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WEIGHTS)
+def test_weights(case):
+    name, spoil, message = WEIGHTS[case]
+    with pytest.raises(ValueError, match=message):
+        TransducerDecoder.from_arrays(dict(ARRAYS, **{name: spoil(ARRAYS[name])}), 0)
+
+
+def test_outputs_that_do_not_fit_the_vocabulary():
+    fewer = dict(ARRAYS, output_weight=ARRAYS["output_weight"][1:], output_bias=ARRAYS["output_bias"][1:])
+    with pytest.raises(ValueError, match=r"output_weight: expected shape \[13, 15\] for 13 tokens, got \[12, 15\]"):
+        TransducerDecoder.from_arrays(fewer, 0)
+    with pytest.raises(ValueError, match=r"expected shape \[15, 15\] for 13 tokens and 2 durations, got \[16, 15\]"):
+        TransducerDecoder.from_arrays(TDT, 0, durations=[0, 1])
+
+
+def test_names_of_arrays():
+    with pytest.raises(ValueError, match=r"unknown array encoder_wieght: expected some of bias_hh_l0"):
+        TransducerDecoder.from_arrays(dict(ARRAYS, encoder_wieght=ARRAYS["encoder_weight"]), 0)
+    with pytest.raises(ValueError, match=r"missing array weight_ih_l1"):
+        TransducerDecoder.from_arrays({k: v for k, v in ARRAYS.items() if k != "weight_ih_l1"}, 0)
+    with pytest.raises(ValueError, match=r"missing array embedding"):
+        TransducerDecoder.from_arrays({}, 0)
+
+
+def test_stateless_networks():
+    arrays = random_arrays(0, layers=0, context=2, groups=3)
+    with pytest.raises(ValueError, match=r"convolution: .* embedding of size 27, got \[33, 8, 2\], which no number"):
+        TransducerDecoder.from_arrays(dict(arrays, convolution=arrays["convolution"][:, :8]), 0)
+    with pytest.raises(ValueError, match=r"convolution_bias: expected shape \[33\], got \[32\]"):
+        TransducerDecoder.from_arrays(dict(arrays, convolution_bias=arrays["convolution_bias"][1:]), 0)
+
+
+OPTIONS = {
+    "blank beyond": ({"blank_id": 13}, ValueError, r"blank_id: expected one of 13 tokens, 0 to 12, got 13"),
+    "blank negative": ({"blank_id": -1}, ValueError, r"blank_id: expected one of 13 tokens, 0 to 12, got -1"),
+    "blank real": ({"blank_id": 1.0}, TypeError, r"blank_id: expected a whole number, got float"),
+    "no durations": ({"durations": []}, ValueError, r"durations: expected at least one, got none"),
+    "negative duration": ({"durations": [0, -1]}, ValueError, r"durations\[1\]: expected at least 0 frames, got -1"),
+    "real duration": ({"durations": [0.5]}, TypeError, r"durations\[0\]: expected a whole number of frames, got float"),
+    "a duration": ({"durations": 3}, TypeError, r"durations: expected whole numbers of frames, got int"),
+    "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1"),
+    "no max_symbols": (
+        {"max_symbols": None},
+        TypeError,
+        r"max_symbols: expected a whole number of at least 1, got None",
+    ),
+    "precision": ({"precision": "float8"}, ValueError, r"precision: expected float32 or bfloat16, got 'float8'"),
+    "bfloat16": ({"precision": "bfloat16"}, NotImplementedError, r"bfloat16 is not there yet, only float32"),
+    "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu"'),
+    "cuda": ({"device": "cuda:1"}, NotImplementedError, r"not decoded on a GPU \(cuda:1\) yet, only on the CPU"),
+    "threads": ({"threads": 0}, ValueError, r"threads: expected a whole number of at least 1"),
+    "frame_shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0"),
+    "algorithm": ({"algorithm": "beam"}, ValueError, r"algorithm: expected label-looping or frame-looping, got 'beam'"),
+    "confidence": ({"confidence": "certain"}, ValueError, r'confidence: expected "max_prob" or "entropy"'),
+    "activation": ({"activation": "gelu"}, ValueError, r"activation: expected one of tanh, relu, sigmoid, got 'gelu'"),
+    "unknown": ({"beam": 3}, TypeError, r"unexpected keyword argument 'beam'"),
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_options(case):
+    options, error, message = OPTIONS[case]
+    with pytest.raises(error, match=message):
+        TransducerDecoder.from_arrays(ARRAYS, **{"blank_id": 0, **options})
+
+
+def test_kinds_of_networks():
+    joint = Joint(*(ARRAYS[name] for name in ("encoder_weight", "prediction_weight", "output_weight")))
+    with pytest.raises(TypeError, match=r"prediction: expected an arcbeam.LstmPrediction or .*, got dict"):
+        TransducerDecoder(ARRAYS, joint, 0)
+    with pytest.raises(TypeError, match=r"joint: expected an arcbeam.Joint, got dict"):
+        TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), ARRAYS, 0)
+    with pytest.raises(ValueError, match=r"layers: expected at least one LSTM layer, got none"):
+        LstmPrediction(ARRAYS["embedding"], [])
+    with pytest.raises(TypeError, match=r"weight_hh_l0: expected an array of floats, got int64"):
+        LstmPrediction(ARRAYS["embedding"], [LstmLayer(ARRAYS["weight_ih_l0"], np.ones((44, 11), np.int64))])
+
+
+CONFIDENCES = {
+    "name": ({"name": "std"}, ValueError, r'confidence name: expected "max_prob" or "entropy", got \'std\''),
+    "type": ({"entropy_type": "kl"}, ValueError, r"confidence entropy_type: expected"),
+    "norm": ({"entropy_norm": "log"}, ValueError, r"confidence entropy_norm: expected"),
+    "alpha": ({"alpha": 0.0}, ValueError, r"confidence alpha: expected a number above 0"),
+    "text": ({"alpha": "1"}, TypeError, r"confidence alpha: expected a number above 0, got str"),
+    "huge": (
+        {"alpha": 1e9, "name": "max_prob"},
+        ValueError,
+        r"confidence alpha: 1000000000.0 is too large for 13 tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONFIDENCES)
+def test_confidence(case):
+    fields, error, message = CONFIDENCES[case]
+    with pytest.raises(error, match=message):
+        decoder(confidence=ConfidenceMethod(**fields))
+
+
+def test_confidence_of_one_token():
+    with pytest.raises(ValueError, match=r"confidence: expected a vocabulary of at least 2 tokens, got 1"):
+        TransducerDecoder.from_arrays(random_arrays(0, tokens=1), 0, confidence="max_prob")
+
+
+def test_states():
+    one = decoder()
+    [found] = one.decode([GOOD])
+    state = found.state
+    other = TransducerDecoder.from_arrays(TDT, 0, durations=[0, 1, 2]).decode([GOOD])[0].state
+    replace = {
+        "hidden": np.full_like(state.hidden, np.nan),
+        "skip": -1,
+        "frames": 2**62,
+    }
+    for states, error, message in [
+        (state, TypeError, r"state: expected a sequence with one for each utterance, got TransducerState"),
+        ([state, None], ValueError, r"state: expected one for each utterance, 1, got 2"),
+        ([3], TypeError, r"state\[0\]: expected an arcbeam.TransducerState or None, got int"),
+        ([other], ValueError, r"state\[0\]: of another network: expected hidden of shape \[2, 11\], got \[1, 11\]"),
+    ] + [
+        ([arcbeam.TransducerState(**{**vars(state), name: value})], ValueError, r"state\[0\]: expected (finite|frames)")
+        for name, value in replace.items()
+    ]:
+        with pytest.raises(error, match=message):
+            one.decode([GOOD], state=states)
+    assert len(one.decode([GOOD], state=[state])) == 1
+
+
+def test_a_context_of_tokens_that_do_not_exist():
+    one = TransducerDecoder.from_arrays(random_arrays(0, layers=0), 0)
+    state = one.decode([GOOD])[0].state
+    state.context[0] = 13
+    with pytest.raises(ValueError, match=r"state\[0\]: expected a context of tokens below 13, got \[13"):
+        one.decode([GOOD], state=[state])
+
+
+STARVED = """
+import resource
+import numpy as np
+import arcbeam
+from tests.transducer.networks import random_arrays, random_frames
+
+arrays, frames = random_arrays(0), [random_frames(0, 12)]
+arcbeam.TransducerDecoder.from_arrays(arrays, 0, threads=1).decode(frames)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
+try:
+    arcbeam.TransducerDecoder.from_arrays(arrays, 0, threads=2000)
+    raise SystemExit("2000 threads fit in 256 MiB of addresses")
+except arcbeam.CapacityError as error:
+    print(error)
+print(len(arcbeam.TransducerDecoder.from_arrays(arrays, 0, threads=2).decode(frames)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space through /proc")
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer itself dies of the limit")
+def test_no_thread_to_be_had():
+    command = [sys.executable, "-c", STARVED]
+    got = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert got.returncode == 0, got.stderr
+    message, decoded = got.stdout.splitlines()
+    assert message.startswith("threads: 2000 of them cannot be started (")
+    assert decoded == "1"

@@ -1,0 +1,149 @@
+"""What a hypothesis says beside its tokens: times, confidence, text."""
+
+import io
+
+import numpy as np
+import pytest
+
+from arcbeam import ConfidenceMethod, FormatError, TransducerDecoder
+from arcbeam.transducer_text import detokenizer
+from tests.transducer import oracle
+from tests.transducer.networks import random_arrays, random_frames
+
+ARRAYS = random_arrays(4, blank=12, blank_bias=2.0)
+FRAMES = random_frames(4, 60)
+
+
+def decode(**options):
+    return TransducerDecoder.from_arrays(ARRAYS, 12, **{"threads": 1, **options}).decode([FRAMES])[0]
+
+
+@pytest.fixture(scope="module")
+def written():
+    return oracle.decode(ARRAYS, FRAMES, 12)
+
+
+def formula(method, x):
+    """NeMo's measures in float64: x are the log-probs of all tokens, v their number, t alpha."""
+    v, t = len(x), method.alpha
+    if method.name == "max_prob":
+        return (np.exp(x.max() * t) * v**t - 1) / (v**t - 1)
+    power, weighted = np.exp(x * t).sum(), (np.exp(x * t) * x).sum()
+    entropy_type = "gibbs" if t == 1 else method.entropy_type
+    if entropy_type == "gibbs":
+        if method.entropy_norm == "lin":
+            return 1 + weighted / np.log(v) / v ** (1 - t)
+        least = v ** (-t * v ** (1 - t))
+        return (np.exp(weighted * t) - least) / (1 - least)
+    if entropy_type == "tsallis":
+        if method.entropy_norm == "lin":
+            return 1 + (1 - power) / (v ** (1 - t) - 1)
+        least = np.exp((1 - v ** (1 - t)) / (1 - t))
+        return (np.exp((1 - power) / (1 - t)) - least) / (1 - least)
+    if method.entropy_norm == "lin":
+        return 1 + np.log2(power) / (t - 1) / np.log2(v)
+    return (power ** (1 / (t - 1)) * v - 1) / (v - 1)
+
+
+METHODS = [ConfidenceMethod(name="max_prob", alpha=alpha) for alpha in (1.0, 0.5)] + [
+    ConfidenceMethod(entropy_type=kind, entropy_norm=norm, alpha=alpha)
+    for kind in ("gibbs", "tsallis", "renyi")
+    for norm in ("lin", "exp")
+    for alpha in (1.0, 0.33, 0.7)
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.name}-{m.entropy_type}-{m.entropy_norm}-{m.alpha}")
+def test_confidence_follows_its_formula(method, written):
+    expected = []
+    for logits in written.logits:
+        x = logits.astype(np.float64) - logits.max()
+        expected.append(formula(method, x - np.log(np.exp(x).sum())))
+    found = decode(confidence=method).confidence
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+    assert len(found) > 10
+
+
+def test_names_of_confidence_are_methods():
+    assert (
+        decode(confidence="max_prob").confidence.tobytes()
+        == decode(confidence=ConfidenceMethod(name="max_prob")).confidence.tobytes()
+    )
+    assert (
+        decode(confidence="entropy").confidence.tobytes() == decode(confidence=ConfidenceMethod()).confidence.tobytes()
+    )
+    assert decode().confidence is None
+
+
+def test_certain_is_one_and_uniform_is_zero():
+    arrays = {name: np.zeros_like(value) for name, value in ARRAYS.items()}
+    for logit, expected in ((1e-3, 0.0), (60.0, 1.0)):
+        arrays["output_bias"][3] = logit
+        for method in METHODS:
+            one = TransducerDecoder.from_arrays(arrays, 12, confidence=method, threads=1)
+            np.testing.assert_allclose(one.decode([FRAMES])[0].confidence, expected, atol=2e-3)
+
+
+def test_log_probs(written):
+    logits = np.array(written.logits, np.float64)
+    expected = logits.max(1) - np.log(np.exp(logits).sum(1))
+    np.testing.assert_allclose(decode().log_probs, expected, atol=1e-6)
+
+
+def test_times():
+    assert decode().times is None
+    found = decode(frame_shift=0.08)
+    assert found.times.tolist() == (found.frames * 0.08).tolist()
+    assert "tokens" in repr(found)
+
+
+def test_text_of_pieces():
+    pieces = ["\u2581the", "\u2581c", "at", "s", "<0xC3>", "<0xA9>", *(f"\u2581{i}" for i in range(6))]
+    ids = [0, 1, 2, 3, 4, 5, 0]
+    assert detokenizer(pieces, 13)(ids) == "the catsé the"
+    assert detokenizer([*pieces, "<blk>"], 13)(ids) == "the catsé the"
+    found = decode(tokenizer=pieces)
+    assert found.text == detokenizer(pieces, 13)(found.tokens.tolist())
+    assert found.text in repr(found)
+
+
+def test_text_of_a_function():
+    assert decode(tokenizer=lambda ids: f"{len(ids)} tokens").text == f"{len(decode().tokens)} tokens"
+
+
+def test_text_of_a_sentencepiece_model(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece", reason="the package reads SentencePiece models")
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a cat sat on the mat", "the cats sat"] * 9),
+        model_writer=model,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    path = tmp_path / "pieces.model"
+    path.write_bytes(model.getvalue())
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    arrays = random_arrays(4, tokens=processor.get_piece_size() + 1, blank=12)
+    found = TransducerDecoder.from_arrays(arrays, 12, tokenizer=path).decode([FRAMES])[0]
+    size = processor.get_piece_size()
+    assert found.text == processor.decode([i for i in found.tokens.tolist() if i < size])
+    with pytest.raises(ValueError, match=rf"tokenizer: expected 13 pieces, or 12 without the blank, got {size} in"):
+        decode(tokenizer=path)
+    path.write_bytes(b"nothing")
+    with pytest.raises(FormatError, match=r"pieces.model: not a SentencePiece model"):
+        decode(tokenizer=str(path))
+
+
+def test_tokenizers_that_do_not_fit():
+    with pytest.raises(ValueError, match=r"text: the decoder has no tokenizer"):
+        _ = decode().text
+    with pytest.raises(ValueError, match=r"tokenizer: expected 13 pieces, or 12 without the blank, got 3"):
+        decode(tokenizer=["a", "b", "c"])
+    with pytest.raises(TypeError, match=r"tokenizer: expected pieces that are strings, got int"):
+        decode(tokenizer=[1] * 13)
+    with pytest.raises(TypeError, match=r"tokenizer: expected the path of a SentencePiece model, .*, got int"):
+        decode(tokenizer=3)
+    with pytest.raises(FileNotFoundError, match=r"tokenizer: there is no file 'nowhere.model'"):
+        decode(tokenizer="nowhere.model")
