@@ -78,17 +78,33 @@ ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, con
                           std::uint32_t token, std::uint32_t first_arc, const Workspace& work, Control& control) {
     const auto columns =
         simt::load_readonly(reinterpret_cast<const ColumnChunk*>(params.graph.columns + first_arc));
-    const float bound = running_bound<Team>(in, params.beam, control);
-    std::uint32_t affordable = 0U;
+    std::uint32_t left = 0U;  // arcs of the token, a bit each
+    float acoustic[kChunk];
+    float least = kInfiniteCost;
+    std::uint32_t cheapest = 0U;
     for (std::uint32_t i = 0U; i < kChunk; ++i) {
         const std::uint32_t arc = first_arc + i;
-        if (arc >= from.first && arc < from.end &&
-            extend(from.cost, in.acoustic[columns.column(i)], from.smallest_weight) <= bound) {
-            affordable |= 1U << i;
+        const bool own = arc >= from.first && arc < from.end;
+        left |= own ? 1U << i : 0U;
+        acoustic[i] = own ? static_cast<float>(in.acoustic[columns.column(i)]) : kInfiniteCost;
+        cheapest = acoustic[i] < least ? i : cheapest;
+        least = acoustic[i] < least ? acoustic[i] : least;
+    }
+    float bound = running_bound<Team>(in, params.beam, control);
+    if (bound == kInfiniteCost && least < kInfiniteCost) {
+        // Nothing is known yet, so all are affordable: the cheapest label goes first, and the others may fall to
+        // it.
+        follow<Team>(params, in, from, token, first_arc + cheapest, least, work, control);
+        left &= ~(1U << cheapest);
+        bound = running_bound<Team>(in, params.beam, control);
+    }
+    for (std::uint32_t i = 0U; i < kChunk; ++i) {
+        if (!(extend(from.cost, acoustic[i], from.smallest_weight) <= bound)) {
+            left &= ~(1U << i);
         }
     }
-    for (; affordable != 0U; affordable &= affordable - 1U) {
-        const std::uint32_t i = simt::lowest_bit(affordable);
+    for (; left != 0U; left &= left - 1U) {
+        const std::uint32_t i = simt::lowest_bit(left);
         follow<Team>(params, in, from, token, first_arc + i, in.acoustic[columns.column(i)], work, control);
     }
 }

@@ -165,50 +165,68 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     return FrameEnd::committed;
 }
 
-// Frame 0: the closure from the start state.
-ARCBEAM_DEVICE FrameEnd start(const SearchParams& params, Lane& lane, const Workspace& work) {
+// The candidates of a frame, of which none within the bound is missing.
+struct Expanded {
+    FrameEnd end;  // committed: not yet, but nothing is in the way
+    std::uint32_t num_candidates;
+    float bound;
+};
+
+// Frame 0: the start state alone.
+ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace& work, Control& control) {
     if (simt::thread_rank() == 0U) {
+        simt::store(&control.num_candidates, 1U);
         work.candidate[0] = pack(0.0F, kNoIndex);
         work.candidate_place[0] = params.graph.start;
         work.candidate_source[0] = kNoIndex;
-        simt::store(&lane.control->num_candidates, 1U);
     }
     simt::block_barrier();
-    return settle<BlockTeam>(params, lane, 1U, beam_bound(0.0F, params.beam), work, 0U);
+    return {FrameEnd::committed, 1U, beam_bound(0.0F, params.beam)};
 }
 
 // A frame whose acoustic costs and cut-off are there.
 template <class Team>
-ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
+ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
     ExpandInput in{lane.tokens,  lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
                    cut,          lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
                    kInfiniteCost};
-    expand<Team>(params, in, work, control, lane.counts);
-    Team::barrier();
-    const std::uint32_t best = simt::load(&control.best);
-    if (best == kNoCost) {
-        return FrameEnd::dead;
-    }
-    const float bound = beam_bound(from_ordered(best), params.beam);
-    std::uint32_t num_candidates = simt::load(&control.num_candidates);
-    Team::barrier();
-    if (num_candidates > work.candidate.size) {  // too many while the bound was loose: again, with the exact one
-        lane.counts = before;
-        in.known_bound = bound;
-        reset_frame<Team>(control);
-        Team::barrier();
+    for (;;) {
         expand<Team>(params, in, work, control, lane.counts);
         Team::barrier();
-        num_candidates = simt::load(&control.num_candidates);
-        if (num_candidates > work.candidate.size) {
-            lane.counts = before;
-            return give_up<Team>(work, control, simt::load(&control.smallest_acoustic), FrameEnd::no_room);
+        const std::uint32_t best = simt::load(&control.best);
+        if (best == kNoCost) {
+            return {FrameEnd::dead, 0U, 0.0F};
         }
+        const float bound = beam_bound(from_ordered(best), params.beam);
+        const std::uint32_t num_candidates = simt::load(&control.num_candidates);
+        Team::barrier();
+        if (num_candidates <= work.candidate.size) {
+            return {FrameEnd::committed, num_candidates, bound};
+        }
+        lane.counts = before;
+        if (in.known_bound == bound) {
+            const std::uint32_t smallest_acoustic = simt::load(&control.smallest_acoustic);
+            return {give_up<Team>(work, control, smallest_acoustic, FrameEnd::no_room), 0U, 0.0F};
+        }
+        in.known_bound = bound;  // too many while the bound was loose: again, with the exact one
+        reset_frame<Team>(control);
         Team::barrier();
     }
-    const FrameEnd end = settle<Team>(params, lane, num_candidates, bound, work, lane.state.frame + 1U);
+}
+
+template <class Team>
+ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
+    const Counts before = lane.counts;
+    const bool started = lane.state.started != 0U;
+    const Expanded expanded =
+        started ? leave_tokens<Team>(params, lane, cut, work) : begin_search(params, work, *lane.control);
+    if (expanded.end != FrameEnd::committed) {
+        return expanded.end;
+    }
+    const FrameEnd end = settle<Team>(params, lane, expanded.num_candidates, expanded.bound, work,
+                                      lane.state.frame + lane.state.started);
     if (end != FrameEnd::committed) {
         lane.counts = before;
     }

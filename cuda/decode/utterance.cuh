@@ -83,13 +83,10 @@ ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
 
 template <bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane, bool in_shared, const Workspace& work) {
-    if (lane.state.started == 0U) {
-        return start(params, lane, work);
-    }
     const float cut =
         cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, *lane.control);
     if constexpr (kClusters) {
-        if (lane.state.num_tokens >= params.team_tokens) {
+        if (lane.state.started != 0U && lane.state.num_tokens >= params.team_tokens) {
             return advance_together(params, lane, cut, in_shared);
         }
     }
