@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import arcbeam
-from arcbeam.graph_file import MAGIC
+from arcbeam.graph_file import KIND
 from arcbeam.symbols import TokenTable
 from benchmarks.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.openfst_writer import write_openfst
@@ -125,7 +125,7 @@ def own(
     """
     path = Path(path).resolve()
     with path.open("rb") as file:
-        is_ours = file.read(len(MAGIC)) == MAGIC
+        is_ours = file.read(len(KIND.magic)) == KIND.magic
     kept = FOLDER / f"own-{path.stem}-{_digest(path, words, tokens)}"
     ours, fst = (path, kept.with_suffix(".fst")) if is_ours else (kept.with_suffix(".arcbeam"), path)
     with one_at_a_time():

@@ -146,6 +146,7 @@ MAY_INCLUDE = {
     "cpu_reference/pool": {"pool"},
     "cpu_reference/arpa": {"arpa", "shared"},
     "cpu_reference/graph": {"graph", "shared"},
+    "cpu_reference/language_model": {"language_model", "graph", "shared"},
     "cpu_reference/decode": {"decode", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},

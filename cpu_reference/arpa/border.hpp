@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "arpa/layout.hpp"
 #include "arpa/reader.hpp"
 
 namespace arcbeam::arpa {
@@ -35,6 +36,10 @@ inline Outcome feed(Reader& reader, const char* data, std::size_t size) {
 
 inline Outcome finish(Reader& reader) {
     return guarded([&] { reader.finish(); });
+}
+
+inline Outcome lay_out(const Reader& reader, LmColumns& columns) {
+    return guarded([&] { columns = lay_out(reader); });
 }
 
 }  // namespace arcbeam::arpa

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{1} << 20U;
 constexpr std::uint32_t kHighestOrder = 32;
+constexpr std::uint64_t kMostWords = 1U << 28U;     // of an open vocabulary
+constexpr std::uint64_t kMostReserved = 1U << 26U;  // n-grams that a header makes room for before they are seen
 
 // What the file holds, made fit for a message: short, and printable.
 std::string shown(std::string_view text) {
@@ -30,7 +32,12 @@ std::string section_name(std::uint32_t order) { return "\\" + std::to_string(ord
 
 }  // namespace
 
-Reader::Reader(std::uint32_t num_words) : num_words_(num_words), trie_(num_words + 3), listed_(num_words + 3) {
+Reader::Reader(std::uint32_t num_words) : is_open_(false), trie_(num_words + 3) { begin(num_words); }
+
+void Reader::begin(std::uint32_t num_words) {
+    num_words_ = num_words;
+    trie_ = Trie(num_words + 3);
+    listed_.assign(num_words + 3, false);
     index_.add("<s>", sentence_start());
     index_.add("</s>", sentence_end());
 }
@@ -66,7 +73,8 @@ void Reader::finish() {
     }
     if (place_ == Place::kPreamble) fail("expected \\data\\, got the end of the file");
     if (place_ != Place::kEnd) fail("expected \\end\\, got the end of the file");
-    for (std::uint32_t w = 1; w <= num_words_; ++w) tally_.missing_words += listed_[w] ? 0U : 1U;
+    if (!is_open_)
+        for (std::uint32_t w = 1; w <= num_words_; ++w) tally_.missing_words += listed_[w] ? 0U : 1U;
     tally_.has_end = listed_[sentence_end()];
 }
 
@@ -112,6 +120,13 @@ void Reader::section(std::string_view text) {
     if (text != expected) fail("expected " + expected + ", got " + shown(text));
     place_ = all_read ? Place::kEnd : Place::kNgrams;
     if (!all_read) ++order_;
+    if (is_open_ && order_ == 1 && !all_read) {
+        if (tally_.header[0] > kMostWords)
+            fail("expected at most " + std::to_string(kMostWords) + " words, got " +
+                 std::to_string(tally_.header[0]));
+        begin(static_cast<std::uint32_t>(tally_.header[0]));
+    }
+    if (!all_read) ngrams_.reserve(std::min<std::uint64_t>(tally_.header[order_ - 1], kMostReserved));
     read_in_section_ = 0;
     last_context_.clear();
 }
@@ -156,7 +171,11 @@ void Reader::ngram(std::string_view text) {
     bool misplaced = false;
     for (std::uint32_t i = 0; i < order_; ++i) {
         words_[i] = word(fields_[i + 1]);
-        if (words_[i] == kNone) {
+        if (words_[i] == kNone && is_open_) {
+            if (order_ > 1) fail("expected words that have a unigram, got " + shown(fields_[i + 1]));
+            words_[i] = static_cast<std::uint32_t>(index_.size() - 1);
+            index_.add(fields_[1], words_[i]);
+        } else if (words_[i] == kNone) {
             ++tally_.unknown_ngrams;
             if (order_ == 1) ++tally_.unknown_words;
             return;

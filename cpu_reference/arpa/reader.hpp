@@ -1,6 +1,7 @@
 // Reads an ARPA language model from blocks of text into a Trie, keeping the n-grams whose words are all known.
 //
-// In: the known words, then the file's bytes in blocks of any size. Out: the trie and what was left out.
+// In: the known words, or none where the model's own unigrams are to be the vocabulary; then the file's bytes in
+// blocks of any size. Out: the trie and what was left out.
 // Fails: ArpaError with the line, what was expected and what was got. Header counts, order of the sections, number
 // of fields, numbers, duplicates, words without a unigram and the closing \end\ are checked, of unknown words too
 // as far as that needs no memory of them.
@@ -27,6 +28,8 @@ struct Tally {
 
 class Reader {
   public:
+    // Takes the words as the file lists them: numbered 1 .., as many as the header says at most.
+    Reader() : trie_(0) {}
     // Known words are numbered 1 ..; the two behind them are <s> and </s>.
     explicit Reader(std::uint32_t num_words);
     // False if the word is there already. To be called before the first block.
@@ -37,6 +40,9 @@ class Reader {
 
     std::uint32_t sentence_start() const { return num_words_ + 1; }
     std::uint32_t sentence_end() const { return num_words_ + 2; }
+    bool lists_sentence_start() const { return listed_[sentence_start()]; }
+    // The words, <s> and </s> first, then the others in the order of their numbers.
+    const WordIndex& words() const { return index_; }
     std::uint64_t ngrams_read() const { return ngrams_read_; }
     std::uint64_t line_number() const { return line_number_; }
     const Trie& trie() const { return trie_; }
@@ -46,6 +52,7 @@ class Reader {
     enum class Place { kPreamble, kCounts, kBetween, kNgrams, kEnd };
 
     void line(std::string_view text);
+    void begin(std::uint32_t num_words);
     void header(std::string_view text);
     void section(std::string_view text);
     void close_section();
@@ -54,7 +61,8 @@ class Reader {
     std::uint32_t word(std::string_view text) const { return index_.find(text); }
     [[noreturn]] void fail(const std::string& message) const { throw ArpaError(line_number_, message); }
 
-    std::uint32_t num_words_;
+    bool is_open_ = true;  // the file says the words
+    std::uint32_t num_words_ = 0;
     WordIndex index_;
     Trie trie_;
     Tally tally_;

@@ -29,6 +29,12 @@ class WordIndex {
         return entry == kNone ? kNone : entries_[entry].id;
     }
 
+    std::size_t size() const { return entries_.size(); }
+    // The words in the order in which they were added.
+    std::string_view word(std::size_t i) const {
+        return std::string_view(text_).substr(entries_[i].begin, entries_[i].size);
+    }
+
   private:
     struct Entry {
         std::size_t begin;

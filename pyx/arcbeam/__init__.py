@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from arcbeam.graph import Graph, GraphInfo
     from arcbeam.hypothesis import Hypothesis, Word
+    from arcbeam.lm_automaton import LanguageModel, LanguageModelInfo, WordScore
     from arcbeam.options import DecoderOptions
     from arcbeam.symbols import SymbolTable, TokenTable
     from arcbeam.transducer import TransducerDecoder
@@ -37,6 +38,9 @@ _HOME = {
     "GraphInfo": "graph",
     "Hypothesis": "hypothesis",
     "Word": "hypothesis",
+    "LanguageModel": "lm_automaton",
+    "LanguageModelInfo": "lm_automaton",
+    "WordScore": "lm_automaton",
     "SymbolTable": "symbols",
     "TokenTable": "symbols",
     "ConfidenceMethod": "transducer_confidence",
@@ -75,6 +79,8 @@ __all__ = [
     "GraphInfo",
     "Hypothesis",
     "Joint",
+    "LanguageModel",
+    "LanguageModelInfo",
     "LstmLayer",
     "LstmPrediction",
     "MissingDependencyError",
@@ -86,6 +92,7 @@ __all__ = [
     "TransducerOptions",
     "TransducerState",
     "Word",
+    "WordScore",
 ]
 
 

@@ -1,12 +1,15 @@
 # distutils: language = c++
 """Border to the ARPA reader in cpu_reference/arpa: words and blocks of text in, the arrays of the automaton out."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
+from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 import numpy as np
+
+from arcbeam._lm_view cimport LmArc, LmFar
 
 from arcbeam.errors import FormatError
 
@@ -33,7 +36,9 @@ cdef extern from "arpa/reader.hpp" namespace "arcbeam::arpa" nogil:
         uint64_t num_added()
 
     cdef cppclass Reader:
+        Reader() except +
         Reader(uint32_t) except +
+        cbool lists_sentence_start()
         cbool add_word(string_view, uint32_t) except +
         uint64_t ngrams_read()
         const Trie& trie()
@@ -57,6 +62,28 @@ cdef extern from "arpa/automaton.hpp" namespace "arcbeam::arpa" nogil:
     Automaton make_automaton(const Reader&, const AutomatonOptions&) except +
 
 
+cdef extern from "arpa/layout.hpp" namespace "arcbeam::arpa" nogil:
+    cdef cppclass LmColumns:
+        vector[uint16_t] labels_low
+        vector[uint32_t] labels_high
+        vector[uint32_t] first_bases
+        vector[uint16_t] first_offsets
+        vector[LmFar] far_firsts
+        vector[uint32_t] backoff_bases
+        vector[uint8_t] backoff_offsets
+        vector[LmFar] far_backoffs
+        vector[LmArc] arcs
+        vector[float] backoff_weights
+        vector[uint32_t] lengths
+        vector[uint64_t] word_ends
+        string text
+        uint32_t high_bits
+        uint32_t start
+        uint64_t unnormalised
+        double worst_sum
+        string worst_history
+
+
 cdef extern from "arpa/border.hpp" namespace "arcbeam::arpa" nogil:
     # Empty, or the message of the ArpaError that was thrown, with its line in front.
     cdef cppclass Outcome:
@@ -65,23 +92,26 @@ cdef extern from "arpa/border.hpp" namespace "arcbeam::arpa" nogil:
         const char* text()
     Outcome feed(Reader&, const char*, size_t) except +
     Outcome finish(Reader&) except +
+    Outcome lay_out(const Reader&, LmColumns&) except +
 
 
-cdef _uint32_array(vector[uint32_t]& values):
-    array = np.empty(values.size(), dtype=np.uint32)
-    cdef uint32_t[::1] view = array
+ctypedef fused Element:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
+    float
+    LmArc
+    LmFar
+
+
+cdef _array(vector[Element]& values, dtype):
+    """The values as an array; the vector lets go of them."""
+    array = np.empty(values.size(), dtype=dtype)
+    cdef unsigned char[::1] view
     if values.size():
-        memcpy(&view[0], values.data(), values.size() * sizeof(uint32_t))
-    values.clear()
-    values.shrink_to_fit()
-    return array
-
-
-cdef _float32_array(vector[float]& values):
-    array = np.empty(values.size(), dtype=np.float32)
-    cdef float[::1] view = array
-    if values.size():
-        memcpy(&view[0], values.data(), values.size() * sizeof(float))
+        view = array.view(np.uint8)
+        memcpy(&view[0], values.data(), values.size() * sizeof(Element))
     values.clear()
     values.shrink_to_fit()
     return array
@@ -92,8 +122,9 @@ cdef class ArpaReader:
 
     Parameters
     ----------
-    words : sequence of bytes
+    words : sequence of bytes, or None
         The known words, in UTF-8; word i gets the label i + 1. N-grams with other words are left out and counted.
+        None: the words are those of the file.
     name : str
         The file's name, for messages.
 
@@ -109,6 +140,9 @@ cdef class ArpaReader:
 
     def __cinit__(self, words, name):
         self.name = str(name)
+        if words is None:
+            self.reader = new Reader()
+            return
         self.reader = new Reader(<uint32_t>len(words))
         cdef uint32_t label = 0
         cdef bytes word
@@ -172,5 +206,44 @@ cdef class ArpaReader:
         cdef Automaton made
         with nogil:
             made = make_automaton(self.reader[0], options)
-        return (_uint32_array(made.offsets), _uint32_array(made.targets), _uint32_array(made.labels),
-                _float32_array(made.costs), _float32_array(made.finals), made.start)
+        return (_array[uint32_t](made.offsets, np.uint32), _array[uint32_t](made.targets, np.uint32),
+                _array[uint32_t](made.labels, np.uint32), _array[float](made.costs, np.float32),
+                _array[float](made.finals, np.float32), made.start)
+
+    def language_model(self):
+        """The columns of `arcbeam.LanguageModel` by name, and what is known about them, as two dicts.
+
+        For a reader of an open vocabulary; ``words.ends`` and ``words.text`` are the words.
+        """
+        if not self.finished:
+            raise RuntimeError("language_model() comes after finish()")
+        cdef LmColumns made
+        cdef Outcome outcome
+        with nogil:
+            outcome = lay_out(self.reader[0], made)
+        self._check(outcome)
+        far = np.dtype([("state", "<u4"), ("value", "<u4")])
+        columns = {
+            "labels.low": _array[uint16_t](made.labels_low, np.uint16),
+            "labels.high": _array[uint32_t](made.labels_high, np.uint32),
+            "first.bases": _array[uint32_t](made.first_bases, np.uint32),
+            "first.offsets": _array[uint16_t](made.first_offsets, np.uint16),
+            "first.far": _array[LmFar](made.far_firsts, far),
+            "backoff.bases": _array[uint32_t](made.backoff_bases, np.uint32),
+            "backoff.offsets": _array[uint8_t](made.backoff_offsets, np.uint8),
+            "backoff.far": _array[LmFar](made.far_backoffs, far),
+            "arcs": _array[LmArc](made.arcs, np.dtype([("next_state", "<u4"), ("weight", "<f4")])),
+            "backoff.weights": _array[float](made.backoff_weights, np.float32),
+            "lengths": _array[uint32_t](made.lengths, np.uint32),
+            "words.ends": _array[uint64_t](made.word_ends, np.uint64),
+            "words.text": np.frombuffer(<bytes> made.text, np.uint8),
+        }
+        about = {
+            "high_bits": made.high_bits,
+            "start": made.start,
+            "has_sentence_start": bool(self.reader.lists_sentence_start()),
+            "unnormalised": made.unnormalised,
+            "worst_sum": made.worst_sum,
+            "worst_history": (<bytes> made.worst_history).decode("utf-8", "replace"),
+        }
+        return columns, about

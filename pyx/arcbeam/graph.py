@@ -261,7 +261,7 @@ class Graph:
             return cls._from_compiled(compiled, words, blank, options)
         from arcbeam import graph_file
 
-        if not graph_file.is_ours(head):
+        if not graph_file.KIND.begins(head):
             raise FormatError(
                 f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file "
                 f"that begins with {head[:8]!r}"

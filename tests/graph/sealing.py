@@ -4,7 +4,8 @@ import struct
 
 import numpy as np
 
-from arcbeam import _graph, graph_file
+from arcbeam import _graph, section_file
+from arcbeam.graph_file import KIND
 
 
 def sections(data):
@@ -12,14 +13,14 @@ def sections(data):
     count = min(struct.unpack_from("<I", data, 12)[0], (len(data) - 64) // 64)
     found = {}
     for i in range(count):
-        name, offset, size, _ = graph_file.SECTION.unpack_from(data, 64 + 64 * i)
+        name, offset, size, _ = section_file.SECTION.unpack_from(data, 64 + 64 * i)
         found[name.rstrip(b"\0").decode("latin-1")] = (offset, size)
     return found
 
 
 def array(data, name):
     offset, size = sections(data)[name]
-    return np.frombuffer(data, np.uint8, size, offset).view(graph_file.SECTIONS[name])
+    return np.frombuffer(data, np.uint8, size, offset).view(KIND.sections[name])
 
 
 def poke(data, at, value):
@@ -33,7 +34,7 @@ def reseal(data):
         return bytes(data)
     count = struct.unpack_from("<I", data, 12)[0]
     for i in range(min(count, (len(data) - 64) // 64)):
-        _, offset, size, _ = graph_file.SECTION.unpack_from(data, 64 + 64 * i)
+        _, offset, size, _ = section_file.SECTION.unpack_from(data, 64 + 64 * i)
         if offset <= len(data) and size <= len(data) - offset:
             struct.pack_into("<Q", data, 64 + 64 * i + 48, _graph.checksum(bytes(data[offset : offset + size])))
     struct.pack_into("<Q", data, 16, len(data))
@@ -48,9 +49,9 @@ def pack(arrays):
     table, body = b"", b""
     for name, values in arrays.items():
         raw = values.tobytes()
-        table += graph_file.SECTION.pack(name.encode(), at + len(body), len(raw), 0)
+        table += section_file.SECTION.pack(name.encode(), at + len(body), len(raw), 0)
         body += raw + bytes(-len(raw) % 64)
-    return reseal(graph_file.HEADER.pack(graph_file.MAGIC, graph_file.VERSION, len(arrays), 0, 0, 0) + table + body)
+    return reseal(section_file.HEADER.pack(KIND.magic, KIND.version, len(arrays), 0, 0, 0) + table + body)
 
 
 def replace(data, name, values):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam import _graph, graph_file
+from arcbeam import _graph, graph_file, section_file
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph import Graph, Pronunciations
 from tests.graph import examples, sealing
@@ -86,7 +86,7 @@ def test_save_replaces_the_file_as_a_whole(path, monkeypatch):
     loaded = Graph.load(path)
     before = path.read_bytes()
     with monkeypatch.context() as patch:
-        patch.setattr(graph_file, "seal_header", lambda *_: 1 / 0)
+        patch.setattr(section_file, "seal_header", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             loaded.save(path)
     assert path.read_bytes() == before and os.listdir(path.parent) == ["graph"]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from arcbeam.cli import options as opt
+from arcbeam.cli.build_lm import build_lm
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
 
@@ -227,6 +228,9 @@ def build_graph(
     )  # fmt: skip
     graph.save(output)
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
+
+
+app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 
 @app.command()

@@ -1,0 +1,137 @@
+// A back-off language model as an automaton, as both engines read it: columns of plain arrays, owned elsewhere.
+//
+// A state is a history. State 0 is the empty one; the states of a length follow those of the lengths below, and
+// within a length they ascend by back-off state, as sorting words from the last to the first does. So a back-off
+// state lies below its state, and both the first arcs and (within a length) the back-off states ascend: each is
+// kept as a small distance from a base that 16 states share. Distances that do not fit are in a table apart.
+//
+// Arcs of a state are contiguous and sorted by label; state 0 has one arc for every label. Labels 1 .. are words,
+// the last one is the end of a sentence. A label is kept in two planes: its low 16 bits, and `high_bits` bits an
+// arc.
+//
+// The index (labels, first arcs, back-off states) is what a search needs to know which arc a word takes; the arcs
+// and the back-off weights, three quarters of the bytes, are read once it is known. They may live elsewhere.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/portable.hpp"
+
+namespace arcbeam {
+
+constexpr std::uint32_t kNoLmArc = 0xffffffffU;
+constexpr std::uint32_t kLmBlockBits = 4U;     // states that share a base: 16
+constexpr std::uint16_t kFarFirst = 0xffffU;   // the first arc is in the table apart
+constexpr std::uint8_t kFarBackoff = 0xffU;    // the back-off state is in the table apart
+constexpr std::uint32_t kLmEmptyHistory = 0U;  // the state that everything backs off to
+constexpr std::uint32_t kUnknownLabel = 0U;    // a word that has no label
+constexpr float kUnknownCost = 230.2585093F;   // its cost: 1e-100, as KenLM has it
+
+struct LmArc {
+    std::uint32_t next_state;
+    float weight;  // cost, with the back-off weights of histories that are no states
+};
+
+struct LmFar {
+    std::uint32_t state;
+    std::uint32_t value;
+};
+
+struct LmView {
+    const std::uint16_t* labels_low;      // [num_arcs]
+    const std::uint32_t* labels_high;     // [ceil(num_arcs * high_bits / 32)]
+    const std::uint32_t* first_bases;     // [(num_states + 1) / 16 rounded up]
+    const std::uint16_t* first_offsets;   // [num_states + 1]; the last one closes the arcs of the state before
+    const LmFar* far_firsts;              // [num_far_firsts], ascending by state
+    const std::uint32_t* backoff_bases;   // [num_states / 16 rounded up]
+    const std::uint8_t* backoff_offsets;  // [num_states]
+    const LmFar* far_backoffs;            // [num_far_backoffs], ascending by state
+    const LmArc* arcs;                    // [num_arcs]
+    const float* backoff_weights;         // [num_states]; 0 for state 0
+    std::uint32_t num_states;
+    std::uint32_t num_arcs;
+    std::uint32_t num_far_firsts;
+    std::uint32_t num_far_backoffs;
+    std::uint32_t high_bits;   // a power of two, or 0 where 16 bits are enough
+    std::uint32_t start;       // the state at the beginning of a sentence
+    std::uint32_t num_labels;  // labels are 1 .. num_labels; the last one ends a sentence
+
+    ARCBEAM_HD std::uint32_t label(std::uint32_t arc) const {
+        const std::uint32_t low = labels_low[arc];
+        if (high_bits == 0U) {
+            return low;
+        }
+        const std::uint64_t bit = static_cast<std::uint64_t>(arc) * high_bits;
+        const std::uint32_t word = labels_high[bit >> 5U] >> (bit & 31U);
+        return low | (word & ((1U << high_bits) - 1U)) << 16U;
+    }
+
+    static ARCBEAM_HD std::uint32_t find_far(const LmFar* table, std::uint32_t size, std::uint32_t state) {
+        std::uint32_t begin = 0U;
+        while (size > 1U) {  // the state is there
+            const std::uint32_t half = size / 2U;
+            begin = table[begin + half].state <= state ? begin + half : begin;
+            size -= half;
+        }
+        return table[begin].value;
+    }
+
+    ARCBEAM_HD std::uint32_t first_arc(std::uint32_t state) const {
+        const std::uint16_t offset = first_offsets[state];
+        return offset != kFarFirst ? first_bases[state >> kLmBlockBits] + offset
+                                   : find_far(far_firsts, num_far_firsts, state);
+    }
+
+    ARCBEAM_HD std::uint32_t backoff_state(std::uint32_t state) const {
+        const std::uint8_t offset = backoff_offsets[state];
+        return offset != kFarBackoff ? backoff_bases[state >> kLmBlockBits] + offset
+                                     : find_far(far_backoffs, num_far_backoffs, state);
+    }
+
+    // The arc of a state with this label, or kNoLmArc.
+    ARCBEAM_HD std::uint32_t find(std::uint32_t state, std::uint32_t wanted) const {
+        if (state == kLmEmptyHistory) {
+            return wanted - 1U;
+        }
+        std::uint32_t begin = first_arc(state);
+        const std::uint32_t end = first_arc(state + 1U);
+        std::uint32_t size = end - begin;
+        while (size > 0U) {
+            const std::uint32_t half = size / 2U;
+            const bool right = label(begin + half) < wanted;
+            begin = right ? begin + half + 1U : begin;
+            size = right ? size - half - 1U : half;
+        }
+        return begin != end && label(begin) == wanted ? begin : kNoLmArc;
+    }
+};
+
+// What a label costs after a history, and the history then. Back-off weights are summed from the longest history
+// down.
+struct LmStep {
+    float cost;
+    std::uint32_t next_state;
+    std::uint32_t from;  // the history that lists the label
+};
+
+// Labels are 1 .. num_labels, and 0 a word that the model does not know and has no <unk> for. Ends, since back-off
+// states descend.
+ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
+    float backoffs = 0.0F;
+    if (label == kUnknownLabel) {
+        for (; state != kLmEmptyHistory; state = lm.backoff_state(state)) {
+            backoffs = backoffs + lm.backoff_weights[state];
+        }
+        return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory};
+    }
+    std::uint32_t arc = lm.find(state, label);
+    while (arc == kNoLmArc) {
+        backoffs = backoffs + lm.backoff_weights[state];
+        state = lm.backoff_state(state);
+        arc = lm.find(state, label);
+    }
+    const LmArc& found = lm.arcs[arc];
+    return {backoffs + found.weight, found.next_state, state};
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,34 @@
+"""The command ``arcbeam build-lm``: a language model for rescoring, from its ARPA file."""
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import Failure, guarded, note
+
+
+@guarded
+def build_lm(
+    arpa: Annotated[
+        Path, typer.Argument(metavar="ARPA", help="N-gram LM of any order as ARPA: plain, .gz, .xz or .bz2.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model is written.")],
+    debug: opt.Debug = False,
+) -> None:
+    """Build a language model for rescoring from its ARPA file."""
+    if not output.absolute().parent.is_dir():
+        raise Failure(f"{output}: the folder does not exist")
+    from arcbeam import LanguageModel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
+        model = LanguageModel.build(arpa)
+    model.save(output)
+    info = model.info()
+    note(
+        f"wrote {output}: {model.order}-gram, {info.words} words, {info.states} states, {info.arcs} arcs, "
+        f"{output.stat().st_size / 1e6:.1f} MB"
+    )

@@ -1,0 +1,277 @@
+"""Back-off language models as automata: for rescoring, and for scoring sentences."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam import lm_file
+from arcbeam._language_model import walk
+from arcbeam.errors import FormatError
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+UNKNOWN_WORDS = ("<unk>", "<UNK>")
+SENTENCE_START, SENTENCE_END = "<s>", "</s>"
+
+
+@dataclass(frozen=True)
+class WordScore:
+    """How a language model sees one word of a sentence.
+
+    Attributes
+    ----------
+    word : str
+        ``</s>`` for the end of the sentence.
+    log_prob : float
+        Natural log of its probability after the words before it.
+    ngram : int
+        Length of the n-gram that gave it, the word included.
+    is_unknown : bool
+        The word is not in the model.
+    """
+
+    word: str
+    log_prob: float
+    ngram: int
+    is_unknown: bool
+
+
+@dataclass(frozen=True)
+class LanguageModelInfo:
+    """Size and shape of a language model; ``str()`` of it is a few lines for people.
+
+    ``index_bytes`` is the part that finds the arc of a word (labels, first arcs, back-off states); ``notes`` is what
+    was odd about the file that the model was built from.
+    """
+
+    order: int
+    words: int
+    ngrams: tuple[int, ...]
+    states: int
+    arcs: int
+    bytes: int
+    index_bytes: int
+    digest: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.order}-gram model of {self.words:,} words",
+            "n-grams: " + " / ".join(f"{n:,}" for n in self.ngrams),
+            f"{self.states:,} states, {self.arcs:,} arcs",
+            f"{self.bytes / 1e6:,.1f} MB, {self.index_bytes / 1e6:,.1f} MB ({self.index_bytes / self.bytes:.1%}) of it "
+            "the index",
+            f"digest of the ARPA: {self.digest}",
+        ]
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+
+class LanguageModel:
+    """A back-off n-gram language model of any order; immutable, safe to share among threads and decoders.
+
+    Made by `build` or `load`. A state is a history of words, of which the model keeps those that an n-gram continues;
+    ``docs/large-lms.md`` has the layout. Costs are negative natural logs, each rounded to float32 once.
+
+    Attributes
+    ----------
+    order : int
+        Longest n-gram.
+    num_states, num_arcs : int
+    start : int
+        The state at the beginning of a sentence; 0 is the empty history.
+    end_label : int
+        The label of ``</s>``; words have the labels 1 to ``end_label - 1``.
+    digest : str
+        Digest of the text of the ARPA file.
+    notes : tuple of str
+        What was odd about that file.
+    """
+
+    def __init__(self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], data: Any = None) -> None:
+        for array in columns.values():
+            array.flags.writeable = False
+        self._columns = columns
+        self._about = about
+        self._map = data
+        self._path = ""
+        self.order = len(columns["lengths"]) - 1
+        self.num_states = len(columns["backoff.weights"])
+        self.num_arcs = len(columns["arcs"])
+        self.start = int(about["start"])
+        self.end_label = int(about["num_labels"])
+        self.digest = str(about["digest"])
+        self.notes: tuple[str, ...] = tuple(about["notes"])
+
+    @classmethod
+    def build(cls, arpa: StrPath, *, progress: Any = None) -> Self:
+        """Builds a model from an ARPA file: plain, gzip, xz or bzip2, of any order.
+
+        N-grams whose history or suffix the file lacks are taken in all the same, as KenLM does. What is odd but usable
+        is warned about and kept as `notes`: no ``<unk>`` (a word that is not in the model then has a probability of
+        1e-100), probabilities that do not sum to 1, histories that are missing, ``<s>`` within an n-gram.
+
+        Parameters
+        ----------
+        arpa : path
+        progress : callable, None or False
+            Called with a `arcbeam.build.progress.BuildEvent` at each step; None writes lines to stderr, False is
+            silent.
+
+        Raises
+        ------
+        FormatError
+            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; names the line.
+        OSError
+            The file cannot be read.
+        """
+        from arcbeam.build import backoff_model
+        from arcbeam.build.progress import Reporter
+
+        columns, about = backoff_model.read(arpa, Reporter(progress))
+        for note in about["notes"]:
+            warnings.warn(f"{arpa}: {note}", stacklevel=2)
+        return cls(columns, about)
+
+    @classmethod
+    def load(cls, path: StrPath, *, in_memory: bool = False) -> Self:
+        """Loads a model that `save` wrote; all of it is read and checked once.
+
+        Parameters
+        ----------
+        path : path
+        in_memory : bool
+            Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
+            share it, and it must not be changed in place while the model lives (`save` replaces files and never does
+            that). A file that has shrunk since is found at the next use.
+
+        Raises
+        ------
+        FormatError
+            The file is no language model, truncated, corrupted, or of another version.
+        OSError
+            The file cannot be read.
+        """
+        columns, about, data = lm_file.read(path)
+        if in_memory:
+            columns = {name: array.copy() for name, array in columns.items()}
+            data = None
+        model = cls(columns, about, data)
+        model._path = os.path.abspath(path)
+        return model
+
+    def save(self, path: StrPath) -> None:
+        """Writes the model: versioned, checksummed, to be memory-mapped by `load`.
+
+        The file appears under its name only when it is complete.
+        """
+        self.check_file()
+        lm_file.write(path, self._columns, self._about)
+
+    def info(self) -> LanguageModelInfo:
+        """Size and shape; ``print(model.info())`` shows them."""
+        return LanguageModelInfo(
+            order=self.order,
+            words=self.end_label - 1,
+            ngrams=tuple(self._about["ngrams"]),
+            states=self.num_states,
+            arcs=self.num_arcs,
+            bytes=sum(array.nbytes for array in self._columns.values()),
+            index_bytes=sum(self._columns[name].nbytes for name in lm_file.INDEX),
+            digest=self.digest,
+            notes=self.notes,
+        )
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words in the order of their labels, from label 1."""
+        text, ends = self._columns["words.text"].tobytes(), self._columns["words.ends"].tolist()
+        return tuple(text[b:e].decode("utf-8", "replace") for b, e in zip([0, *ends], ends, strict=False))
+
+    @cached_property
+    def _labels(self) -> dict[str, int]:
+        return {word: label for label, word in enumerate(self.words, 1)}
+
+    @cached_property
+    def unknown_label(self) -> int:
+        """The label of ``<unk>``; 0 where the model has none."""
+        return next((self._labels[word] for word in UNKNOWN_WORDS if word in self._labels), 0)
+
+    def label(self, word: str) -> int | None:
+        """The label of a word; None where the model does not have it."""
+        return self._labels.get(word)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._labels
+
+    def score(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
+        """Natural log of a sentence's probability, summed over its words in float64.
+
+        Parameters
+        ----------
+        sentence : str or sequence of str
+            Words; a str is split at white space. Those that the model lacks count as ``<unk>``.
+        bos, eos : bool
+            Whether the sentence begins after ``<s>``, and whether ``</s>`` is scored at its end.
+
+        Raises
+        ------
+        ValueError
+            ``<s>`` or ``</s>`` among the words.
+        """
+        costs, _, _ = self._walk(sentence, bos, eos)
+        return -float(costs.sum(dtype=np.float64)) + 0.0
+
+    def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
+        """The same word by word; ``</s>`` is the last one where `eos`."""
+        costs, sources, words = self._walk(sentence, bos, eos)
+        lengths = np.searchsorted(self._columns["lengths"], sources, side="right")
+        names = [*words, SENTENCE_END][: len(costs)]
+        return [
+            WordScore(word, -float(cost) + 0.0, int(length), word != SENTENCE_END and word not in self._labels)
+            for word, cost, length in zip(names, costs, lengths, strict=True)
+        ]
+
+    def _walk(self, sentence: str | Sequence[str], bos: bool, eos: bool) -> tuple[Any, Any, list[str]]:
+        words = sentence.split() if isinstance(sentence, str) else list(sentence)
+        for word in words:
+            if word in (SENTENCE_START, SENTENCE_END):
+                raise ValueError(f"expected words, got {word}: bos and eos say how a sentence begins and ends")
+        unknown = self.unknown_label
+        labels = [self._labels.get(word, unknown) for word in words] + [self.end_label] * eos
+        self.check_file()
+        costs, sources, _ = walk(self._columns, self._about, self.start if bos else 0, np.array(labels, np.uint32))
+        return costs, sources, words
+
+    def check_file(self) -> None:
+        """FormatError if the file that the model is mapped from has shrunk: reading it could end the process."""
+        if self._map is not None and self._map.size() < len(self._map):
+            raise FormatError(
+                f"{self._path}: the file shrank from {len(self._map)} to {self._map.size()} bytes while it was mapped; "
+                "load it again, or with in_memory=True"
+            )
+
+    def __repr__(self) -> str:
+        words, size = self.end_label - 1, self.num_arcs
+        return f"<LanguageModel of order {self.order}, {words:,} words, {self.num_states:,} states, {size:,} arcs>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapped model travels as the path of its file: other processes map it, too, and share its memory.
+        if self._map is not None:
+            return load_same, (self._path, self.digest)
+        return LanguageModel, (self._columns, self._about)
+
+
+def load_same(path: str, digest: str) -> LanguageModel:
+    """Loads a model for another process; FormatError if the file is no longer the same."""
+    model = LanguageModel.load(path)
+    if model.digest != digest:
+        raise FormatError(f"{path}: expected the language model {digest}, got {model.digest}: the file was replaced")
+    return model

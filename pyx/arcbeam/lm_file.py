@@ -1,0 +1,100 @@
+"""The file format of language models: a file of sections (`arcbeam.section_file`), written and read as columns."""
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam import section_file
+from arcbeam._language_model import ARC, FAR, validate
+from arcbeam.errors import FormatError
+
+KIND = section_file.Kind(
+    name="a language model of arcbeam",
+    magic=b"\x93ARCBLM\n",
+    version=1,
+    sections={
+        "labels.low": np.dtype("<u2"),
+        "labels.high": np.dtype("<u4"),
+        "first.bases": np.dtype("<u4"),
+        "first.offsets": np.dtype("<u2"),
+        "first.far": FAR,
+        "backoff.bases": np.dtype("<u4"),
+        "backoff.offsets": np.dtype("u1"),
+        "backoff.far": FAR,
+        "arcs": ARC,
+        "backoff.weights": np.dtype("<f4"),
+        "lengths": np.dtype("<u4"),
+        "words.ends": np.dtype("<u8"),
+        "words.text": np.dtype("u1"),
+        "about": np.dtype("u1"),
+    },
+    about={
+        "high_bits": (int,),
+        "start": (int,),
+        "num_labels": (int,),
+        "ngrams": (list,),
+        "digest": (str,),
+        "notes": (list,),
+    },
+    again="build it again from its ARPA with this arcbeam",
+)
+COLUMNS = tuple(name for name in KIND.sections if name != "about")
+#: What a search has to know to find the arc of a word; the other columns are read when it is known.
+INDEX = tuple(name for name in COLUMNS if name.startswith(("labels.", "first.")) or name in (
+    "backoff.bases", "backoff.offsets", "backoff.far"
+))  # fmt: skip
+MOST_STATES = 2**32 - 2
+
+
+def write(path: str | os.PathLike[str], columns: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
+    """Writes a language model; the file appears under its name only when it is complete."""
+    section_file.write(path, KIND, columns, about)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], Any]:
+    """Maps a file and checks it whole; returns its columns, which lie in the map, what is known, and the map.
+
+    Raises
+    ------
+    FormatError
+        The file is of another kind or version, truncated, corrupted or forged.
+    OSError
+        The file cannot be read.
+    """
+    columns, about, data = section_file.read(path, KIND)
+    for name in COLUMNS:
+        if name not in columns:
+            raise FormatError(f"{path}: section {name!r} is missing")
+    try:
+        check(columns, about)
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
+    return columns, about, data
+
+
+def check(columns: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
+    """FormatError unless the columns are a language model that can be searched without looking once more."""
+    states, labels = len(columns["backoff.weights"]), len(columns["words.ends"]) + 1
+    if not 0 < states <= MOST_STATES or len(columns["arcs"]) > MOST_STATES:
+        raise FormatError(f"{states} states and {len(columns['arcs'])} arcs are beyond what a language model can have")
+    if about["num_labels"] != labels:
+        raise FormatError(f"num_labels is {about['num_labels']}, expected {labels}")
+    if about["high_bits"] not in (0, 1, 2, 4, 8, 16) or labels >> 16 >> about["high_bits"]:
+        raise FormatError(f"high_bits is {about['high_bits']}, which does not fit {labels} labels")
+    if not 0 <= about["start"] < states:
+        raise FormatError(f"the start is state {about['start']} of {states}")
+    if not all(isinstance(n, int) for n in about["ngrams"]) or not all(isinstance(n, str) for n in about["notes"]):
+        raise FormatError("ngrams are numbers and notes are texts")
+    lengths = columns["lengths"].astype(np.int64)
+    if len(lengths) < 2 or lengths[0] != 0 or lengths[-1] != states or np.any(np.diff(lengths) < 0):
+        raise FormatError(f"the lengths of histories do not ascend from 0 to {states}")
+    ends, text = columns["words.ends"], columns["words.text"]
+    if np.any(np.diff(ends.astype(np.int64)) <= 0) or (len(ends) and (ends[0] < 1 or ends[-1] != len(text))):
+        raise FormatError("the words do not fit their text")
+    try:
+        text.tobytes().decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"the words are not UTF-8: {error}") from None
+    validate(columns, about)

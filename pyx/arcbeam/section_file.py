@@ -1,0 +1,194 @@
+"""Files of named arrays: what is where, writing, and memory-mapped reading. Graphs and language models are such files.
+
+Little endian throughout::
+
+    header    64 bytes   magic (8 bytes), version u4, number of sections u4, size of the file u8,
+                         checksum of the section table u8, checksum of the 32 bytes before it u8, zeros
+    sections  64 bytes each: name (32 bytes, padded with zeros), offset u8, size u8, checksum u8, zeros
+    data      the sections, each at a multiple of 64 bytes, zeros between them
+
+A section is one array of its `Kind`, or ``about``: a JSON object with the numbers and names that are no arrays.
+Checksums find accidents; who reads a file validates its arrays before using them.
+"""
+
+import json
+import mmap
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam import _graph
+from arcbeam.errors import FormatError
+
+HEADER = struct.Struct("<8sIIQQQ24x")
+SECTION = struct.Struct("<32sQQQ8x")
+HEADER_USED = 40  # bytes of the header that are not zeros to the end
+SEALED = 32  # bytes of the header that its own checksum covers
+ALIGNMENT = 64
+MOST_SECTIONS = 64
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What files of one kind hold.
+
+    Attributes
+    ----------
+    name : str
+        With its article, for messages: "a graph of arcbeam".
+    magic : bytes
+        The first eight bytes.
+    version : int
+    sections : mapping of str to dtype
+    about : mapping of str to tuple of type
+        The keys of ``about`` and what each may be.
+    again : str
+        What to do with a file of another version.
+    """
+
+    name: str
+    magic: bytes
+    version: int
+    sections: Mapping[str, np.dtype[Any]]
+    about: Mapping[str, tuple[type, ...]]
+    again: str
+
+    def begins(self, head: bytes) -> bool:
+        """Whether a file that begins so is one of these."""
+        return head[: len(self.magic)] == self.magic
+
+
+def write(path: str | os.PathLike[str], kind: Kind, arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
+    """Writes a file; it appears under its name only when it is complete."""
+    text = json.dumps(about, ensure_ascii=False, sort_keys=True)
+    arrays = arrays | {"about": np.frombuffer(text.encode(), np.uint8)}
+    path = os.fspath(path)
+    folder, name = os.path.split(path)
+    partial = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
+    try:
+        with open(partial, "xb") as out:
+            write_sections(out, kind, arrays)
+        os.replace(partial, path)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise
+
+
+def write_sections(out: IO[bytes], kind: Kind, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Writes header, section table and sections."""
+    offset = aligned(HEADER.size + SECTION.size * len(arrays))
+    table = b""
+    placed: list[tuple[int, npt.NDArray[np.uint8]]] = []
+    end = offset
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array, kind.sections[name]).view(np.uint8)
+        table += SECTION.pack(name.encode(), offset, data.nbytes, _graph.checksum(data))
+        placed.append((offset, data))
+        end = offset + data.nbytes
+        offset = aligned(end)
+    out.write(seal_header(kind, len(arrays), end, table) + table)
+    for at, data in placed:
+        out.write(bytes(at - out.tell()))
+        out.write(data.data)
+
+
+def seal_header(kind: Kind, sections: int, size: int, table: bytes) -> bytes:
+    """A header with its checksums."""
+    sealed = HEADER.pack(kind.magic, kind.version, sections, size, _graph.checksum(table), 0)[:SEALED]
+    return HEADER.pack(kind.magic, kind.version, sections, size, _graph.checksum(table), _graph.checksum(sealed))
+
+
+def aligned(offset: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-offset // ALIGNMENT) * ALIGNMENT
+
+
+def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], mmap.mmap]:
+    """Maps a file and checks its checksums; returns the arrays, which lie in the map, ``about``, and the map.
+
+    Raises
+    ------
+    FormatError
+        The file is of another kind or version, truncated or corrupted.
+    OSError
+        The file cannot be read.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < HEADER.size:
+            raise FormatError(f"{path}: expected {kind.name} with a header of {HEADER.size} bytes, got {size}")
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if hasattr(data, "madvise"):
+        data.madvise(mmap.MADV_WILLNEED)
+    arrays = read_sections(path, kind, data, len(data))
+    return arrays, read_about(path, kind, arrays.pop("about").tobytes()), data
+
+
+def read_sections(path: object, kind: Kind, data: Any, size: int) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a file by name, after header, section table and checksums were found in order."""
+    magic, version, sections, expected, table_sum, header_sum = HEADER.unpack_from(data)
+    if not kind.begins(magic):
+        raise FormatError(f"{path}: expected {kind.name} (magic {kind.magic!r}), got {magic!r}")
+    if version != kind.version:
+        raise FormatError(f"{path}: expected version {kind.version} of the format, got {version}; {kind.again}")
+    if header_sum != _graph.checksum(data[:SEALED]):
+        raise FormatError(f"{path}: the header is corrupted (its checksum does not fit)")
+    if expected != size:
+        what = "truncated" if size < expected else "too long"
+        raise FormatError(f"{path}: the file is {what}: expected {expected} bytes, got {size}")
+    if sections > MOST_SECTIONS or HEADER.size + SECTION.size * sections > size:
+        raise FormatError(f"{path}: {sections} sections do not fit into the file")
+    table = data[HEADER.size : HEADER.size + SECTION.size * sections]
+    if table_sum != _graph.checksum(table):
+        raise FormatError(f"{path}: the section table is corrupted (its checksum does not fit)")
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    placed = [(0, HEADER_USED), (HEADER.size, HEADER.size + SECTION.size * sections)]
+    for raw_name, offset, length, found in SECTION.iter_unpack(table):
+        name = raw_name.rstrip(b"\0").decode("ascii", "replace")
+        dtype = kind.sections.get(name)
+        if dtype is None or name in arrays:
+            raise FormatError(f"{path}: section {name!r} is {'not known' if dtype is None else 'there twice'}")
+        if offset % ALIGNMENT or offset > size or length > size - offset or length % dtype.itemsize:
+            raise FormatError(f"{path}: section {name!r} cannot be at byte {offset} with {length} bytes of {size}")
+        array = np.frombuffer(data, np.uint8, length, offset) if length else np.empty(0, np.uint8)
+        if _graph.checksum(array) != found:
+            raise FormatError(f"{path}: section {name!r} at byte {offset} is corrupted (its checksum does not fit)")
+        arrays[name] = array.view(dtype)
+        placed.append((offset, offset + length))
+    check_zeros(path, data, placed)
+    if "about" not in arrays:
+        raise FormatError(f"{path}: section 'about' is missing")
+    return arrays
+
+
+def check_zeros(path: object, data: Any, placed: list[tuple[int, int]]) -> None:
+    """FormatError unless every byte outside the spans [begin, end) that are `placed` is zero."""
+    end = 0
+    for begin, until in [*sorted(placed), (len(data), len(data))]:
+        if begin > end and np.frombuffer(data, np.uint8, begin - end, end).any():
+            raise FormatError(f"{path}: bytes {end} to {begin - 1} belong to no section, but are not all zero")
+        end = max(end, until)
+
+
+def read_about(path: object, kind: Kind, text: bytes) -> dict[str, Any]:
+    """The numbers and names of a file, each of its type."""
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: section 'about' is not JSON: {error}") from None
+    if not isinstance(about, dict) or set(about) != set(kind.about):
+        raise FormatError(
+            f"{path}: section 'about' holds {sorted(about) if isinstance(about, dict) else about!r}, "
+            f"expected {sorted(kind.about)}"
+        )
+    for name, types in kind.about.items():
+        if type(about[name]) not in types:
+            raise FormatError(f"{path}: {name} is {about[name]!r}; expected {' or '.join(t.__name__ for t in types)}")
+    return about

@@ -1,0 +1,32 @@
+"""``arcbeam build-lm``: a model from its ARPA, and what is wrong with bad ones."""
+
+import lzma
+
+from arcbeam import LanguageModel
+from tests.language_model.test_lm_automaton import GOOD
+
+
+def test_builds_what_can_be_loaded(run, tmp_path):
+    (tmp_path / "lm.arpa.xz").write_bytes(lzma.compress(GOOD.encode()))
+    result = run("build-lm", tmp_path / "lm.arpa.xz", "-o", tmp_path / "out.lm")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    assert f"wrote {tmp_path / 'out.lm'}: 3-gram, 3 words, 5 states, 8 arcs" in result.stderr
+    assert "read: 5 / 3 / 1 n-grams" in result.stderr
+    assert "note: after 5 histories the probabilities do not sum to 1" in result.stderr
+    assert "UserWarning" not in result.stderr
+    assert LanguageModel.load(tmp_path / "out.lm").order == 3
+
+
+def test_errors_are_one_line(run, tmp_path):
+    (tmp_path / "bad.arpa").write_text("hello\n")
+    for source, output, message in [
+        ("bad.arpa", "out", "bad.arpa, line 1: expected \\data\\"),
+        ("gone.arpa", "out", "gone.arpa: No such file"),
+        ("bad.arpa", "no/out", "the folder does not exist"),
+    ]:
+        result = run("build-lm", tmp_path / source, "-o", tmp_path / output)
+        assert result.exit_code == 1
+        assert message in result.stderr.splitlines()[-1]
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+        assert not (tmp_path / output).exists()

@@ -1,0 +1,162 @@
+"""The file of a language model: every kind of damage is found when it is loaded, or when it is used."""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import FormatError, LanguageModel, _graph, section_file
+from arcbeam.lm_file import COLUMNS, KIND
+from tests.language_model.test_lm_automaton import build
+
+
+@pytest.fixture
+def path(tmp_path):
+    build(tmp_path).save(tmp_path / "lm")
+    return tmp_path / "lm"
+
+
+def test_round_trip(path, tmp_path):
+    loaded = LanguageModel.load(path)
+    assert loaded.score("a b") == build(tmp_path).score("a b")
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert not loaded._columns["arcs"].flags.owndata
+    assert LanguageModel.load(path, in_memory=True)._columns["arcs"].flags.owndata
+
+
+def test_flipped_bytes_are_found(path):
+    data = path.read_bytes()
+    for at in range(0, len(data), 3):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        with pytest.raises(FormatError):
+            LanguageModel.load(path)
+
+
+def test_truncations_are_found(path):
+    data = path.read_bytes()
+    for size in range(0, len(data), 11):
+        path.write_bytes(data[:size])
+        with pytest.raises(FormatError):
+            LanguageModel.load(path)
+
+
+def test_other_files_and_versions(path):
+    data = bytearray(path.read_bytes())
+    data[8:12] = (2).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="expected version 1 of the format, got 2; build it again from its ARPA"):
+        LanguageModel.load(path)
+    path.write_text("\\data\\\n" * 20)
+    with pytest.raises(FormatError, match="expected a language model of arcbeam"):
+        LanguageModel.load(path)
+    with pytest.raises(FileNotFoundError):
+        LanguageModel.load(path.with_name("gone"))
+
+
+def test_a_file_that_shrinks_while_it_is_mapped(path):
+    mapped, copied = LanguageModel.load(path), LanguageModel.load(path, in_memory=True)
+    score = mapped.score("a b")
+    size = path.stat().st_size
+    os.truncate(path, 100)
+    for use in (lambda: mapped.score("a b"), lambda: mapped.save(path.with_name("other"))):
+        with pytest.raises(FormatError, match=f"the file shrank from {size} to 100 bytes while it was mapped"):
+            use()
+    assert copied.score("a b") == score
+
+
+def test_a_replaced_file_leaves_the_mapped_one_alone(path, tmp_path):
+    mapped = LanguageModel.load(path)
+    score = mapped.score("a b")
+    build(tmp_path, name="other").save(path)
+    assert mapped.score("a b") == score
+
+
+def forged(path, about=(), **columns):
+    """A file of these columns with checksums that fit."""
+    arrays, known, _ = section_file.read(path, KIND)
+    arrays = {name: np.array(a) for name, a in arrays.items()}
+    for name, change in columns.items():
+        name = name.replace("_", ".")
+        arrays[name] = change(arrays[name])
+    section_file.write(path, KIND, arrays, known | dict(about))
+
+
+def put(index, value):
+    def change(array):
+        array = array.copy()
+        array[index] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("about", "columns", "message"),
+    [
+        ({"start": 5}, {}, "the start is state 5 of 5"),
+        ({"num_labels": 3}, {}, "num_labels is 3, expected 4"),
+        ({"high_bits": 3}, {}, "high_bits is 3"),
+        ({"high_bits": 1}, {}, "'labels.high' has 0 elements, expected 1"),
+        ({"ngrams": ["x"]}, {}, "ngrams are numbers"),
+        ({}, {"arcs": put(0, (5, 0.0))}, "state 0, arc 0 leads to state 5 of 5"),
+        ({}, {"arcs": put(4, (0, np.nan))}, "the weight of state 1, arc 0 is no cost"),
+        ({}, {"arcs": put(4, (0, -np.inf))}, "the weight of state 1, arc 0 is no cost"),
+        ({}, {"backoff_weights": put(1, np.nan)}, "the back-off weight of state 1 is no cost"),
+        ({}, {"labels_low": put(2, 2)}, "state 0, arc 2 has the label 2 after 2"),
+        ({}, {"labels_low": put(3, 9)}, "state 0, arc 3 has the label 9 after 3"),
+        ({}, {"first_offsets": put(2, 7)}, "state 1, arc 2 has the label 2 after 4"),
+        ({}, {"first_offsets": put(1, 3)}, "state 0 has the arcs 0 to 3"),
+        ({}, {"first_offsets": put(5, 7)}, "the arcs of the last state end at 7; expected 8"),
+        ({}, {"first_offsets": put(3, 0xFFFF)}, "1 states have far first arcs, but the table has 0 entries"),
+        ({}, {"first_far": lambda a: np.array([(3, 5)], a.dtype)}, "0 states have far first arcs, but the table has 1"),
+        ({}, {"backoff_offsets": put(2, 2)}, "state 2 backs off to state 2"),
+        ({}, {"backoff_offsets": put(2, 0xFF)}, "1 states have far back-off states, but the table has 0 entries"),
+        ({}, {"backoff_bases": put(0, 7)}, "state 1 backs off to state 7"),
+        ({}, {"lengths": put(1, 9)}, "the lengths of histories do not ascend"),
+        ({}, {"words_ends": put(0, 0)}, "the words do not fit their text"),
+        ({}, {"words_text": put(0, 0xFF)}, "the words are not UTF-8"),
+        ({}, {"first_bases": lambda a: a[:0]}, "'first.bases' has 0 elements, expected 1"),
+    ],
+)  # fmt: skip
+def test_forged_files(path, about, columns, message):
+    forged(path, about, **columns)
+    with pytest.raises(FormatError, match=message):
+        LanguageModel.load(path)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_section_left_out(path, name):
+    arrays, about, _ = section_file.read(path, KIND)
+    section_file.write(path, KIND, {n: a for n, a in arrays.items() if n != name}, about)
+    with pytest.raises(FormatError, match=f"section '{name}' is missing"):
+        LanguageModel.load(path)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_damage_with_checksums_that_fit_is_harmless(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("lm") / "lm"
+    build(path.parent).save(path)
+    raw = bytearray(path.read_bytes())
+    names = [raw[64 + 64 * i : 96 + 64 * i].rstrip(b"\0").decode() for i in range(14)]
+    for _ in range(data.draw(st.integers(1, 4))):
+        i = data.draw(st.integers(0, 13))
+        offset, size, _ = np.frombuffer(bytes(raw[96 + 64 * i : 120 + 64 * i]), "<u8").tolist()
+        if not size or names[i] == "about":
+            continue
+        at = offset + data.draw(st.integers(0, size - 1))
+        raw[at] = data.draw(st.integers(0, 255))
+        raw[112 + 64 * i : 120 + 64 * i] = _graph.checksum(bytes(raw[offset : offset + size])).to_bytes(8, "little")
+    raw[24:32] = _graph.checksum(bytes(raw[64 : 64 + 64 * 14])).to_bytes(8, "little")
+    raw[32:40] = _graph.checksum(bytes(raw[:32])).to_bytes(8, "little")
+    path.write_bytes(raw)
+    try:
+        model = LanguageModel.load(path)
+    except FormatError:
+        return
+    for sentence in ("", "a", "a b b a", "zebra a <unk> b"):
+        model.score(sentence)
+        model.score_words(sentence, bos=False)
