@@ -1,11 +1,12 @@
 """``python -m benchmarks NAME...``: runs experiments and writes their result files."""
 
 import argparse
+import inspect
 import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import record, registry
@@ -34,7 +35,14 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def print_list() -> None:
+def print_list(names: Sequence[str] = ()) -> None:
+    """All experiments, a line each; or what these measure, and the options that they take."""
+    for name in names:
+        print(f"{name}: {inspect.cleandoc(registry.load(name).__doc__ or '')}")
+        options = getattr(registry.load(name), "OPTIONS", {})
+        print("".join(f"\n  --set {key}=  {text}" for key, text in options.items()).rstrip())
+    if names:
+        return
     width = max(map(len, registry.names()))
     for name in registry.names():
         where = {True: "gpu", False: "cpu", None: "cpu, gpu"}[getattr(registry.load(name), "ON_GPU", False)]
@@ -47,7 +55,11 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
     if wrong := [item for item in args.set if "=" not in item]:
         parser(program).error(f"--set: expected KEY=VALUE, got {wrong[0]!r}")
     if args.list or not args.names:
-        print_list()
+        try:
+            print_list(args.names)
+        except KeyError as error:
+            print(error.args[0], file=sys.stderr)
+            return 2
         return 0
     on_gpu = args.device != "cpu"
     device = args.device
@@ -58,9 +70,10 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             return 2
     folder = args.out or (CACHE / "results" if args.utterances else record.RESULTS / device)
     every = [name for name in registry.names() if registry.runs_on(name, on_gpu)] if args.names == ["all"] else []
+    options = dict(item.partition("=")[::2] for item in args.set)
     for name in every or args.names:  # before hours of others
         try:
-            registry.load(name)
+            check_options(name, options)
         except KeyError as error:
             print(error.args[0], file=sys.stderr)
             return 2
@@ -70,7 +83,6 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             print(f"{name}: {path} is there for these kernels and this commit", file=sys.stderr)
             continue
         with display() as shown:
-            options = dict(item.partition("=")[::2] for item in args.set)
             context = registry.Context(args.repeats, args.utterances, options, on_gpu, shown)
             try:
                 run(name, context, f"{program} {shlex.join(argv)}", path)
@@ -79,6 +91,13 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
                 print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
                 return 1
     return 0
+
+
+def check_options(name: str, options: Mapping[str, str]) -> None:
+    """KeyError unless the experiment is there and takes these options; one that names none takes any."""
+    known = getattr(registry.load(name), "OPTIONS", None)
+    if known is not None and (unknown := [key for key in options if key not in known]):
+        raise KeyError(f"{name} has no option {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
 
 def run(name: str, context: registry.Context, command: str, path: Path) -> None:

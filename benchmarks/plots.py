@@ -46,3 +46,30 @@ def line_plot(
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})  # no version of matplotlib in the file
     return path
+
+
+def stacked_bars(
+    path: Path, bars: Mapping[str, Sequence[float]], parts: Sequence[str], xlabel: str, *, title: str = ""
+) -> Path:
+    """Draws one horizontal bar a name, made of its parts, into a PNG file; the first name is on top."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 1.2 + 0.4 * len(bars)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    names = list(bars)[::-1]
+    left = [0.0] * len(names)
+    for at, part in enumerate(parts):
+        widths = [bars[name][at] for name in names]
+        axes.barh(names, widths, left=left, label=part, height=0.6)
+        left = [x + width for x, width in zip(left, widths, strict=True)]
+    axes.set_xlabel(xlabel)
+    axes.xaxis.set_major_formatter("{x:,.6g}")
+    if title:
+        axes.set_title(title)
+    axes.grid(alpha=0.3, axis="x")
+    axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path

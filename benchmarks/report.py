@@ -6,16 +6,19 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import record, registry
+from benchmarks import papers, record, registry
 from benchmarks.registry import Column, Row
 
 PAGE = record.ROOT / "docs" / "benchmarks.md"
+OTHERS = "Measurements of our own"
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `python -m benchmarks.report` from the files in `benchmarks/results`; no figure is typed by hand. RTFx is
-seconds of audio over seconds of decoding. A spread is the smallest and the largest value over the repeats. Each
-experiment is one command, given below its table; `python -m benchmarks --list` names them all. The sets of real
+Written by `python -m benchmarks.report` from the files in `benchmarks/results`; no figure of ours is typed by hand, and
+those of papers say where they were seen. Tables of papers come first, then the rest; a table has a part for each device
+that it was made on. RTFx is seconds of audio over seconds of decoding. A spread is the smallest and the largest value
+over the repeats. Each experiment is one command, given below its table; `python -m benchmarks --list` names them all,
+and [benchmarks-howto.md](benchmarks-howto.md) tells how to run them, also on a corpus of your own. The sets of real
 speech, their acoustic model and the 3-gram of books are found through `ARCBEAM_DATA`; `data/workload.py` makes the
 workloads `workload-512` and `workload-1024` from text (SentencePiece, 40 ms frames, greedy WER of about 8 %).
 """
@@ -41,10 +44,12 @@ def provenance(head: Row) -> str:
             f"{gpu['name']}, driver {gpu['driver']}, {gpu['sm_mhz']:g} of {gpu['most_sm_mhz']:g} MHz, memory at "
             f"{gpu['memory_mhz']:g} MHz, {gpu['watts']:g} of {gpu['most_watts']:g} W before; "
         )
+    after = f" and {head['load_after']} after" if "load_after" in head else ""
     kernels = f"kernels {str(head['kernels'])[:12]}, " if "kernels" in head else ""
     return (
         f"`{head['command']}` on {head['time']}, commit {commit}, {kernels}{head['seconds']} s; {device}"
-        f"{head['processor']}, {head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before; "
+        f"{head['processor']}, {head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before"
+        f"{after}; "
         f"{head['repeats']} repeats; {versions}."
     )
 
@@ -58,14 +63,13 @@ STALE = "**STALE: measured with other kernels than those of this version.**"
 
 
 def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = False) -> Iterator[str]:
+    """The part of an experiment that was made on one device."""
     experiment = registry.load(name)
-    yield f"## {experiment.TITLE} ({device})"
+    yield f"#### {device}"
     yield ""
     if stale:
         yield STALE
         yield ""
-    yield inspect.cleandoc(experiment.__doc__ or "")
-    yield ""
     yield from table(experiment.COLUMNS, rows)
     yield ""
     if hasattr(experiment, "draw"):
@@ -75,6 +79,20 @@ def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = Fa
         yield "**A trial on a part of the data.**"
         yield ""
     yield provenance(head)
+
+
+def headed(name: str, parts: list[str]) -> Iterator[str]:
+    """An experiment with its parts by device, and what the paper says itself."""
+    experiment = registry.load(name)
+    yield f"### {experiment.TITLE}"
+    yield ""
+    yield inspect.cleandoc(experiment.__doc__ or "")
+    for part in parts:
+        yield ""
+        yield part
+    if paper := getattr(experiment, "PAPER", None):
+        yield ""
+        yield from papers.load(paper).beside(name)
 
 
 def found(results: Path) -> Iterator[tuple[Path, Row, list[Row]]]:
@@ -88,19 +106,37 @@ def found(results: Path) -> Iterator[tuple[Path, Row, list[Row]]]:
 
 def page(results: Path = record.RESULTS, kernels: str | None = None) -> str:
     """The page; results of other kernels than those of the digest ``kernels`` (None: the checkout's) are marked."""
-    lines = [INTRODUCTION.rstrip()]
+    parts: dict[str, list[str]] = {}
     for path, head, rows in found(results):
         stale = "kernels" in head and record.is_stale(head, kernels or record.tree_kernels())
-        lines += ["", *section(path.parent.name, path.stem, head, rows, stale)]
+        parts.setdefault(path.stem, []).append("\n".join(section(path.parent.name, path.stem, head, rows, stale)))
+    by_paper: dict[str, list[str]] = {}
+    for name in registry.names():
+        if name in parts:
+            by_paper.setdefault(getattr(registry.load(name), "PAPER", ""), []).append(name)
+    lines = [INTRODUCTION.rstrip()]
+    for key in sorted(by_paper, key=lambda key: (not key, key)):
+        lines += ["", f"## {papers.load(key).title if key else OTHERS}"]
+        for name in by_paper[key]:
+            lines += ["", *headed(name, parts[name])]
     return "\n".join(lines) + "\n"
 
 
 def draw(results: Path, folder: Path) -> None:
-    """Writes the curves of the experiments that have some; the page must lie in the folder."""
+    """Writes the figures of the experiments that have some; the page must lie in the folder.
+
+    Without matplotlib those that are there stay as they are, and a line says so.
+    """
     for path, _, rows in found(results):
         experiment = registry.load(path.stem)
         if hasattr(experiment, "draw"):
-            experiment.draw(rows, folder / figure(path.parent.name, path.stem))
+            made = folder / figure(path.parent.name, path.stem)
+            try:
+                experiment.draw(rows, made)
+            except ModuleNotFoundError as error:
+                if error.name is None or error.name.split(".")[0] != "matplotlib":
+                    raise
+                print(f"{made} is left as it is: matplotlib is not installed (arcbeam[bench])", file=sys.stderr)
 
 
 def same_page(one: str, other: str) -> bool:
@@ -108,8 +144,8 @@ def same_page(one: str, other: str) -> bool:
     return one.replace(f"{STALE}\n\n", "") == other.replace(f"{STALE}\n\n", "")
 
 
-def unfit(results: Path) -> Iterator[str]:
-    """What keeps the results from being released, one reason a line."""
+def unfit(results: Path, folder: Path) -> Iterator[str]:
+    """What keeps the results, and the page of them in this folder, from being released, one reason a line."""
     kernels = record.tree_kernels()
     for path, head, _ in found(results):
         name = f"{path.parent.name}/{path.name}"
@@ -117,6 +153,8 @@ def unfit(results: Path) -> Iterator[str]:
             yield f"{name} is stale: measured with kernels {str(head['kernels'])[:12]}, not {kernels[:12]}"
         if head.get("trial"):
             yield f"{name} is a trial on a part of the data"
+        if hasattr(registry.load(path.stem), "draw") and not (folder / figure(path.parent.name, path.stem)).exists():
+            yield f"{name} has no figure: install arcbeam[bench] and run python -m benchmarks.report"
 
 
 def main() -> int:
@@ -128,7 +166,7 @@ def main() -> int:
     args = parser.parse_args()
     text = page(args.results)
     if args.check or args.release:
-        wrong = list(unfit(args.results)) if args.release else []
+        wrong = list(unfit(args.results, args.page.parent)) if args.release else []
         if not args.page.exists() or not same_page(args.page.read_text(encoding="utf-8"), text):
             wrong.append(f"{args.page} is not what the results give: run python -m benchmarks.report")
         print("".join(f"{line}\n" for line in wrong), end="", file=sys.stderr)

@@ -13,6 +13,9 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER = 50
 TITLE = "Building a graph"
+OPTIONS = {
+    "graphs": "names with commas between (char-3gram,spm512-3gram)",
+}
 COLUMNS = [
     Column("graph", "graph"),
     Column("states", "states", "{:,}"),

@@ -63,11 +63,12 @@ def test_a_table_shows_what_the_rows_hold():
 def test_the_page_comes_from_the_results_alone(tmp_path):
     record.write(tmp_path / "cpu" / "wer.jsonl", HEAD | {"trial": True}, [{"set": "demo", "greedy": 4.7123}])
     text = report.page(tmp_path)
-    assert "## Word error rate (cpu)" in text
+    assert f"## {report.OTHERS}\n\n### Word error rate\n" in text
+    assert "\n#### cpu\n" in text
     assert "| demo | 4.71 |" in text
     assert "A trial on a part of the data" in text
     assert "commit abc with changes" in text
-    assert "kenlm" not in text.split("## Word error rate")[1]
+    assert "kenlm" not in text.split("### Word error rate")[1]
 
 
 def test_the_committed_page_is_current():

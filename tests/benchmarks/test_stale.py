@@ -60,7 +60,7 @@ def test_a_stale_result_is_marked(experiment, tmp_path):
     assert f"kernels {record.tree_kernels()[:12]}" in fresh
     assert "![On a GPU](figures/h200-gpu_x.png)" in fresh
     stale = report.page(tmp_path, kernels="f" * 64)
-    assert report.STALE in stale.split("## On a GPU (h200)")[1]
+    assert report.STALE in stale.split("### On a GPU\n")[1].split("#### h200\n")[1]
     assert stale != fresh and report.same_page(stale, fresh)
     assert not report.same_page(stale, fresh.replace("54,321", "54,322"))
 

@@ -1,0 +1,70 @@
+"""From samples to words, part by part: what GK23's Table 2 and Figure 1 are made from.
+
+The parts follow each other, and each is timed until its work is done, on a GPU, too. Features and log-probs are made
+once in a turn for all decoders, whose totals therefore differ in the decoder alone. Audio files are read beforehand.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks import gk23
+from benchmarks.acoustic import AcousticModel
+from benchmarks.adapters import Adapter
+
+PARTS = ("features", "model", "decoder")
+
+
+@dataclass
+class Pass:
+    """One pass over a corpus: seconds of each part, and the text of each recording."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 0.0))
+    texts: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+def run(
+    model: AcousticModel,
+    decoders: Mapping[str, Adapter],
+    waves: Sequence[np.ndarray],
+    batches: Sequence[Sequence[int]],
+    step: Callable[[str], None] = lambda text: None,
+) -> dict[str, Pass]:
+    """One turn of all decoders over recordings, given as samples, in batches of positions.
+
+    features : samples to the model's device, and log-mel features
+    model : log-probs
+    decoder : words, and the way of the log-probs to the decoder; on the GPU they stay there if it takes them so
+    """
+    found = {label: Pass() for label in decoders}
+    for batch in batches:
+        step(f"{model.name}, {len(batch)} recordings")
+        started = time.perf_counter()
+        features = model.features(model.load([waves[i] for i in batch]))
+        extracted = time.perf_counter()
+        log_probs, frames = model.log_probs(features)
+        said = time.perf_counter()
+        for label, decoder in decoders.items():
+            step(f"{label}, {len(batch)} recordings")
+            began = time.perf_counter()
+            decoded = decode(decoder, log_probs, frames)
+            spent = (extracted - started, said - extracted, time.perf_counter() - began)
+            for part, seconds in zip(PARTS, spent, strict=True):
+                found[label].seconds[part] += seconds
+            found[label].texts.update(zip(batch, (a.text for a in decoder.answers(decoded)), strict=True))
+    return found
+
+
+def decode(decoder: Adapter, log_probs: Any, frames: Sequence[int]) -> Any:
+    """Words of what an acoustic model gave; through the host where the decoder does not take it as it lies."""
+    if hasattr(decoder, "prepare_batch") and str(getattr(log_probs, "device", "cpu")).startswith("cuda"):
+        return decoder.decode(decoder.prepare_batch(log_probs, frames))
+    values = gk23.host(log_probs)
+    return decoder.decode(decoder.prepare([values[row, :n] for row, n in enumerate(frames)]))

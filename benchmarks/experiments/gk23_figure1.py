@@ -1,0 +1,51 @@
+"""GK23 Figure 1: where the time goes: features, acoustic model, decoder.
+
+The same passes as in Table 2, part by part; a part ends when its work is done. `features` holds the samples' way to the
+model's device, `decoder` that of the log-probs to the decoder.
+"""
+
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import end_to_end, gk23, plots
+from benchmarks.experiments import gk23_table2
+from benchmarks.registry import Column, Context, Row
+
+ORDER, PAPER, ON_GPU = 0, gk23.PAPER, None
+TITLE = "Figure 1: time by part"
+OPTIONS = gk23_table2.OPTIONS
+COLUMNS = [
+    Column("set", "set"),
+    Column("minutes", "minutes", "{:.1f}"),
+    Column("acoustic model", "model"),
+    Column("on", "model_device"),
+    Column("decoder", "decoder"),
+    Column("on", "device"),
+    *(
+        column
+        for part in end_to_end.PARTS
+        for column in (
+            Column(f"{part}, ms a minute", f"{part}_ms", "{:,.1f}"),
+            Column("share, %", f"{part}_share", "{:.1f}"),
+        )
+    ),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    for row, passes in gk23_table2.measure(context):
+        if passes:
+            minutes = float(row["minutes"])  # type: ignore[arg-type]
+            total = statistics.median(p.total for p in passes)
+            for part in end_to_end.PARTS:
+                seconds = statistics.median(p.seconds[part] for p in passes)
+                row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": 100 * seconds / total}
+        yield row
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    keys = [f"{part}_ms" for part in end_to_end.PARTS]
+    bars = {str(row["decoder"]): [float(row[k]) for k in keys] for row in rows if keys[0] in row}  # type: ignore[arg-type]
+    plots.stacked_bars(path, bars, end_to_end.PARTS, "milliseconds a minute of audio", title=TITLE)

@@ -1,0 +1,113 @@
+"""GK23 Table 1: word error rate of the lexicon decoder and of graphs with compact and normal topology.
+
+Every decoder has the same words and the same 3-gram LM. The acoustic scale is chosen for each on `ljspeech-200`, from
+1, 1.5 and 2, and then used on `test-other-100`, which is never tuned on; beside it is the WER at scale 1. A corpus of
+your own (`--set corpus=`) is decoded at each scale, and the table shows all of them.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+from benchmarks import contest, gk23
+from benchmarks.adapters import SearchOptions
+from benchmarks.contest import Contender
+from benchmarks.datasets import Dataset
+from benchmarks.experiments.wer import greedy
+from benchmarks.graphs import NORMAL, GraphFiles
+from benchmarks.registry import Column, Context, Row
+from data.workload import word_error_rate
+
+ORDER, PAPER, ON_GPU = 1, gk23.PAPER, None
+TITLE = "Table 1: word error rate"
+TUNED_ON, TESTED_ON = "ljspeech-200", "test-other-100"
+SCALES = (1.0, 1.5, 2.0)
+OPTIONS = {
+    **gk23.GRAPH_OPTIONS,
+    "graph_normal": "the same with the normal topology, where graph= is a file",
+    **gk23.CORPUS_OPTIONS,
+    **{k: v for k, v in gk23.SEARCH_OPTIONS.items() if k != "acoustic_scale"},
+}
+COLUMNS = [
+    Column("decoder", "decoder"),
+    Column("graph", "graph"),
+    Column("set", "set"),
+    Column("utterances", "utterances"),
+    Column("words", "words", "{:,}"),
+    Column("WER, %", "wer", "{:.2f}"),
+    Column("acoustic scale", "scale", "{:g}"),
+    *(Column(f"WER at scale {s:g}, %", f"wer_{s:g}", "{:.2f}") for s in SCALES),
+    Column("device", "device"),
+    Column("settings", "settings"),
+    Column("status", "status"),
+]
+LEXICON = (Contender("flashlight-text", gk23.REFERENCE), Contender("baseline", "baseline", {"threads": 1}))
+WFST = (Contender("arcbeam cpu", "arcbeam_cpu"),)
+ON_A_GPU = (Contender("arcbeam cuda", "arcbeam_cuda"), Contender("riva-asrlib-decoder", "riva"))
+
+
+def run(context: Context) -> Iterator[Row]:
+    compact = gk23.graph_files(context)
+    options = gk23.search_options(context)
+    found = gk23.sets(context, compact, (TUNED_ON, TESTED_ON), options.batch)
+    yield from greedy_rows(found, compact)
+    every = LEXICON + WFST + (ON_A_GPU if context.gpu else ())
+    wanted = contest.chosen(every, context.options.get("contenders"))
+    for contender in (c for c in wanted if c in LEXICON):
+        yield from rows(context, contender, compact, "none", found, options)
+    with_graphs = [c for c in wanted if c not in LEXICON]
+    for topology, files in graphs_of(context, compact) if with_graphs else ():
+        for contender in with_graphs:
+            yield from rows(context, contender, files, topology, found, options)
+
+
+def graphs_of(context: Context, compact: GraphFiles) -> Iterator[tuple[str, GraphFiles]]:
+    yield "compact", compact
+    if "graph_normal" in context.options:
+        yield "normal", gk23.graph_files(context, key="graph_normal")
+    elif "graph" not in context.options or not context.options["graph"].endswith((".fst", ".arcbeam", ".arc")):
+        yield "normal", gk23.graph_files(context, compact.name.removesuffix(NORMAL) + NORMAL, key="graph_normal")
+
+
+def greedy_rows(found: list[Dataset], files: GraphFiles) -> Iterator[Row]:
+    if files.graph.separator_column is None:
+        return  # pieces: their spelling is the decoders' business
+    for dataset in found:
+        wer = 100 * word_error_rate(dataset.references, greedy(dataset))
+        yield {"decoder": "greedy", "graph": "none", **_of(dataset), "wer": wer, "device": "cpu"}
+
+
+def _of(dataset: Dataset) -> Row:
+    words = sum(len(r.split()) for r in dataset.references)
+    return {"set": dataset.name, "utterances": len(dataset.ids), "words": words}
+
+
+def rows(
+    context: Context,
+    contender: Contender,
+    files: GraphFiles,
+    topology: str,
+    found: list[Dataset],
+    options: SearchOptions,
+) -> Iterator[Row]:
+    """A row a set: WER at each scale, and at the one that was best on the tuning set."""
+    wers: dict[str, dict[float, float]] = {dataset.name: {} for dataset in found}
+    about: Row = {}
+    for scale in SCALES:
+        context.progress(f"{contender.label}, {topology}, acoustic scale {scale:g}")
+        seat = contest.seat(contender, files, dataclasses.replace(options, acoustic_scale=scale))
+        about = about or seat.row
+        if seat.adapter is None:
+            yield seat.row | {"graph": topology}
+            return
+        for dataset in found:
+            answers = seat.adapter.answers(seat.adapter.decode(seat.adapter.prepare(dataset.utterances)))
+            wers[dataset.name][scale] = 100 * word_error_rate(dataset.references, [a.text for a in answers])
+    settings = str(about["settings"]).replace("acoustic scale 1", "acoustic scale as chosen")
+    for dataset in found:
+        of_set = wers[dataset.name]
+        row = about | {"graph": topology, "settings": settings, **_of(dataset)}
+        row |= {f"wer_{scale:g}": wer for scale, wer in of_set.items()}
+        if TUNED_ON in wers:
+            best = min(SCALES, key=lambda s: wers[TUNED_ON][s])
+            row |= {"scale": best, "wer": of_set[best]}
+        yield row

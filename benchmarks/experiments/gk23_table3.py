@@ -1,0 +1,108 @@
+"""GK23 Table 3: decoders alone, over one core of flashlight-text.
+
+All decode the same log-probs, which lie where the decoder takes them: in the host's memory, or on the GPU. They take
+turns, and a ratio is taken within a turn. The paper's settings: beam 17, max_active 10 000, batches of 200,
+Flashlight's beam size 2 500. Before that, answers are checked: arcbeam's engines and thread counts give the same words,
+and the others' WER stands in the table. "Same words" counts the utterances whose words are those of arcbeam cpu.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks import contest, gk23, timing
+from benchmarks.adapters import Answer
+from benchmarks.datasets import Dataset
+from benchmarks.graphs import GraphFiles
+from benchmarks.registry import Column, Context, Row
+from data.workload import word_error_rate
+
+ORDER, PAPER, ON_GPU = 3, gk23.PAPER, None
+TITLE = "Table 3: decoders alone, over one core of flashlight-text"
+WORKLOADS = (("char-3gram", "throughput"), ("spm512-3gram", "workload-512"))
+MINUTES_ON_CPU = {"throughput": 20.0, "workload-512": 5.0}
+OURS = ("arcbeam_cpu", "arcbeam_cuda")
+OPTIONS = {
+    **gk23.GRAPH_OPTIONS,
+    "set": "log-probs to decode, of benchmarks/datasets.py (throughput; workload-512 with spm512-3gram)",
+    "minutes": "of audio; 'all' for the whole set (20 of throughput and 5 of workload-512 on a CPU, all on a GPU)",
+    **gk23.CORPUS_OPTIONS,
+    **gk23.SEARCH_OPTIONS,
+}
+COLUMNS = [
+    Column("graph", "graph"),
+    Column("set", "set"),
+    Column("minutes", "minutes", "{:.1f}"),
+    Column("decoder", "decoder"),
+    Column("device", "device"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("spread", "rtfx_spread", "{:,.0f}"),
+    Column("over flashlight-text", "ratio", "{:,.1f}"),
+    Column("spread of that", "ratio_spread", "{:,.1f}"),
+    Column("WER, %", "wer", "{:.2f}"),
+    Column("same words", "same"),
+    Column("settings", "settings"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    if "corpus" in context.options or "graph" in context.options:
+        files = gk23.graph_files(context)
+        default = "workload-512" if files.name.startswith("spm512") else "throughput"
+        names = (context.options.get("set", default),)
+        for dataset in gk23.sets(context, files, names, gk23.search_options(context).batch):
+            yield from table(context, files, _cut(context, dataset))
+        return
+    for graph, name in WORKLOADS:
+        if context.options.get("set", name) == name:
+            files = gk23.graph_files(context, graph)
+            (dataset,) = gk23.sets(context, files, (name,), 1)
+            yield from table(context, files, _cut(context, dataset))
+
+
+def _cut(context: Context, dataset: Dataset) -> Dataset:
+    minutes = context.options.get("minutes")
+    if minutes is not None:
+        return gk23.first_minutes(dataset, None if minutes == "all" else float(minutes))
+    return dataset if context.gpu else gk23.first_minutes(dataset, MINUTES_ON_CPU.get(dataset.name))
+
+
+def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row]:
+    options = gk23.search_options(context)
+    seats = []
+    for contender in contest.chosen(gk23.contenders(), context.options.get("contenders")):
+        context.step(f"{files.name}: making {contender.label}")
+        seats.append(contest.seat(contender, files, options))
+    taken = {s.contender.label: s.adapter for s in seats if s.adapter is not None}
+    prepared = {label: adapter.prepare(dataset.utterances) for label, adapter in taken.items()}
+    answers: dict[str, list[Answer]] = {}
+    for label, adapter in taken.items():
+        context.progress(f"{files.name}, {dataset.name}: answers of {label}")
+        answers[label] = adapter.answers(adapter.decode(prepared[label]))
+    texts = {label: [a.text for a in found] for label, found in answers.items()}
+    ours = [label for s in seats if (label := s.contender.label) in taken and s.contender.adapter in OURS]
+    for label in ours[1:]:
+        if texts[label] != texts[ours[0]]:
+            raise AssertionError(f"{label} and {ours[0]} give different words")
+
+    turns = {label: lambda a=adapter, p=prepared[label]: a.decode(p) for label, adapter in taken.items()}
+    timings = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
+    reference = next((s.contender.label for s in seats if s.contender.adapter == gk23.REFERENCE), "")
+    for seat in seats:
+        label = seat.contender.label
+        row = {"graph": files.name, "set": dataset.name, "minutes": dataset.seconds / 60, **seat.row}
+        if label in taken:
+            mine = timings[label]
+            row |= {
+                "utterances": len(dataset.ids),
+                "rtfx": dataset.seconds / mine.seconds,
+                "rtfx_spread": [dataset.seconds / s for s in reversed(mine.spread())],
+                "wall": mine.wall,
+                "cpu": mine.cpu,
+                "wer": 100 * word_error_rate(dataset.references, texts[label]),
+            }
+            if ours:
+                same = sum(a == b for a, b in zip(texts[label], texts[ours[0]], strict=True))
+                row["same"] = f"{same} of {len(dataset.ids)}"
+            if reference in timings:
+                row["ratio"], row["ratio_spread"] = timing.ratio(timings[reference], mine)
+        yield row

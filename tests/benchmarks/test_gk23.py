@@ -1,0 +1,206 @@
+"""The experiments after Galvez & Kaldewey 2023, small: everybody has a row, parts add up, the paper stands beside."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmarks import acoustic, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
+from benchmarks.adapters import Answer
+from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
+from benchmarks.registry import Context
+from tests.benchmarks.test_contest import SAID, TEXTS, log_probs, small  # noqa: F401
+
+TOKENS = ["<blank>", "a", "b", "c"]
+
+
+@pytest.fixture
+def workload(small, monkeypatch):  # noqa: F811
+    """Three utterances, as any set; options that name the small graph."""
+
+    def load(name):
+        rows = [log_probs(c) for c in SAID]
+        lengths = np.array([len(r) for r in rows])
+        return datasets.Dataset(name, np.concatenate(rows), lengths, list("xyz"), TEXTS, 0.02, TOKENS)
+
+    monkeypatch.setattr(datasets, "load", load)
+    monkeypatch.setattr("benchmarks.graphs.FOLDER", small.arcbeam.parent / "cache")
+    return {"graph": str(small.arcbeam)}
+
+
+def test_table3_has_a_row_for_everybody(workload, monkeypatch):
+    for name in ("flashlight_text", "kaldi_decoder", "pyctcdecode", "riva"):
+        monkeypatch.setitem(sys.modules, f"benchmarks.adapters.{name}", None)
+    chosen = "flashlight_text,arcbeam_cpu,kaldi_decoder,pyctcdecode,riva"
+    rows = list(gk23_table3.run(Context(2, options=workload | {"contenders": chosen})))
+    here = [row for row in rows if "rtfx" in row]
+    assert {row["adapter"] for row in here} == {"arcbeam_cpu"} and len(here) == len(gk23.core_counts())
+    assert {row["adapter"] for row in rows if str(row.get("status", "")).startswith("missing: ")} == {
+        "flashlight_text", "kaldi_decoder", "pyctcdecode", "riva",
+    }  # fmt: skip
+    for row in here:
+        assert (row["wer"], row["same"], row["device"]) == (0.0, "3 of 3", "cpu")
+        assert row["rtfx_spread"][0] <= row["rtfx"] <= row["rtfx_spread"][1]
+        assert "ratio" not in row, "there is nobody to compare with"
+
+
+def test_table3_compares_with_the_reference(workload, monkeypatch):
+    monkeypatch.setattr(gk23, "REFERENCE", "arcbeam_cpu")
+    rows = list(gk23_table3.run(Context(2, options=workload | {"contenders": "arcbeam_cpu"})))
+    assert rows[0]["ratio"] == 1.0 and rows[0]["ratio_spread"] == [1.0, 1.0]
+
+
+def test_table3_refuses_engines_that_differ(workload, monkeypatch):
+    class Liar:
+        name, device, settings = "liar", "cpu", ""
+
+        def __init__(self, files, options, threads=1):
+            self.threads = threads
+
+        def prepare(self, utterances):
+            return utterances
+
+        decode = prepare
+
+        def answers(self, decoded):
+            return [Answer(str(self.threads), 0.0, True) for _ in decoded]
+
+    monkeypatch.setattr(gk23, "core_counts", lambda: [1, 2])
+    monkeypatch.setattr("benchmarks.adapters.make", lambda name: Liar)
+    with pytest.raises(AssertionError, match="give different words"):
+        list(gk23_table3.run(Context(1, options=workload | {"contenders": "arcbeam_cpu"})))
+
+
+def test_table1_tunes_on_one_set_alone(workload, monkeypatch):
+    monkeypatch.setitem(sys.modules, "benchmarks.adapters.flashlight_text", None)
+    options = workload | {"graph_normal": workload["graph"], "contenders": "flashlight_text,arcbeam_cpu"}
+    rows = list(gk23_table1.run(Context(options=options)))
+    assert [r["decoder"] for r in rows] == ["flashlight-text", *["arcbeam cpu"] * 4]
+    assert rows[0]["status"].startswith("missing: ")
+    assert [(r["graph"], r["set"]) for r in rows[1:]] == [
+        (t, s) for t in ("compact", "normal") for s in (gk23_table1.TUNED_ON, gk23_table1.TESTED_ON)
+    ]
+    assert all((r["wer"], r["scale"], r["wer_2"]) == (0.0, 1.0, 0.0) for r in rows[1:])
+
+
+class Model:
+    """Says what the samples say: one column a sample."""
+
+    name, device, settings, batch = "parrot", "cpu", "none", 2
+
+    def load(self, waves):
+        return waves
+
+    def features(self, samples):
+        return samples
+
+    def log_probs(self, features):
+        longest = max(map(len, features))
+        rows = [log_probs([*f.astype(int), *[0] * (longest - len(f))]) for f in features]
+        return np.array(rows), [len(f) for f in features]
+
+
+@pytest.fixture
+def spoken(workload, monkeypatch):
+    """Recordings whose samples are columns, and the model that reads them."""
+    recordings = [
+        SimpleNamespace(id=i, seconds=len(c) / 50, text=t, samples=lambda c=c: np.array(c, np.float32))
+        for i, c, t in zip("xyz", SAID, TEXTS, strict=True)
+    ]
+    monkeypatch.setattr(corpus, "load", lambda name: corpus.Corpus(name, recordings))
+    monkeypatch.setattr(acoustic, "open_model", lambda *arguments: Model())
+    return workload
+
+
+def test_table2_and_figure1_add_up(spoken):
+    options = spoken | {"contenders": "arcbeam_cpu,riva"}
+    rows = list(gk23_table2.run(Context(3, options=options)))
+    here = [r for r in rows if "rtfx" in r]
+    assert [r["decoder"] for r in rows] == [r["decoder"] for r in here] + ["riva-asrlib-decoder"]
+    for row in here:
+        assert (row["wer"], row["model"], row["model_device"]) == (0.0, "parrot", "cpu")
+        assert len(row["wall"]) == 3 and set(row["wall"][0]) == set(end_to_end.PARTS)
+        totals = [row["seconds"] / sum(parts.values()) for parts in row["wall"]]
+        assert row["rtfx_spread"] == [min(totals), max(totals)]
+    for row in gk23_figure1.run(Context(1, options=options)):
+        if "features_ms" in row:
+            assert sum(row[f"{part}_share"] for part in end_to_end.PARTS) == pytest.approx(100)
+        else:
+            assert row["status"].startswith("missing: ")
+
+
+def test_a_corpus_of_your_own_becomes_log_probs(spoken, small):  # noqa: F811
+    context = Context(options=spoken | {"corpus": "mine"})
+    made = gk23.from_corpus(context, small, 2)
+    assert (made.name, made.ids, made.references, made.lengths.tolist()) == ("mine", list("xyz"), TEXTS, [6, 6, 3])
+    assert made.frame_shift == pytest.approx(0.02)
+    assert [u.argmax(1).tolist() for u in made.utterances] == SAID
+    rows = list(gk23_table3.run(Context(1, options=spoken | {"corpus": "mine", "contenders": "arcbeam_cpu"})))
+    assert {(r["set"], r["wer"]) for r in rows} == {("mine", 0.0)}
+    (one,) = gk23_table1.run(Context(options=spoken | {"corpus": "mine", "contenders": "arcbeam_cpu"}))
+    assert (one["graph"], one["wer_1"]) == ("compact", 0.0) and "scale" not in one
+
+
+def test_a_model_of_another_width_is_refused(spoken, small, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(Model, "log_probs", lambda self, f: (np.zeros((len(f), 9, 5)), [len(x) for x in f]))
+    with pytest.raises(ValueError, match="small has 4 tokens, and parrot gives 5 columns"):
+        gk23.from_corpus(Context(options=spoken | {"corpus": "mine"}), small, 2)
+
+
+def test_minutes_of_a_set(workload):
+    whole = datasets.load("any")
+    assert len(gk23.first_minutes(whole, 12 * 0.02 / 60).ids) == 2
+    assert len(gk23.first_minutes(whole, 0.0).ids) == 1
+    assert gk23.first_minutes(whole, None) is whole
+
+
+def test_the_paper_stands_beside_its_tables():
+    named = [n for n in registry.names() if getattr(registry.load(n), "PAPER", None) == "GK23"]
+    paper = papers.load("GK23")
+    assert set(named) <= set(paper.tables)
+    for table in paper.tables.values():
+        assert table["differences"]
+        assert all(figure["seen"] in paper.sources and figure["value"] for figure in table["figures"])
+    text = "\n".join(paper.beside("gk23_table2"))
+    assert "| 2,261 / 2,205 | second hand" in text and "Differences in setting:" in text
+    bare = papers.Paper("X", "t", "r", {}, {"x": {"figures": [], "differences": ["none"]}})
+    assert papers.NONE in "\n".join(bare.beside("x"))
+    with pytest.raises(KeyError, match=r"no paper 'ZZ99'; there are: .*GK23"):
+        papers.load("ZZ99")
+
+
+def test_bars_become_a_figure(tmp_path):
+    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    rows = [{"decoder": name, "features_ms": 1.0, "model_ms": 5.0, "decoder_ms": at} for at, name in enumerate("ab")]
+    gk23_figure1.draw([*rows, {"decoder": "c", "status": "missing: it"}], tmp_path / "figures" / "f.png")
+    assert (tmp_path / "figures" / "f.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_without_matplotlib_figures_stay_as_they_are(tmp_path, monkeypatch, capsys):
+    from benchmarks import record
+
+    head = {"record": "header", "experiment": "gk23_figure1"}
+    record.write(tmp_path / "cpu" / "gk23_figure1.jsonl", head, [])
+    (tmp_path / "figures").mkdir()
+    old = tmp_path / "figures" / "cpu-gk23_figure1.png"
+    old.write_bytes(b"as it was")
+
+    def draw(*arguments, **more):
+        raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.figure")
+
+    monkeypatch.setattr(plots, "stacked_bars", draw)
+    report.draw(tmp_path, tmp_path)
+    assert old.read_bytes() == b"as it was"
+    assert "is left as it is: matplotlib is not installed" in capsys.readouterr().err
+
+
+def test_options_are_checked_before_anything_runs(capsys):
+    from benchmarks.__main__ import main
+
+    assert main(["gk23_table3", "--set", "bean=17"]) == 2
+    assert "gk23_table3 has no option 'bean'; it has: graph, lm" in capsys.readouterr().err
+    assert main(["gk23_table3", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert "over one core of flashlight-text" in shown and "--set minutes=" in shown
+    assert main(["no_such", "--list"]) == 2
