@@ -39,7 +39,7 @@ def print_list(names: Sequence[str] = ()) -> None:
     """All experiments, a line each; or what these measure, and the options that they take."""
     for name in names:
         print(f"{name}: {inspect.cleandoc(registry.load(name).__doc__ or '')}")
-        options = getattr(registry.load(name), "OPTIONS", {})
+        options = getattr(registry.load(name), "TAKES", {})
         print("".join(f"\n  --set {key}=  {text}" for key, text in options.items()).rstrip())
     if names:
         return
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
 
 def check_options(name: str, options: Mapping[str, str]) -> None:
     """KeyError unless the experiment is there and takes these options; one that names none takes any."""
-    known = getattr(registry.load(name), "OPTIONS", None)
+    known = getattr(registry.load(name), "TAKES", None)
     if known is not None and (unknown := [key for key in options if key not in known]):
         raise KeyError(f"{name} has no option {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 

@@ -7,7 +7,7 @@ COLUMNS : list of :class:`Column`, the table in the report
 run(context) : yields one dictionary of plain values a row; checks answers before it times anything
 
 and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report; PAPER
-names the paper (`benchmarks.papers`) whose table or figure it makes; OPTIONS is what ``--set`` takes, with a word on
+names the paper (`benchmarks.papers`) whose table or figure it makes; TAKES is what ``--set`` takes, with a word on
 each. One with ON_GPU = True measures on a GPU: its results name the GPU and the kernels, and go stale with them.
 ON_GPU = None: it runs on either, with the contenders that are there, as `Context.gpu` says. ``draw(rows, path)``, where
 there is one, makes a PNG file of the rows for the report.

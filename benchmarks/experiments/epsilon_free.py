@@ -13,7 +13,7 @@ from data.workload import word_error_rate
 
 ORDER = 60
 TITLE = "Graphs without input epsilons"
-OPTIONS: dict[str, str] = {}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("graph", "graph"),
     Column("states", "states", "{:,}"),

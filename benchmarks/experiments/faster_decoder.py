@@ -18,7 +18,7 @@ ORDER = 10
 TITLE = "One core beside FasterDecoder"
 WORKLOADS = (("char-3gram", "throughput"), ("spm512-3gram", "workload-512"))
 BEAMS = ((17.0, 10_000), (12.0, 5_000))
-OPTIONS = {
+TAKES = {
     "graph": "one of its graphs alone",
     "fst": "the OpenFst type that FasterDecoder reads: vector or const (vector)",
     "acoustic_scale": "factor of the log-probs (1)",

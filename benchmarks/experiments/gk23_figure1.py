@@ -14,7 +14,7 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER, PAPER, ON_GPU = 0, gk23.PAPER, None
 TITLE = "Figure 1: time by part"
-OPTIONS = gk23_table2.OPTIONS
+TAKES = gk23_table2.TAKES
 COLUMNS = [
     Column("set", "set"),
     Column("minutes", "minutes", "{:.1f}"),

@@ -21,7 +21,7 @@ ORDER, PAPER, ON_GPU = 1, gk23.PAPER, None
 TITLE = "Table 1: word error rate"
 TUNED_ON, TESTED_ON = "ljspeech-200", "test-other-100"
 SCALES = (1.0, 1.5, 2.0)
-OPTIONS = {
+TAKES = {
     **gk23.GRAPH_OPTIONS,
     "graph_normal": "the same with the normal topology, where graph= is a file",
     **gk23.CORPUS_OPTIONS,
@@ -40,7 +40,11 @@ COLUMNS = [
     Column("settings", "settings"),
     Column("status", "status"),
 ]
-LEXICON = (Contender("flashlight-text", gk23.REFERENCE), Contender("baseline", "baseline", {"threads": 1}))
+LEXICON = (
+    Contender("flashlight-text", gk23.REFERENCE),
+    Contender("baseline", "baseline_words"),
+    Contender("baseline, mended rules", "baseline_words", {"mended": True}),
+)
 WFST = (Contender("arcbeam cpu", "arcbeam_cpu"),)
 ON_A_GPU = (Contender("arcbeam cuda", "arcbeam_cuda"), Contender("riva-asrlib-decoder", "riva"))
 

@@ -17,7 +17,7 @@ ORDER, PAPER, ON_GPU = 2, gk23.PAPER, None
 TITLE = "Table 2: end to end"
 CORPUS = "test-other-100"
 RECORDINGS_ON_CPU = 12
-OPTIONS = {
+TAKES = {
     **gk23.GRAPH_OPTIONS,
     **gk23.CORPUS_OPTIONS,
     "recordings": f"first recordings of the corpus ({RECORDINGS_ON_CPU} on a CPU, all on a GPU)",

@@ -13,7 +13,7 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER = 50
 TITLE = "Building a graph"
-OPTIONS = {
+TAKES = {
     "graphs": "names with commas between (char-3gram,spm512-3gram)",
 }
 COLUMNS = [

@@ -16,7 +16,7 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER = 40
 TITLE = "Loading a graph"
-OPTIONS: dict[str, str] = {}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("graph", "graph"),
     Column("states", "states", "{:,}"),

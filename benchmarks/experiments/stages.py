@@ -10,7 +10,7 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER = 70
 TITLE = "The stages of the CPU engine"
-OPTIONS: dict[str, str] = {}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("stage", "stage"),
     Column("work", "work"),

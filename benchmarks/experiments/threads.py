@@ -12,7 +12,7 @@ from benchmarks.registry import Column, Context, Row
 
 ORDER = 20
 TITLE = "Two threads over one"
-OPTIONS: dict[str, str] = {}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),

@@ -18,7 +18,7 @@ ORDER = 30
 TITLE = "Word error rate"
 SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
 SCALES = (1.0, 1.5, 2.0)
-OPTIONS: dict[str, str] = {}
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("set", "set"),
     Column("utterances", "utterances"),

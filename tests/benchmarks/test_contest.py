@@ -14,7 +14,8 @@ from benchmarks.contest import Contender
 from benchmarks.datasets import DataMissing
 
 FOLDER = Path(adapters.__file__).parent
-NAMES = sorted(p.stem for p in FOLDER.glob("[!_]*.py"))
+OF_TASKS = {"baseline", "flashlight_text"}  # made from a lexicon and an LM, not from a graph; see lexicon_task
+NAMES = sorted({p.stem for p in FOLDER.glob("[!_]*.py")} - OF_TASKS)
 OPTIONS = SearchOptions(beam=9.0, max_active=100)
 SAID = [[1, 1, 0, 2, 2, 0], [2, 0, 3, 3, 3, 3], [0, 0, 0]]
 TEXTS = ["ah bee", "bee sea", ""]
@@ -155,3 +156,21 @@ def test_a_packed_language_model_is_unpacked_once(small, tmp_path, monkeypatch):
     files = graphs.own(small.arcbeam, lm=tmp_path / "lm.arpa.gz", progress=lambda text: None)
     assert files.arpa().read_bytes() == b"\\data\\\nngram 1=1\n"
     assert files.arpa() == files.arpa()
+
+
+def test_decoders_with_a_trie_take_the_words_of_a_graph(small, tmp_path):
+    pytest.importorskip("kenlm", reason="the baseline's LM is KenLM's")
+    lexicon_task = pytest.importorskip("benchmarks.lexicon_task")
+    (tmp_path / "lm.arpa").write_text(
+        "\\data\\\nngram 1=6\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-9 <unk>\n-0.5 ah\n-0.6 bee\n-0.6 sea\n\n\\end\\\n"
+    )
+    files = graphs.GraphFiles(small.name, small.arcbeam, small.fst, tmp_path / "lm.arpa")
+    task = lexicon_task.task_of(files, SearchOptions(beam_size=50, beam_size_token=32, lm_weight=2.0))
+    assert list(task.lexicon.pronunciations()) == [(w, tuple(c), 0.0) for w, c in small.lexicon()]
+    assert task.silence is None and task.lm == tmp_path / "lm.arpa"
+    assert task.options["beam_size_token"] == 4 and task.options["lm_weight"] == pytest.approx(2 * np.log(10))
+    taken = contest.seat(Contender("baseline", "baseline_words", {"mended": True}), files, OPTIONS)
+    assert "the last token of a word may repeat" in taken.row["settings"]
+    answers = taken.adapter.answers(taken.adapter.decode(taken.adapter.prepare([log_probs(c) for c in SAID])))
+    assert [a.text for a in answers] == TEXTS
+    assert lexicon_task.best([[]])[0].text == ""

@@ -30,14 +30,14 @@ def workload(small, monkeypatch):  # noqa: F811
 
 
 def test_table3_has_a_row_for_everybody(workload, monkeypatch):
-    for name in ("flashlight_text", "kaldi_decoder", "pyctcdecode", "riva"):
+    for name in ("flashlight_words", "kaldi_decoder", "pyctcdecode", "riva"):
         monkeypatch.setitem(sys.modules, f"benchmarks.adapters.{name}", None)
-    chosen = "flashlight_text,arcbeam_cpu,kaldi_decoder,pyctcdecode,riva"
+    chosen = "flashlight_words,arcbeam_cpu,kaldi_decoder,pyctcdecode,riva"
     rows = list(gk23_table3.run(Context(2, options=workload | {"contenders": chosen})))
     here = [row for row in rows if "rtfx" in row]
     assert {row["adapter"] for row in here} == {"arcbeam_cpu"} and len(here) == len(gk23.core_counts())
     assert {row["adapter"] for row in rows if str(row.get("status", "")).startswith("missing: ")} == {
-        "flashlight_text", "kaldi_decoder", "pyctcdecode", "riva",
+        "flashlight_words", "kaldi_decoder", "pyctcdecode", "riva",
     }  # fmt: skip
     for row in here:
         assert (row["wer"], row["same"], row["device"]) == (0.0, "3 of 3", "cpu")
@@ -73,8 +73,8 @@ def test_table3_refuses_engines_that_differ(workload, monkeypatch):
 
 
 def test_table1_tunes_on_one_set_alone(workload, monkeypatch):
-    monkeypatch.setitem(sys.modules, "benchmarks.adapters.flashlight_text", None)
-    options = workload | {"graph_normal": workload["graph"], "contenders": "flashlight_text,arcbeam_cpu"}
+    monkeypatch.setitem(sys.modules, "benchmarks.adapters.flashlight_words", None)
+    options = workload | {"graph_normal": workload["graph"], "contenders": "flashlight_words,arcbeam_cpu"}
     rows = list(gk23_table1.run(Context(options=options)))
     assert [r["decoder"] for r in rows] == ["flashlight-text", *["arcbeam cpu"] * 4]
     assert rows[0]["status"].startswith("missing: ")

@@ -39,7 +39,9 @@ def tokens_bytes(capacity):
 
 def workspace_bytes(capacity, candidates, table_size):
     tables = padded(8 * table_size) + 2 * padded(4 * table_size)
-    return tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity) + padded(8 * capacity)
+    return (
+        tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity) + padded(8 * capacity)
+    )
 
 
 @dataclass(frozen=True)
