@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         except KeyError as error:
             print(error.args[0], file=sys.stderr)
             return 2
+    failures = 0
     for name in every or args.names:
         path = folder / f"{name}.jsonl"
         if args.resume and record.is_done(path):
@@ -85,12 +86,12 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         with display() as shown:
             context = registry.Context(args.repeats, args.utterances, options, on_gpu, shown)
             try:
-                run(name, context, f"{program} {shlex.join(argv)}", path)
+                failures += run(name, context, f"{program} {shlex.join(argv)}", path)
             except (DataMissing, KeyError, FileNotFoundError) as error:
                 # Data or an option; anything else is a fault of the experiment, and shows where.
                 print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
                 return 1
-    return 0
+    return 1 if failures else 0
 
 
 def check_options(name: str, options: Mapping[str, str]) -> None:
@@ -100,8 +101,11 @@ def check_options(name: str, options: Mapping[str, str]) -> None:
         raise KeyError(f"{name} has no option {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
 
-def run(name: str, context: registry.Context, command: str, path: Path) -> None:
-    """Runs one experiment and writes its result file."""
+def run(name: str, context: registry.Context, command: str, path: Path) -> int:
+    """Runs one experiment, writes its result file, and tells how many rows failed.
+
+    Where it breaks off, the rows so far are kept in NAME.partial.jsonl, which is no result.
+    """
     experiment = registry.load(name)
     on_gpu = getattr(experiment, "ON_GPU", False)
     head = record.header(
@@ -112,13 +116,21 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> None:
         head["options"] = context.options
     print(f"{name}: {registry.summary(name)}", file=sys.stderr)
     began, rows = time.monotonic(), []
-    for row in experiment.run(context):
-        rows.append(row)
-        print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
+    try:
+        for row in experiment.run(context):
+            rows.append(row)
+            print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
+    except BaseException as error:
+        if rows:
+            record.write(
+                path.with_suffix(".partial.jsonl"), head | {"broken": f"{type(error).__name__}: {error}"}, rows
+            )
+        raise
     head["seconds"] = round(time.monotonic() - began, 1)
     head["load_after"] = round(os.getloadavg()[0], 2)
     record.write(path, head, rows)
     print(f"  -> {path} ({head['seconds']} s)", file=sys.stderr)
+    return sum(map(record.failed, rows))
 
 
 if __name__ == "__main__":

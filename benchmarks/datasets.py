@@ -1,10 +1,12 @@
 """The log-probs that experiments decode: sets of real speech, and workloads made from text.
 
-Sets are found through the environment variable ``ARCBEAM_DATA``, or beside the checkout; what is made from them
-(graphs, workloads) is kept in ``.cache``, or where ``ARCBEAM_CACHE`` says.
+Sets are found through the environment variable ``ARCBEAM_DATA``, beside the checkout, or in the cache, where
+`benchmarks.pack` unpacks them; what is made from them (graphs, workloads) is kept in the cache: ``.cache``, or where
+``ARCBEAM_CACHE`` says.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +28,7 @@ class DataMissing(RuntimeError):
 
 def data_folder() -> Path:
     """Folder of the data sets. Raises DataMissing with the remedy."""
-    for folder in (os.environ.get("ARCBEAM_DATA"), ROOT.parent / "shared" / "data"):
+    for folder in (os.environ.get("ARCBEAM_DATA"), ROOT.parent / "shared" / "data", CACHE / "data"):
         if folder and (Path(folder) / "tokens.txt").exists():
             return Path(folder)
     raise DataMissing("set ARCBEAM_DATA to the folder of data sets (tokens.txt, throughput/log_probs.npz, ...)")
@@ -81,15 +83,26 @@ def sentencepiece_model(pieces: int) -> Path:
     return model
 
 
-def load(name: str) -> Dataset:
-    """A set of real speech by the name of its folder, or ``workload-512``, ``workload-1024``."""
+def workload_lines(pieces: int) -> Sequence[str]:
+    """The text of a workload: the first lines of the books, or those of them that travelled, see `benchmarks.pack`."""
+    kept = CACHE / f"workload-{pieces}" / "lines.tsv"
+    if kept.exists():
+        return workload.KeptLines.read(kept)
+    return workload.read_lines(data_folder() / "text" / "books.txt.xz", WORKLOAD_LINES)
+
+
+def load(name: str, utterances: int | None = None) -> Dataset:
+    """A set of real speech by the name of its folder, or ``workload-512``, ``workload-1024``.
+
+    utterances : how many of a workload, which starts with the smaller ones (264); of real speech, the first at most
+    """
     if name in REAL:
         folder = data_folder()
-        return read(folder / name, name, 0.02, folder / "tokens.txt")
+        return read(folder / name, name, 0.02, folder / "tokens.txt").first(utterances)
     kind, _, pieces = name.partition("-")
     if kind != "workload" or not pieces.isdigit():
         raise KeyError(f"no data set {name!r}; there are: {', '.join(REAL)}, workload-512, workload-1024")
     model = sentencepiece_model(int(pieces))
-    lines = workload.read_lines(data_folder() / "text" / "books.txt.xz", WORKLOAD_LINES)
-    made = workload.generate(lines, model)
+    options = workload.WorkloadOptions() if utterances is None else workload.WorkloadOptions(utterances=utterances)
+    made = workload.generate(workload_lines(int(pieces)), model, options)
     return Dataset(name, made.log_probs, made.lengths, made.ids, made.references, workload.FRAME_SECONDS, made.tokens)

@@ -2,8 +2,10 @@
 
 ``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
 the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. All have the compact
-topology; with ``-normal`` behind the name, the normal one. Each has arcbeam's own file and the OpenFst file that it was
-compiled from. A path names a graph of your own, see :func:`own`.
+topology; with ``-normal`` behind the name, the normal one. ``char-large`` has 12 million states, from a larger LM, and
+``spm512-5gram`` no lexicon, its LM being one of pieces; `data/make_lm.py` makes both LMs, for the folder ``lm`` of the
+cache. Each graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of your
+own, see :func:`own`.
 """
 
 import fcntl
@@ -21,11 +23,13 @@ from arcbeam.graph_file import KIND
 from arcbeam.symbols import TokenTable
 from benchmarks.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.openfst_writer import write_openfst
-from data import arpa_prune
+from data import arpa_prune, workload
 from data.make_bpe_graph import PRUNE_THRESHOLD, bpe_graph
 
 FOLDER = CACHE / "graphs"
-NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram")
+NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram", "char-large", "spm512-5gram")
+LMS = {"char-large": CACHE / "lm" / "large.3gram.arpa.xz", "spm512-5gram": CACHE / "lm" / "spm512.5gram.arpa.xz"}
+PIECES_LM_SCALE = 0.6  # of spm512-5gram, tuned on a workload of another seed
 NORMAL = "-normal"  # of a name: the same graph with the normal topology
 SMALL_WORDS, SMALL_PRUNE = 5000, 1e-5  # of the graph that is also built without epsilons
 
@@ -105,7 +109,9 @@ def files(name: str) -> GraphFiles:
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
     base = name.removesuffix(NORMAL)
-    if base.startswith("spm"):
+    if base in LMS:
+        lm = LMS[base]
+    elif base.startswith("spm"):
         pieces = int(base.removeprefix("spm").removesuffix("-3gram"))
         lm = CACHE / f"workload-{pieces}" / f"spm{pieces}-books.3gram-{PRUNE_THRESHOLD:g}.arpa"
     return GraphFiles(name, FOLDER / f"{name}.arcbeam", FOLDER / f"{name}.fst", lm)
@@ -175,7 +181,15 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
     words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
-    if name == "char-3gram":
+    if name in LMS:
+        lm = LMS[name]
+        if not lm.exists():
+            raise DataMissing(f"{name}: there is no {lm}; data/make_lm.py says how to make it")
+    if name == "spm512-5gram":
+        names = workload.Pieces(sentencepiece_model(512)).tokens()
+        options = {"lm_scale": PIECES_LM_SCALE, "token_encoding": "nemo", **options}
+        return arcbeam.Graph.build(names, None, lm, **options)
+    if name in ("char-3gram", "char-large"):
         tokens = TokenTable.read(data / "tokens.txt")
         return arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm, **options)
     if name == "char-small":

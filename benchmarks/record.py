@@ -119,13 +119,18 @@ def is_stale(head: Row, kernels: str) -> bool:
     return "kernels" in head and head["kernels"] != kernels
 
 
+def failed(row: Row) -> bool:
+    """Whether a row says that what it is about broke down; a missing package is no failure."""
+    return str(row.get("status") or "").startswith("failed")
+
+
 def is_done(path: Path) -> bool:
-    """Whether the result of these kernels and this commit is there."""
+    """Whether the whole result of these kernels and this commit is there."""
     if not path.exists():
         return False
-    head, _ = read(path)
+    head, rows = read(path)
     same = (head.get("kernels"), head["commit"]) == (built_kernels(), commit())
-    return same and not head.get("trial")
+    return same and not head.get("trial") and not any(map(failed, rows))
 
 
 def header(experiment: str, command: str, *, on_gpu: bool = False, **more: object) -> Row:

@@ -147,8 +147,9 @@ def same_page(one: str, other: str) -> bool:
 def unfit(results: Path, folder: Path) -> Iterator[str]:
     """What keeps the results, and the page of them in this folder, from being released, one reason a line."""
     kernels = record.tree_kernels()
-    for path, head, _ in found(results):
+    for path, head, rows in found(results):
         name = f"{path.parent.name}/{path.name}"
+        yield from (f"{name} has a row that {row['status']}" for row in rows if record.failed(row))
         if record.is_stale(head, kernels):
             yield f"{name} is stale: measured with kernels {str(head['kernels'])[:12]}, not {kernels[:12]}"
         if head.get("trial"):

@@ -123,6 +123,51 @@ def read_lines(path: str | Path, limit: int | None = None) -> list[str]:
         return [line.strip() for line in islice(file, limit)]
 
 
+class KeptLines(Sequence[str]):
+    """A long text of which only some lines are at hand: those that a workload draws.
+
+    It takes the place of the whole text in :func:`generate`, which gives the same bytes; another line is a KeyError.
+    """
+
+    def __init__(self, count: int, lines: dict[int, str]) -> None:
+        self.count = count
+        self.lines = lines
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.lines[index]
+
+    def save(self, path: Path) -> None:
+        """Writes the number of lines of the text, then a number and a line each."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = (f"{i}\t{line}\n" for i, line in sorted(self.lines.items()))
+        path.write_text(f"{self.count}\n{''.join(rows)}", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> "KeptLines":
+        count, *rows = path.read_text(encoding="utf-8").splitlines()
+        pairs = (row.split("\t", 1) for row in rows)
+        return cls(int(count), {int(i): line for i, line in pairs})
+
+    @classmethod
+    def of(cls, lines: Sequence[str], pieces: "Pieces", options: "WorkloadOptions") -> "KeptLines":
+        """The lines that the workload of these options draws, and so those of a smaller one."""
+        kept = _Watched(len(lines := [line for line in lines if line]), {})
+        kept.source = lines
+        for i in range(options.utterances):
+            speak(np.random.Generator(np.random.PCG64([options.seed, i])), kept, pieces, options)
+        return cls(kept.count, kept.lines)
+
+
+class _Watched(KeptLines):
+    source: Sequence[str] = ()
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self.lines.setdefault(index, self.source[index])
+
+
 def train_sentencepiece(lines: Sequence[str], pieces: int, model: str | Path, model_type: str = "bpe") -> Path:
     """Trains a SentencePiece model of ``pieces`` pieces (``<unk>`` included), without random steps, into ``model``."""
     import sentencepiece
@@ -307,7 +352,8 @@ def generate(lines: Sequence[str], model: str | Path | Pieces, options: Workload
     """Makes the workload of ``options`` from lines of text and a SentencePiece model (a path, or :class:`Pieces`)."""
     options = options or WorkloadOptions()
     pieces = model if isinstance(model, Pieces) else Pieces(model)
-    lines = [line for line in lines if line]
+    if not isinstance(lines, KeptLines):
+        lines = [line for line in lines if line]
     if not lines:
         raise ValueError("the text holds no words")
     confusion = options.confusion

@@ -20,9 +20,11 @@ class Experiment:
     TITLE, COLUMNS, ON_GPU = "On a GPU", [Column("RTFx", "rtfx", "{:,.0f}")], True
     runs = 0
 
+    rows = ({"rtfx": 54321.0},)
+
     def run(self, context):
         self.runs += 1
-        yield {"rtfx": 54321.0}
+        yield from self.rows
 
     def draw(self, rows, path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,6 +116,31 @@ def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch,
     monkeypatch.setattr(record, "gpu", dict)
     assert main(command) == 2
     assert "nvidia-smi names no GPU" in capsys.readouterr().err
+
+
+def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    experiment.rows = [{"rtfx": 1.0}, {"status": "failed: the process ended with -9"}]
+    assert main(["--device", "gpu", "--resume", "gpu_x"]) == 1
+    assert not record.is_done(tmp_path / "h200" / "gpu_x.jsonl")
+    assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(report.unfit(tmp_path))
+    experiment.rows = [{"rtfx": 1.0}, {"status": "missing: riva"}]
+    assert main(["--device", "gpu", "--resume", "gpu_x"]) == 0
+    assert experiment.runs == 2
+
+
+def test_what_broke_off_keeps_its_rows(experiment, tmp_path, monkeypatch):
+    def rows(context):
+        yield {"rtfx": 1.0}
+        raise AssertionError("not the twin's bytes")
+
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    experiment.run = rows
+    with pytest.raises(AssertionError):
+        main(["--device", "gpu", "gpu_x"])
+    head, kept = record.read(tmp_path / "h200" / "gpu_x.partial.jsonl")
+    assert head["broken"] == "AssertionError: not the twin's bytes" and kept[0]["rtfx"] == 1.0
+    assert [path for path, _, _ in report.found(tmp_path)] == []
 
 
 def test_the_gpu_as_nvidia_smi_describes_it(monkeypatch, tmp_path):

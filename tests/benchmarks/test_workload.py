@@ -55,6 +55,21 @@ def test_a_larger_workload_starts_with_the_smaller(pieces, made):
     assert smaller.log_probs.tobytes() == made.log_probs[: smaller.lengths.sum()].tobytes()
 
 
+def test_the_lines_that_are_drawn_are_all_that_is_needed(pieces, made, tmp_path):
+    text = [*TEXT, "", *TEXT[::-1]] * 7
+    whole = generate(text, pieces, WorkloadOptions(utterances=12, seed=3))
+    kept = workload.KeptLines.of(text, pieces, WorkloadOptions(utterances=12, seed=3))
+    kept.save(tmp_path / "set" / "lines.tsv")
+    read = workload.KeptLines.read(tmp_path / "set" / "lines.tsv")
+    assert len(read) == 7 * 2 * len(TEXT) and len(read.lines) < 120
+    for count in (12, 5):
+        again = generate(read, pieces, WorkloadOptions(utterances=count, seed=3))
+        assert again.references == whole.references[:count]
+        assert again.log_probs.tobytes() == whole.log_probs[: again.lengths.sum()].tobytes()
+    with pytest.raises(KeyError):
+        generate(read, pieces, WorkloadOptions(utterances=40, seed=3))
+
+
 def test_log_probs_are_normalised_and_finite(pieces, made):
     assert made.log_probs.dtype == np.float16
     assert made.log_probs.shape == (made.lengths.sum(), len(pieces) + 1)

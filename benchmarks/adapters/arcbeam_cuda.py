@@ -1,0 +1,48 @@
+"""arcbeam's engine on a GPU."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks import gpu
+from benchmarks.adapters import Answer, SearchOptions
+from benchmarks.graphs import GraphFiles
+
+
+class ArcbeamCuda:
+    """Decodes ``options.batch`` utterances at a time, to their words."""
+
+    name = "arcbeam cuda"
+    device = "cuda"
+
+    def __init__(self, files: GraphFiles, options: SearchOptions, **more: Any) -> None:
+        gpu.require()
+        self.graph = files.graph
+        self.batch = options.batch
+        self.settings = f"{options}, batch {options.batch}"
+        self.decoder = gpu.decoder(self.graph, options, **more)
+
+    def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[gpu.DeviceArray]:
+        return gpu.send(utterances)
+
+    def search(self, prepared: Sequence[Any]) -> list[Any]:
+        """Paths alone: words are derived when they are asked for."""
+        batches = (prepared[i : i + self.batch] for i in range(0, len(prepared), self.batch))
+        return [found for batch in batches for found in self.decoder.decode(batch)]
+
+    def decode(self, prepared: Any) -> Any:
+        found = self.search(prepared)
+        for hypothesis in found:
+            hypothesis.text  # noqa: B018 - as above
+        return found
+
+    def answers(self, decoded: Any) -> list[Answer]:
+        return [
+            Answer(h.text, -(h.acoustic_score + h.graph_score), h.reached_final, h.tokens.tolist(), h.word_ids.tolist())
+            for h in decoded
+        ]
+
+
+ADAPTER = ArcbeamCuda

@@ -1,0 +1,31 @@
+"""What the device can do at most: reads, atomic minima, copies, barriers, launches.
+
+By kernels of our own in `benchmarks/kernels`, between two events; answers are checked first.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks import gpu
+from benchmarks.registry import Column, Context, Row
+
+ON_GPU = True
+ORDER = 290
+TITLE = "Ceilings of the device"
+COLUMNS = [
+    Column("what", "what"),
+    Column("figure", "value", "{:,.3g}"),
+    Column("spread", "spread", "{:,.3g}"),
+    Column("unit", "unit"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    yield from gpu.rows_or_failure({"what": "ceilings"}, measured, context)
+
+
+def measured(context: Context) -> Iterator[Row]:
+    from benchmarks import ceilings
+
+    gpu.require()
+    yield from ceilings.rows(ceilings.Ceilings(repeats=context.repeats))

@@ -1,0 +1,125 @@
+"""One GPU beside riva-asrlib-decoder's decode_mbr: same graph, same log-probs on the device, same run.
+
+Batches of 264 utterances; lattice beam 8 at beam 17 and 4 at beam 12. First our paths are compared with the CPU twin's
+as bytes, and our words with riva's, which may differ: its words are the consensus of a lattice. riva gets the fastest
+of the settings that were tried. Both are timed in turns by the clock, from the call until the words are on the host:
+riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from benchmarks import adapters, datasets, gpu, graphs, timing
+from benchmarks.adapters import SearchOptions
+from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
+from benchmarks.registry import Column, Context, Row
+from data.workload import word_error_rate
+
+ON_GPU = True
+ORDER = 200
+TITLE = "Beside riva-asrlib-decoder"
+BATCH = 264
+# Lanes of its engine, frames of a lane at a time.
+RIVA_SETTINGS = ((200, 50), (BATCH, 50), (BATCH, 200))
+LEAST_EQUAL = 0.5  # of the utterances: fewer, and one of the decoders reads the graph or the log-probs wrongly
+COLUMNS = [
+    Column("graph", "graph"),
+    Column("set", "set"),
+    Column("minutes", "minutes", "{:.1f}"),
+    Column("beam / max_active", "search"),
+    Column("RTFx arcbeam", "rtfx", "{:,.0f}"),
+    Column("RTFx riva", "peer_rtfx", "{:,.0f}"),
+    Column("ratio", "ratio", "{:.1f}"),
+    Column("spread", "ratio_spread", "{:.1f}"),
+    Column("RTFx paths", "search_rtfx", "{:,.0f}"),
+    Column("ratio paths", "search_ratio", "{:.1f}"),
+    Column("WER arcbeam, %", "wer", "{:.2f}"),
+    Column("WER riva, %", "peer_wer", "{:.2f}"),
+    Column("same words, %", "equal", "{:.1f}"),
+    Column("settings of riva", "peer_settings"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    only = context.options.get("graph")
+    for graph_name, set_name in gpu.WORKLOADS:
+        if only and graph_name != only:
+            continue
+        files = graphs.get(graph_name, context.progress)
+        dataset = datasets.load(set_name).first(context.utterances or BATCH)
+        for options in gpu.BEAMS:
+            context.progress(f"{graph_name}, {set_name}, beam {options.beam:g}")
+            yield from gpu.rows_or_failure(
+                {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)},
+                one, context, files, dataset, replace(options, batch=BATCH),
+            )  # fmt: skip
+
+
+def fastest(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions):  # type: ignore[no-untyped-def]
+    """riva with the settings that decode the set in the least time, and the times of all."""
+    riva = adapters.make("riva")
+    tried = {}
+    for lanes, frames in RIVA_SETTINGS:
+        made = riva(files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift)
+        prepared = made.prepare(dataset.utterances)
+        took = timing.interleave({"riva": lambda m=made, p=prepared: m.decode(p)}, 2)["riva"]
+        tried[lanes, frames] = min(took.wall)
+        context.progress(f"riva with {lanes} lanes, {frames} frames: RTFx {dataset.seconds / min(took.wall):,.0f}")
+        del made, prepared
+    lanes, frames = min(tried, key=tried.__getitem__)
+    best = riva(files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift)
+    return best, [[*settings, seconds] for settings, seconds in tried.items()]
+
+
+def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    ours = ArcbeamCuda(files, options)
+    arrays = ours.prepare(dataset.utterances)
+    found = ours.decode(arrays)
+    gpu.check(found, ours.graph, options, [u.astype("float32") for u in dataset.utterances])
+    texts = [h.text for h in found]
+    row: Row = {
+        "graph": files.name,
+        "set": dataset.name,
+        "minutes": dataset.seconds / 60,
+        "utterances": len(dataset.ids),
+        "search": gpu.beam_text(options),
+        "wer": 100 * word_error_rate(dataset.references, texts),
+    }
+    contenders = {"ours": lambda: ours.decode(arrays), "paths": lambda: ours.search(arrays)}
+    theirs = None
+    try:
+        theirs, row["tried"] = fastest(context, files, dataset, options)
+    except (ImportError, OSError) as error:
+        row["status"] = f"missing: {adapters.why(error)}"
+    if theirs is not None:
+        ready = theirs.look_into(arrays)
+        said = [a.text for a in theirs.answers(theirs.decode(ready))]
+        equal = sum(a == b for a, b in zip(texts, said, strict=True)) / len(texts)
+        if equal < LEAST_EQUAL:
+            raise gpu.Wrong(
+                f"riva says the same in {equal:.0%} of the utterances; the first: {texts[0]!r}, {said[0]!r}"
+            )
+        row |= {
+            "equal": 100 * equal,
+            "peer_wer": 100 * word_error_rate(dataset.references, said),
+            "peer_settings": theirs.settings,
+        }
+        contenders["riva"] = lambda: theirs.decode(ready)
+    timings = timing.interleave(contenders, context.repeats)
+    row |= {
+        "rtfx": dataset.seconds / timings["ours"].seconds,
+        "wall": timings["ours"].wall,
+        "search_rtfx": dataset.seconds / timings["paths"].seconds,
+        "search_wall": timings["paths"].wall,
+    }
+    if theirs is not None:
+        ratio, spread = timing.ratio(timings["riva"], timings["ours"])
+        row |= {
+            "peer_rtfx": dataset.seconds / timings["riva"].seconds,
+            "peer_wall": timings["riva"].wall,
+            "ratio": ratio,
+            "ratio_spread": spread,
+            "search_ratio": timing.ratio(timings["riva"], timings["paths"])[0],
+        }
+    yield row

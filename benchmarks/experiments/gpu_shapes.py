@@ -1,0 +1,99 @@
+"""Every launch shape that the search can have, for both graphs and beams, one utterance and full batches.
+
+For tuning `pyx/arcbeam/cuda_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes.
+"""
+
+from collections.abc import Iterator
+from unittest import mock
+
+from arcbeam import cuda_plan
+from benchmarks import datasets, gpu, graphs, timing
+from benchmarks.adapters import SearchOptions
+from benchmarks.registry import Column, Context, Row
+
+ON_GPU = True
+ORDER = 300
+TITLE = "Launch shapes"
+BATCHES = (1, 64, 264, 1056)
+COLUMNS = [
+    Column("graph", "graph"),
+    Column("beam / max_active", "search"),
+    Column("batch", "batch", "{:,}"),
+    Column("shape", "shape"),
+    Column("chosen", "chosen"),
+    Column("milliseconds", "ms", "{:.3f}"),
+    Column("spread", "spread", "{:.3f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("to the best", "to_best", "{:.2f}"),
+    Column("status", "status"),
+]
+
+
+def shapes() -> list[cuda_plan.LaunchShape]:
+    """Those of the plan, and what lies around them: other numbers of threads and of blocks."""
+    plan = [shape for shape in vars(cuda_plan).values() if isinstance(shape, cuda_plan.LaunchShape)]
+    found = list(plan)
+    for shape in plan:
+        fields = dict(vars(shape))
+        found += [
+            type(shape)(**{**fields, "threads": threads, "blocks_per_multiprocessor": blocks})
+            for threads in (64, 128, 256, 512, 1024)
+            for blocks in (1, 2, 3, 4, 6, 8)
+            if 128 <= threads * blocks <= 2048
+        ]
+    return list(dict.fromkeys(found))
+
+
+def run(context: Context) -> Iterator[Row]:
+    only = context.options.get("graph")
+    sizes = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
+    for graph_name, set_name in gpu.WORKLOADS:
+        if only and graph_name != only:
+            continue
+        files = graphs.get(graph_name, context.progress)
+        for options in gpu.BEAMS:
+            for size in [context.utterances] if context.utterances else sizes:
+                context.progress(f"{graph_name}, beam {options.beam:g}, batch {size}")
+                dataset = gpu.cycled(datasets.load(set_name, size), size)
+                what = {"graph": graph_name, "search": gpu.beam_text(options), "batch": size}
+                yield from gpu.rows_or_failure(what, one, context, files, dataset, options)
+
+
+def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    gpu.require()
+    from arcbeam import _cuda
+
+    arrays = gpu.send(dataset.utterances)
+    plan = cuda_plan.launch_shape
+    chosen = plan(len(arrays), _cuda.device_properties(0)["multiprocessors"])
+    rows: list[Row] = []
+    for shape in shapes():
+        row: Row = {
+            "graph": files.name,
+            "search": gpu.beam_text(options),
+            "batch": len(arrays),
+            "shape": " ".join(str(value) for value in vars(shape).values()),
+            "chosen": "chosen" if shape == chosen else None,
+        }
+        with mock.patch.object(cuda_plan, "launch_shape", lambda *_, shape=shape: shape):
+            decoder = gpu.decoder(files.graph, options)
+            try:
+                gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances)
+            except gpu.Wrong:
+                raise
+            except Exception as error:  # a shape that the device does not take
+                rows.append(row | {"status": f"refused: {str(error).splitlines()[0]}"})
+                continue
+            took = timing.interleave({"gpu": lambda d=decoder: d.decode(arrays)}, min(3, context.repeats))["gpu"]
+        rows.append(
+            row
+            | {
+                "ms": 1e3 * took.seconds,
+                "spread": [1e3 * s for s in took.spread()],
+                "rtfx": dataset.seconds / took.seconds,
+            }
+        )
+        context.progress(f"{row['shape']}: {1e3 * took.seconds:.3f} ms {row['chosen'] or ''}")
+    best = min(float(row["ms"]) for row in rows if "ms" in row)  # type: ignore[arg-type]
+    for row in rows:
+        yield row | ({"to_best": float(row["ms"]) / best} if "ms" in row else {})  # type: ignore[arg-type]

@@ -1,0 +1,79 @@
+"""The kernels that measure a device's ceilings, in the emulator behind the fake driver: their answers are numpy's."""
+
+import ctypes
+import shutil
+
+import numpy as np
+import pytest
+
+from arcbeam.kernel_images import BuildRecord
+from benchmarks import ceilings, gpu
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.decode.emulated_gpu import Shape
+from tests.simt import build
+
+PARAMETERS = {"fill_table": 24, "random_reads": 24, "dependent_reads": 24}
+PARAMETERS |= {"global_minima": 16, "shared_minima": 16, "barriers": 16}
+IMAGE = ("arch 9.0\n" + "".join(f"kernel {k} {n}\n" for k, n in PARAMETERS.items())).encode() + b"\0"
+SMALL = ceilings.Size(
+    hbm_entries=512, l2_entries=64, slots=32, shared_slots=16, threads=64, blocks_a_multiprocessor=1, steps=16,
+    copy_bytes=1 << 12, calls=8,
+)  # fmt: skip
+
+
+@pytest.fixture
+def made(fake_library, monkeypatch):  # noqa: F811
+    """The ceilings of a device whose launches run in the emulator."""
+    kernels, errors, launched = build.load(ceilings.SOURCE), [], []
+
+    def launch(name, shape, parameter):
+        try:
+            one = shape.contents
+            launched.append(name.decode())
+            params = (ctypes.c_char * PARAMETERS[name.decode()]).from_address(parameter)
+            kernels.launch(
+                name.decode(), params, grid=one.blocks, block=one.threads, shared_bytes=one.shared_bytes,
+                detect_races=False, seed=len(launched),
+            )  # fmt: skip
+        except BaseException as error:
+            errors.append(error)
+
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)(launch)
+    record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={})
+    monkeypatch.setattr("arcbeam.kernel_images.build_record", lambda: record)
+    fake_library.start()
+    fake_library.on_launch(callback)
+    found = ceilings.Ceilings(SMALL, repeats=1, image=IMAGE)
+    found.blocks = 2
+    found.seconds = lambda work: [work() or 1e-3]  # the fake driver's events have no time
+    yield found, launched
+    assert errors == []
+
+
+def test_every_ceiling(made):
+    found, launched = made
+    rows = ceilings.rows(found)
+    assert set(launched) == set(PARAMETERS)
+    assert [row["unit"] for row in rows] == ["G/s", "ns", "G/s", "ns", "G/s", "G/s", "GB/s", "GB/s", "ns", "us"]
+    assert rows[0]["value"] == pytest.approx(2 * 64 * 16 / 1e-3 / 1e9)
+    assert all(row["spread"][0] <= row["value"] <= row["spread"][1] for row in rows)
+
+
+def test_wrong_answers_are_not_timed(made, monkeypatch):
+    found, _ = made
+    monkeypatch.setattr(ceilings, "sums_of_reads", lambda *a: np.zeros(128, np.uint64))
+    with pytest.raises(gpu.Wrong, match="random reads: element 0 is"):
+        found.reads(64)
+
+
+def test_a_step_through_the_table_never_comes_back_early():
+    at, seen = np.zeros(1, np.uint32), set()
+    for _ in range(512):
+        seen.add(int(at[0]))
+        at = ceilings.follows(at, 511)
+    assert len(seen) == 512
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+def test_nvcc_compiles_them():
+    assert len(ceilings.compile_kernels((9, 0))) > 1000

@@ -1,0 +1,262 @@
+"""The experiments on a GPU, line by line, on an emulated one: tiny inputs, peers that are stubs."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from arcbeam import cuda_plan
+from benchmarks import adapters, datasets, gpu, graphs, registry
+from benchmarks.adapters import Answer, SearchOptions, Unavailable
+from benchmarks.registry import Context
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.decode.conftest import emulated_gpu  # noqa: F401
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+LENGTHS = (4, 7, 1, 5, 6, 3)
+ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+
+
+class Peer:
+    """Says what arcbeam's CPU engine says; of riva and of NeMo."""
+
+    device, settings = "cuda", "a stub"
+
+    def __init__(self, files, options, **more):
+        self.more = more
+        self.decoder = gpu.decoder(files.graph, options, device="cpu")
+
+    def prepare(self, utterances):
+        return utterances
+
+    def look_into(self, arrays):
+        sizes = [(array.__cuda_array_interface__["data"][0], array.shape) for array in arrays]
+        import ctypes
+
+        return [
+            np.ctypeslib.as_array((ctypes.c_float * (n * c)).from_address(at)).reshape(n, c) for at, (n, c) in sizes
+        ]
+
+    def search(self, prepared):
+        self.decoder.decode(prepared)
+
+    def decode(self, prepared):
+        return self.decoder.decode(prepared)
+
+    def answers(self, decoded):
+        return [Answer(h.text, -h.score, h.reached_final) for h in decoded]
+
+
+@pytest.fixture
+def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
+    """Every graph and every set is a tiny one; children are this process."""
+    emulated_gpu.begin_with(ROOMY)
+    graph = random_graph(4, states=120, columns=12)
+    graph.save(tmp_path / "tiny.arcbeam")
+    files = graphs.GraphFiles("tiny", tmp_path / "tiny.arcbeam", tmp_path / "tiny.fst")
+    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate(LENGTHS)]
+    texts = [h.text for h in gpu.decoder(graph, gpu.WIDE, device="cpu").decode(batch)]
+
+    def dataset(name, utterances=None):
+        made = datasets.Dataset(
+            name, np.concatenate(batch).astype(np.float16), np.array(LENGTHS), [f"u{i}" for i in range(len(batch))],
+            texts, 0.04, [],
+        )  # fmt: skip
+        return gpu.cycled(made, utterances or len(batch))
+
+    monkeypatch.setattr(gpu, "WORKLOADS", gpu.WORKLOADS[:1])
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
+    monkeypatch.setattr(datasets, "load", dataset)
+    monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
+    made = adapters.make
+    monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
+    return emulated_gpu
+
+
+def rows_of(name, repeats=1, utterances=6, **options):
+    experiment = registry.load(name)
+    rows = list(experiment.run(Context(repeats, utterances, options)))
+    keys = {column.key for column in experiment.COLUMNS} - {"status"}
+    for row in rows:
+        assert "status" not in row, row
+        assert all(isinstance(row.get(c.key, ""), object) and c.text(row) is not None for c in experiment.COLUMNS)
+    assert keys <= set().union(*rows), f"no row fills {keys - set().union(*rows)}"
+    return rows
+
+
+def test_riva(small):
+    rows = rows_of("gpu_riva")
+    assert [row["search"] for row in rows] == ["17 / 10,000", "12 / 5,000"]
+    assert all(row["equal"] == 100.0 and row["wer"] == row["peer_wer"] and row["ratio"] > 0 for row in rows)
+    assert [tried[:2] for tried in rows[0]["tried"]] == [[200, 50], [264, 50], [264, 200]]
+
+
+def test_riva_that_is_missing_or_wrong(small, monkeypatch):
+    def make(name):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(adapters, "make", make)
+    rows = list(registry.load("gpu_riva").run(Context(1, 3)))
+    assert all(row["status"] == "missing: No module named 'riva'" and row["rtfx"] > 0 for row in rows)
+
+    class Deaf(Peer):
+        def answers(self, decoded):
+            return [Answer("what", 0.0, True) for _ in decoded]
+
+    monkeypatch.setattr(adapters, "make", lambda name: Deaf)
+    with pytest.raises(gpu.Wrong, match="riva says the same in 0% of the utterances"):
+        list(registry.load("gpu_riva").run(Context(1, 3)))
+
+
+def test_nemo(small, monkeypatch):
+    experiment = registry.load("gpu_nemo")
+    monkeypatch.setattr(experiment, "OUR_BEAMS", ((0.5, 5), (17.0, 10_000)))
+    rows = rows_of("gpu_nemo")
+    assert [row["peer_beam"] for row in rows] == [4, 8, 16]
+    assert all(row["wer"] <= row["peer_wer"] and row["worse"] == 0 for row in rows)
+
+
+def test_which_beam_stands_beside_nemos():
+    experiment = registry.load("gpu_nemo")
+
+    class Found:
+        def __init__(self, score):
+            self.score = score
+
+    ours = [("narrow", None, [Found(-5.0)], 3.0), ("middle", None, [Found(-4.0)], 2.0), ("wide", None, [], 2.0)]
+    said = [Answer("", 4.0, True)]
+    assert experiment.match(ours, said, 3.5)[0] == "middle"  # the narrow one finds a worse path
+    assert experiment.match(ours, [], 3.5)[0] == "narrow"
+    assert experiment.match(ours, said, 1.0)[0] == "wide"
+    assert experiment.scores([Found(-1.0), Found(-2.0), Found(-3.0)], [Answer("", 2.0, True)] * 3) == (1 / 3, 1 / 3)
+
+
+def test_single(small):
+    rows = rows_of("gpu_single", utterances=3)
+    assert [row["kind"] for row in rows[:2]] == ["short", "long"]
+    assert rows[1]["frames"] == 3 * rows[0]["frames"]
+
+
+def test_batch(small, tmp_path):
+    rows = rows_of("gpu_batch", utterances=4)
+    assert [row["batch"] for row in rows] == [1, 2, 4] * 2
+    registry.load("gpu_batch").draw([*rows, {"status": "failed"}], tmp_path / "batch.png") if _matplotlib() else None
+    assert not _matplotlib() or (tmp_path / "batch.png").stat().st_size > 1000
+
+
+def _matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def test_host_arrays(small):
+    rows = rows_of("gpu_host_arrays", utterances=4)
+    assert [row["kind"] for row in rows[:5]] == [
+        "device, float32", "host, float32", "host, float32, page-locked", "device, float16", "host, float16",
+    ]  # fmt: skip
+    assert [row["slower"] is None for row in rows[:5]] == [True, False, False, True, False]
+
+
+def test_balance(small, monkeypatch):
+    monkeypatch.setattr(registry.load("gpu_balance"), "TIMES", 1.5)
+    rows = rows_of("gpu_balance", utterances=5)
+    assert [row["hot"] for row in rows] == [1]
+    assert rows[0]["times"] > 1.05
+
+
+def test_twin(small):
+    rows = rows_of("gpu_twin", utterances=4)
+    assert len(rows) == 2 and all(row["ratio_n"] > 0 for row in rows)
+
+
+def test_shapes(small, monkeypatch):
+    experiment = registry.load("gpu_shapes")
+    everything = experiment.shapes()
+    assert cuda_plan.WIDE in everything and cuda_plan.DENSE in everything and len(everything) > 30
+    monkeypatch.setattr(experiment, "shapes", lambda: [cuda_plan.WIDE, cuda_plan.DENSE])
+    rows = rows_of("gpu_shapes", utterances=2)
+    assert [bool(row["chosen"]) for row in rows] == [True, False] * 2
+    assert min(row["to_best"] for row in rows) == 1.0
+
+
+def test_answers_that_are_not_the_twins(small):
+    graph = graphs.get("tiny").graph
+    batch = [random_log_probs(seed, 5, 12) for seed in range(3)]
+    found = gpu.decoder(graph, gpu.WIDE).decode(batch)
+    gpu.check(found, graph, gpu.WIDE, batch)
+    with pytest.raises(gpu.Wrong, match="expected 3 answers, got 2"):
+        gpu.check(found[:2], graph, gpu.WIDE, batch)
+    with pytest.raises(gpu.Wrong, match="utterance 0: the path differs"):
+        gpu.check(found[::-1], graph, gpu.WIDE, batch)
+    found[1].score += 1e-9
+    with pytest.raises(gpu.Wrong, match="utterance 1: score"):
+        gpu.check(found, graph, gpu.WIDE, batch)
+
+
+def test_log_probs_lie_on_the_device_as_they_were(small):
+    batch = [random_log_probs(0, 3, 12), random_log_probs(0, 3, 12)[:0], random_log_probs(1, 2, 12)]
+    for dtype in (np.float32, np.float16):
+        arrays = gpu.send(batch, dtype)
+        for array, logp in zip(arrays, batch, strict=True):
+            told = array.__cuda_array_interface__
+            assert (told["shape"], told["typestr"]) == (logp.shape, np.dtype(dtype).str)
+            first = arrays[0].__cuda_array_interface__["data"][0]
+            assert (told["data"][0] - first) % 256 == 0 or not len(logp)
+        assert Peer.look_into(None, arrays)[2].tobytes() == batch[2].tobytes() or dtype is np.float16
+        del array, arrays
+
+
+def test_sets_are_cycled_to_larger_ones(small):
+    dataset = datasets.load("x")
+    more = gpu.cycled(dataset, 14)
+    assert len(more.ids) == len(more.utterances) == 14
+    assert more.utterances[13].tobytes() == dataset.utterances[1].tobytes()
+    assert gpu.cycled(dataset, 2).ids == ["u0", "u1"]
+
+
+# Children
+
+
+def rows_of_a_child(how):
+    yield {"n": 1}
+    if how == "raises":
+        raise ValueError("so it is")
+    if how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "hangs":
+        time.sleep(60)
+    yield {"n": 2}
+
+
+def test_rows_of_a_child():
+    assert list(gpu.isolated(rows_of_a_child, "ends")) == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("how", "telling"),
+    [("raises", "ValueError: so it is"), ("dies", "the process ended with -9"), ("hangs", "nothing came for 0.5 s")],
+)
+def test_a_child_that_fails_leaves_a_row(how, telling, capsys, monkeypatch):
+    with pytest.raises(gpu.ChildFailed, match=telling):
+        list(gpu.isolated(rows_of_a_child, how, limit_s=0.5))
+    monkeypatch.setattr(gpu, "isolated", lambda *a: iter_failing(telling))
+    assert list(gpu.rows_or_failure({"graph": "g"}, rows_of_a_child, how)) == [
+        {"graph": "g", "status": f"failed: {telling}"}
+    ]
+    assert telling in capsys.readouterr().err
+
+
+def iter_failing(text):
+    raise gpu.ChildFailed(f"{text}\nand a traceback")
+    yield
+
+
+def test_without_a_gpu_the_adapter_says_why(monkeypatch):
+    monkeypatch.setattr(gpu, "why_no_cuda", lambda: "no CUDA driver: none")
+    with pytest.raises(Unavailable, match="no CUDA driver"):
+        adapters.make("arcbeam_cuda")(None, SearchOptions())
