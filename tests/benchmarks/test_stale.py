@@ -123,7 +123,7 @@ def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch, capsys):
     experiment.rows = [{"rtfx": 1.0}, {"status": "failed: the process ended with -9"}]
     assert main(["--device", "gpu", "--resume", "gpu_x"]) == 1
     assert not record.is_done(tmp_path / "h200" / "gpu_x.jsonl")
-    assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(report.unfit(tmp_path))
+    assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(report.unfit(tmp_path, tmp_path))
     experiment.rows = [{"rtfx": 1.0}, {"status": "missing: riva"}]
     assert main(["--device", "gpu", "--resume", "gpu_x"]) == 0
     assert experiment.runs == 2
