@@ -97,7 +97,7 @@ cdef class CudaEngine:
         self.pool = MemoryPool(self.context, memory_limit, self.graph.bytes)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
         module = load_module(self.context, "search")
-        self.kernels = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense")}
+        self.kernels = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense", "cluster")}
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
@@ -191,7 +191,7 @@ cdef class CudaEngine:
                 self._start(sorted_table[first:last], columns, on_host, k % 2, room)
                 if on_host and k + 1 < len(parts):
                     self.staging.send(sorted_table[last:parts[k + 1][1]], columns, (k + 1) % 2)
-                self._finish()
+                self._finish(room)
             except BaseException:
                 self._cancel()
                 raise
@@ -206,39 +206,55 @@ cdef class CudaEngine:
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the launch shape, and sees to the lanes."""
         cdef LaneRoom lane
-        cdef uint32_t wanted
-        chosen = cuda_plan.launch_shape(utterances, self.context.state.multiprocessors)
-        for shape in (chosen, cuda_plan.WIDE):
-            key = (shape, columns, room.shared_states)
-            if key not in self.shapes:
-                self.shapes[key] = self._shape(shape, columns, room.shared_states)
-            capacity, blocks = self.shapes[key]
-            if blocks > 0:
+        cdef uint32_t wanted, lanes
+        for shape in cuda_plan.launch_shapes(utterances, self.context.state.multiprocessors):
+            lanes = self._lanes_of(shape, columns, room)
+            if lanes >= (utterances if shape.cluster > 1 else 1):
                 break
         else:
             raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
                              f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")
-        self.params.shared_capacity, self.params.shared_candidates = capacity, 2 * capacity
-        self.params.shared_table_size = power_of_two(2 * capacity)
-        wanted = min(utterances, <uint32_t> (blocks * self.context.state.multiprocessors))
+        wanted = min(utterances, lanes)
         self.num_lanes = max(1, wanted >> self.halvings)
-        self.kernel = self.kernels[shape.kernel]
-        self.shape.blocks, self.shape.threads, self.shape.cluster = self.num_lanes, shape.threads, 1
-        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity,
-                                                          self.params.shared_table_size)
+        self._take_shape(shape, columns, room)
         while len(self.lanes) < self.num_lanes:
             self.lanes.append(LaneRoom(self.pool, self.stream))
         for lane in self.lanes[:self.num_lanes]:
             # A lane that stops puts the tokens of shared memory there.
-            lane.grow_spill(max(room.spill_states, capacity), 0)
+            lane.grow_spill(max(room.spill_states, self.params.shared_capacity), 0)
             lane.grow_log(room.log_entries)
+        self.params.hot_lanes = 0
+        if shape.cluster == 1:
+            self.params.hot_lanes = self._lanes_of(cuda_plan.CLUSTERS[0], columns, room)
         return 0
 
-    cdef tuple _shape(self, shape, uint32_t columns, shared_states):
-        """(states of a frame in shared memory, blocks a multiprocessor); (0, 0) if a block has not room enough."""
+    cdef int _take_shape(self, shape, uint32_t columns, room) except -1:
+        """Launches from now on have this shape."""
+        cdef uint32_t capacity = self.shapes[shape, columns, room.shared_states][0]
+        self.kernel = self.kernels[shape.kernel]
+        self.params.shared_capacity, self.params.shared_candidates = capacity, 2 * capacity
+        self.params.shared_table_size = power_of_two(2 * capacity)
+        self.params.team_tokens, self.params.hot_tokens = cuda_plan.TEAM_TOKENS, cuda_plan.HOT_TOKENS
+        self.shape.blocks, self.shape.threads, self.shape.cluster = self.num_lanes * shape.cluster, shape.threads, shape.cluster
+        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity,
+                                                          self.params.shared_table_size)
+        return 0
+
+    cdef uint32_t _lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff:
+        """Lanes that the device holds at once in this shape; 0 if a block has not room enough, or without clusters."""
+        key = (shape, columns, room.shared_states)
+        if key not in self.shapes:
+            self.shapes[key] = self._fit(shape, columns, room.shared_states)
+        return self.shapes[key][1]
+
+    cdef tuple _fit(self, shape, uint32_t columns, shared_states):
+        """(states of a frame in shared memory, lanes at once)."""
         cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
         cdef uint32_t capacity = 0
         cdef uint64_t most = self._shared_bytes_of(shape)
+        cdef LaunchShape one
+        if shape.cluster > 1 and not self.context.state.clusters:
+            return 0, 0
         while shared_bytes(columns, capacity + step, 2 * (capacity + step), power_of_two(2 * (capacity + step))) <= most:
             capacity += step
             if shared_states:
@@ -247,7 +263,12 @@ cdef class CudaEngine:
             return 0, 0
         bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
         kernel = <Function> self.kernels[shape.kernel]
-        return capacity, kernel.blocks_per_multiprocessor(shape.threads, bytes)
+        if shape.cluster == 1:
+            return capacity, (kernel.blocks_per_multiprocessor(shape.threads, bytes)
+                              * self.context.state.multiprocessors)
+        one.blocks = one.cluster = shape.cluster
+        one.threads, one.shared_bytes = shape.threads, bytes
+        return capacity, kernel.clusters_on_device(&one)
 
     cdef uint64_t _shared_bytes_of(self, shape):
         """The most shared memory of a block when so many share a multiprocessor."""
@@ -337,12 +358,13 @@ cdef class CudaEngine:
         self.done.record(self.stream)
         return 0
 
-    cdef int _finish(self) except -1:
+    cdef int _finish(self, room) except -1:
         """Waits for the kernel, and launches it again with more room as long as a lane needs some."""
         while True:
             self._wait()
             if not self._grow():
                 return 0
+            self._give_clusters(room)
             set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 4, self.stream)
             copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
                            self.num_lanes * sizeof(LaneState), self.stream)
@@ -375,7 +397,7 @@ cdef class CudaEngine:
                 lane.grow_spill(2 * lane.capacity, state.num_tokens)
             elif state.need == Need.log:
                 lane.grow_log(2 * <uint64_t> state.log_capacity)
-            else:
+            elif state.need == Need.paths:
                 more_paths = True
             lane.describe(state)
         if more_paths:
@@ -385,6 +407,35 @@ cdef class CudaEngine:
             self.paths.reserve(4 * entries, True)
             self.path_entries = <uint32_t> entries
         return stopped
+
+    cdef int _give_clusters(self, room) except -1:
+        """If a hot utterance asks for a cluster: the lanes that stopped come first, and only they go on, in clusters."""
+        cdef LaneState spare
+        cdef LaneRoom lane
+        cdef uint32_t i, kept = 0
+        for i in range(self.num_lanes):
+            if self._lane(i).need == Need.cluster:
+                break
+        else:
+            return 0
+        for i in range(self.num_lanes):
+            if self._lane(i).need != Need.nothing:
+                spare = self._lane(kept)[0]
+                self._lane(kept)[0] = self._lane(i)[0]
+                self._lane(i)[0] = spare
+                self.lanes[kept], self.lanes[i] = self.lanes[i], self.lanes[kept]
+                kept += 1
+        self.num_lanes = kept
+        for shape in cuda_plan.CLUSTERS:
+            if self._lanes_of(shape, self.params.columns, room) >= kept:
+                break
+        self._take_shape(shape, self.params.columns, room)
+        self.params.hot_lanes = 0
+        for i in range(kept):
+            lane = self.lanes[i]
+            lane.grow_spill(self.params.shared_capacity, self._lane(i).num_tokens)
+            lane.describe(self._lane(i))
+        return 0
 
     cdef int _cancel(self) except -1:
         """Lets blocks stop after their utterance and waits for them, for the log-probs may go afterwards."""

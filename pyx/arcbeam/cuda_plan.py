@@ -14,20 +14,31 @@ RESERVED_SHARED_BYTES = 1024
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """The entry of the search kernel, threads of a block, and blocks that a multiprocessor is to hold."""
+    """The entry of the search kernel, threads a block, blocks a multiprocessor, and blocks of the cluster of a lane."""
 
     kernel: str
     threads: int
     blocks_per_multiprocessor: int
+    cluster: int = 1
 
 
 WIDE = LaunchShape("wide", threads=512, blocks_per_multiprocessor=1)
 DENSE = LaunchShape("dense", threads=256, blocks_per_multiprocessor=2)
 
 
-def launch_shape(utterances: int, multiprocessors: int) -> LaunchShape:
-    """Dense blocks when there are more utterances than multiprocessors, else wide ones."""
-    return DENSE if utterances > multiprocessors else WIDE
+CLUSTERS = tuple(LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=size) for size in (8, 4, 2))
+"""The largest that all lanes have room for is taken."""
+TEAM_TOKENS = 1024
+"""Tokens from which on a frame is worked on by the whole cluster."""
+HOT_TOKENS = 4096
+"""Tokens from which on an utterance is left to a cluster, once few are left."""
+
+
+def launch_shapes(utterances: int, multiprocessors: int) -> tuple[LaunchShape, ...]:
+    """What to try, in this order: dense blocks for more utterances than multiprocessors, clusters for few."""
+    if utterances > multiprocessors:
+        return (DENSE, WIDE)
+    return (*CLUSTERS, WIDE) if 2 * utterances <= multiprocessors else (WIDE,)
 
 
 @dataclass(frozen=True)

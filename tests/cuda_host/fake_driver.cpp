@@ -445,6 +445,8 @@ void fake_device(int ordinal, int major, int minor, int pools) {
     devices[static_cast<size_t>(ordinal)].pools = pools;
 }
 
+void fake_without_clusters(int ordinal) { devices[static_cast<size_t>(ordinal)].clusters = 0; }
+
 void fake_start(int code, int driver) {
     init_code = code;
     version = driver;

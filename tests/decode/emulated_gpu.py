@@ -30,6 +30,7 @@ class EmulatedGpu:
         self.threads = 64
         self.seed = 0
         self.errors: list[BaseException] = []
+        self.launched: list[tuple[str, int]] = []
         self.shapes: list[tuple[int, int, int]] = []
         kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
         self.callback = kind(self._launch)
@@ -47,17 +48,18 @@ class EmulatedGpu:
         self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
 
     def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
-        self.monkeypatch.setattr(cuda_plan, "launch_shape", lambda utterances, multiprocessors: shape)
+        self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))
 
     def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
         try:
             self.seed += 1
             one = shape.contents
             self.shapes.append((one.blocks, one.threads, one.shared_bytes))
+            self.launched.append((name.decode().removeprefix("arcbeam_search_"), one.cluster))
             params = (ctypes.c_char * PARAMETER_BYTES).from_address(parameter)
             self.kernels.launch(
-                name.decode(), params, grid=one.blocks, block=self.threads, shared_bytes=one.shared_bytes,
-                seed=self.seed, detect_races=False,
+                name.decode(), params, grid=one.blocks, block=self.threads, cluster=one.cluster,
+                shared_bytes=one.shared_bytes, seed=self.seed, detect_races=False,
             )  # fmt: skip
         except BaseException as error:
             self.errors.append(error)

@@ -30,9 +30,16 @@ def on_cpu(batch=None, lengths=None, graph=GRAPH, **options):
 
 
 @pytest.fixture
-def gpu(emulated_gpu):
+def planned_gpu(emulated_gpu):
     emulated_gpu.begin_with(ROOMY)
     return emulated_gpu
+
+
+@pytest.fixture
+def gpu(planned_gpu):
+    """Without clusters, of which most blocks only wait, for the emulator's time's sake."""
+    planned_gpu.launch_as(cuda_plan.WIDE)
+    return planned_gpu
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -182,9 +189,39 @@ def test_launch_shapes(gpu, shape):
     assert most - 128 * 160 < shared <= most
 
 
-def test_which_shape():
-    assert cuda_plan.launch_shape(132, 132) is cuda_plan.WIDE
-    assert cuda_plan.launch_shape(133, 132) is cuda_plan.DENSE
+def test_which_shapes():
+    assert cuda_plan.launch_shapes(133, 132) == (cuda_plan.DENSE, cuda_plan.WIDE)
+    assert cuda_plan.launch_shapes(132, 132) == (cuda_plan.WIDE,)
+    assert cuda_plan.launch_shapes(66, 132) == (*cuda_plan.CLUSTERS, cuda_plan.WIDE)
+
+
+@pytest.mark.parametrize(("utterances", "cluster"), [(1, 8), (17, 4), (34, 2)])
+def test_few_utterances_have_clusters(planned_gpu, monkeypatch, utterances, cluster):
+    """As large as all of them have room for at once."""
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
+    batch = [BATCH[i % len(BATCH)][:2] for i in range(utterances)]
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(batch), on_cpu(batch))
+    assert planned_gpu.launched[-1] == ("cluster", cluster)
+
+
+def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):
+    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
+    gpu.launch_as(cuda_plan.DENSE)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    for _ in range(2):
+        same(decoder.decode(BATCH), on_cpu())
+    assert ("dense", 1) in gpu.launched
+    assert ("cluster", 8) in gpu.launched
+
+
+def test_a_device_without_clusters(planned_gpu, monkeypatch):
+    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
+    planned_gpu.start()
+    planned_gpu.fake.library.fake_without_clusters(0)
+    same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH), on_cpu())
+    assert planned_gpu.launched == [("wide", 1)]
 
 
 def test_more_columns_than_shared_memory_holds(gpu):

@@ -82,7 +82,7 @@ def test_sizes_of_batches(graph, size):
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_shapes_of_launches(graph, batch, wanted, monkeypatch, threads, blocks):
     shape = cuda_plan.LaunchShape("wide" if threads > 256 else "dense", threads, blocks)
-    monkeypatch.setattr(cuda_plan, "launch_shape", lambda utterances, multiprocessors: shape)
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))
     same(on_gpu(graph, batch, **SEARCHES[0]), wanted)
 
 
