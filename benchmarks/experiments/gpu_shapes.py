@@ -29,19 +29,24 @@ COLUMNS = [
 ]
 
 
-def shapes() -> list[cuda_plan.LaunchShape]:
-    """Those of the plan, and what lies around them: other numbers of threads and of blocks."""
-    plan = [shape for shape in vars(cuda_plan).values() if isinstance(shape, cuda_plan.LaunchShape)]
-    found = list(plan)
-    for shape in plan:
-        fields = dict(vars(shape))
-        found += [
-            type(shape)(**{**fields, "threads": threads, "blocks_per_multiprocessor": blocks})
-            for threads in (64, 128, 256, 512, 1024)
-            for blocks in (1, 2, 3, 4, 6, 8)
-            if 128 <= threads * blocks <= 2048
-        ]
-    return list(dict.fromkeys(found))
+TEAM_TOKENS = (256, 1024, 4096)  # for clusters
+
+
+def shapes() -> list[tuple[cuda_plan.LaunchShape, int]]:
+    """Shapes, and the tokens from which on a cluster works on a frame together."""
+    wide = [cuda_plan.LaunchShape("wide", threads, 1) for threads in (128, 256, 512)]
+    dense = [cuda_plan.LaunchShape("dense", threads, blocks) for threads, blocks in ((64, 4), (128, 4), (256, 2))]
+    blocks = [(shape, cuda_plan.TEAM_TOKENS) for shape in (cuda_plan.WIDE, cuda_plan.DENSE, *wide, *dense)]
+    clusters = [(shape, tokens) for shape in cuda_plan.CLUSTERS for tokens in TEAM_TOKENS]
+    return list(dict.fromkeys(blocks + clusters))
+
+
+def chosen_for(utterances: int, multiprocessors: int) -> tuple[cuda_plan.LaunchShape, int]:
+    """What the plan takes if the device is filled by clusters without a gap."""
+    for shape in cuda_plan.launch_shapes(utterances, multiprocessors):
+        if shape.cluster == 1 or shape.cluster * utterances <= multiprocessors:
+            break
+    return shape, cuda_plan.TEAM_TOKENS
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -64,18 +69,21 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
     from arcbeam import _cuda
 
     arrays = gpu.send(dataset.utterances)
-    plan = cuda_plan.launch_shape
-    chosen = plan(len(arrays), _cuda.device_properties(0)["multiprocessors"])
+    chosen = chosen_for(len(arrays), _cuda.device_properties(0)["multiprocessors"])
     rows: list[Row] = []
-    for shape in shapes():
+    for shape, team_tokens in shapes():
         row: Row = {
             "graph": files.name,
             "search": gpu.beam_text(options),
             "batch": len(arrays),
-            "shape": " ".join(str(value) for value in vars(shape).values()),
-            "chosen": "chosen" if shape == chosen else None,
+            "shape": f"{shape.kernel} {shape.threads} x {shape.blocks_per_multiprocessor}"
+            + (f", cluster {shape.cluster} from {team_tokens:,} tokens" if shape.cluster > 1 else ""),
+            "chosen": "chosen" if (shape, team_tokens) == chosen else None,
         }
-        with mock.patch.object(cuda_plan, "launch_shape", lambda *_, shape=shape: shape):
+        with (
+            mock.patch.object(cuda_plan, "launch_shapes", lambda *_, shape=shape: (shape, cuda_plan.WIDE)),
+            mock.patch.object(cuda_plan, "TEAM_TOKENS", team_tokens),
+        ):
             decoder = gpu.decoder(files.graph, options)
             try:
                 gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances)

@@ -176,9 +176,9 @@ def test_twin(small):
 
 def test_shapes(small, monkeypatch):
     experiment = registry.load("gpu_shapes")
-    everything = experiment.shapes()
-    assert cuda_plan.WIDE in everything and cuda_plan.DENSE in everything and len(everything) > 30
-    monkeypatch.setattr(experiment, "shapes", lambda: [cuda_plan.WIDE, cuda_plan.DENSE])
+    assert {shape for shape, _ in experiment.shapes()} > {cuda_plan.WIDE, cuda_plan.DENSE, *cuda_plan.CLUSTERS}
+    some = [(cuda_plan.CLUSTERS[0], cuda_plan.TEAM_TOKENS), (cuda_plan.DENSE, cuda_plan.TEAM_TOKENS)]
+    monkeypatch.setattr(experiment, "shapes", lambda: some)
     rows = rows_of("gpu_shapes", utterances=2)
     assert [bool(row["chosen"]) for row in rows] == [True, False] * 2
     assert min(row["to_best"] for row in rows) == 1.0
