@@ -162,7 +162,8 @@ def test_decoders_with_a_trie_take_the_words_of_a_graph(small, tmp_path):
     pytest.importorskip("kenlm", reason="the baseline's LM is KenLM's")
     lexicon_task = pytest.importorskip("benchmarks.lexicon_task")
     (tmp_path / "lm.arpa").write_text(
-        "\\data\\\nngram 1=6\n\n\\1-grams:\n-99 <s>\n-1 </s>\n-9 <unk>\n-0.5 ah\n-0.6 bee\n-0.6 sea\n\n\\end\\\n"
+        "\\data\\\nngram 1=6\nngram 2=1\n\n\\1-grams:\n-99\t<s>\t0\n-1\t</s>\n-9\t<unk>\n-0.5\tah\t0\n-0.6\tbee\t0\n"
+        "-0.6\tsea\t0\n\n\\2-grams:\n-0.4\tah bee\n\n\\end\\\n"
     )
     files = graphs.GraphFiles(small.name, small.arcbeam, small.fst, tmp_path / "lm.arpa")
     task = lexicon_task.task_of(files, SearchOptions(beam_size=50, beam_size_token=32, lm_weight=2.0))
