@@ -5,8 +5,9 @@ Every decoder has the same words and the same 3-gram LM. The acoustic scale is c
 your own (`--set corpus=`) is decoded at each scale, and the table shows all of them.
 """
 
-import dataclasses
 from collections.abc import Iterator
+
+import numpy as np
 
 from benchmarks import contest, gk23
 from benchmarks.adapters import SearchOptions
@@ -94,22 +95,22 @@ def rows(
     options: SearchOptions,
 ) -> Iterator[Row]:
     """A row a set: WER at each scale, and at the one that was best on the tuning set."""
+    context.step(f"making {contender.label}")
+    seat = contest.seat(contender, files, options)
+    if seat.adapter is None:
+        yield seat.row | {"graph": topology}
+        return
     wers: dict[str, dict[float, float]] = {dataset.name: {} for dataset in found}
-    about: Row = {}
     for scale in SCALES:
         context.progress(f"{contender.label}, {topology}, acoustic scale {scale:g}")
-        seat = contest.seat(contender, files, dataclasses.replace(options, acoustic_scale=scale))
-        about = about or seat.row
-        if seat.adapter is None:
-            yield seat.row | {"graph": topology}
-            return
         for dataset in found:
-            answers = seat.adapter.answers(seat.adapter.decode(seat.adapter.prepare(dataset.utterances)))
+            scaled = [u.astype(np.float32) * np.float32(scale) for u in dataset.utterances]
+            answers = seat.adapter.answers(seat.adapter.decode(seat.adapter.prepare(scaled)))
             wers[dataset.name][scale] = 100 * word_error_rate(dataset.references, [a.text for a in answers])
-    settings = str(about["settings"]).replace("acoustic scale 1", "acoustic scale as chosen")
+    settings = str(seat.row["settings"]).replace(", acoustic scale 1", "")
     for dataset in found:
         of_set = wers[dataset.name]
-        row = about | {"graph": topology, "settings": settings, **_of(dataset)}
+        row = seat.row | {"graph": topology, "settings": settings, **_of(dataset)}
         row |= {f"wer_{scale:g}": wer for scale, wer in of_set.items()}
         if TUNED_ON in wers:
             best = min(SCALES, key=lambda s: wers[TUNED_ON][s])
