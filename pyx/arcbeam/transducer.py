@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -150,6 +151,74 @@ class TransducerDecoder:
         """
         prediction, joint = from_mapping(arrays, activation, relu)
         return cls(prediction, joint, blank_id, **options)
+
+    @classmethod
+    def from_nemo(
+        cls,
+        source: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        activation: str | None = None,
+        durations: Sequence[int] | None = None,
+        **options: Any,
+    ) -> TransducerDecoder:
+        """A decoder of an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
+
+        Parameters
+        ----------
+        source : path of a ``.nemo`` archive, or state dict
+            An archive also tells the joint network's activation, the durations, ``max_symbols``, ``frame_shift`` and
+            the pieces of ``tokenizer``, where its configuration has them; it needs the package pyyaml, and not torch.
+        activation : str, optional
+            By default that of the configuration, for a state dict ``"relu"``.
+        durations : sequence of int, optional
+            Of a TDT; needed with a state dict.
+        **options
+            As the decoder itself takes them; they override the configuration.
+
+        Raises
+        ------
+        FormatError
+            Not such an archive, or a layer that is not supported: the message names it.
+        MissingDependencyError
+            An archive without pyyaml.
+        """
+        from arcbeam.transducer_nemo import read_nemo
+
+        model = read_nemo(source, activation, durations)
+        return cls(model.prediction, model.joint, **{"blank_id": model.blank_id, **model.options, **options})
+
+    @classmethod
+    def from_icefall(
+        cls,
+        source: str | os.PathLike[str] | Mapping[str, Any],
+        *,
+        blank_id: int = 0,
+        relu: bool | None = None,
+        max_symbols: int = 1,
+        **options: Any,
+    ) -> TransducerDecoder:
+        """A decoder of a transducer of icefall with a stateless prediction network.
+
+        Parameters
+        ----------
+        source : path of a checkpoint (``pretrained.pt``, ``epoch-30.pt``), or state dict
+        blank_id : int
+        relu : bool, optional
+            Whether the prediction network ends with a ReLU; by default if it has a convolution.
+        max_symbols : int
+            Tokens a frame; 1, as icefall's batched greedy search has it.
+        **options
+            As the decoder itself takes them.
+
+        Raises
+        ------
+        FormatError
+            Not such a checkpoint, or a layer that is not supported: the message names it.
+        """
+        from arcbeam.transducer_icefall import read_icefall
+
+        prediction, joint = read_icefall(source, relu)
+        return cls(prediction, joint, blank_id, max_symbols=max_symbols, **options)
 
     @property
     def options(self) -> TransducerOptions:

@@ -1,0 +1,211 @@
+"""Models of NeMo and icefall: archives that these tests write, state dicts, and what is not supported."""
+
+import numpy as np
+import pytest
+
+from arcbeam import FormatError, MissingDependencyError, TransducerDecoder
+from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.transducer.networks import random_arrays, random_frames
+
+FRAMES = [random_frames(i, 40) for i in range(3)]
+CONFIG = """
+preprocessor: {window_stride: 0.01}
+encoder: {subsampling_factor: 8}
+decoder:
+  _target_: nemo.collections.asr.modules.RNNTDecoder
+  normalization_mode: null
+  prednet: {pred_hidden: 11, pred_rnn_layers: 2}
+joint:
+  _target_: nemo.collections.asr.modules.RNNTJoint
+  jointnet: {joint_hidden: 15, activation: relu, dropout: 0.2}
+  vocabulary: [▁a, b, c, d, e, ▁f, g, h, i, j, k, l]
+decoding: {strategy: greedy_batch, greedy: {max_symbols: 3}}
+"""
+TDT_CONFIG = CONFIG + "model_defaults: {tdt_durations: [0, 1, 2]}\n"
+
+
+def arrays_of(kind):
+    shape = {"rnnt": {"layers": 2}, "tdt": {"layers": 1, "durations": 3}}[kind]
+    return random_arrays(6, blank=12, blank_bias=2.0, **shape)
+
+
+def decoded(decoder):
+    found = decoder.decode(FRAMES)
+    assert sum(len(h.tokens) for h in found) > 5
+    return [(h.tokens.tobytes(), h.frames.tobytes(), h.log_probs.tobytes()) for h in found]
+
+
+def from_arrays(kind, **options):
+    durations = [0, 1, 2] if kind == "tdt" else None
+    options = {"max_symbols": 3, "durations": durations, "activation": "relu", **options}
+    return TransducerDecoder.from_arrays(arrays_of(kind), 12, **options)
+
+
+@pytest.mark.parametrize("compression", ["", "gz"])
+@pytest.mark.parametrize("kind", ["rnnt", "tdt"])
+def test_nemo_archives(tmp_path, kind, compression):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    # A hybrid model has more than the transducer.
+    weights = nemo_names(arrays_of(kind)) | {"encoder.pre_encode.out.weight": np.ones((3, 3), np.float32)}
+    path = nemo_file(tmp_path / "m.nemo", TDT_CONFIG if kind == "tdt" else CONFIG, weights, compression)
+    decoder = TransducerDecoder.from_nemo(path)
+    assert decoded(decoder) == decoded(from_arrays(kind))
+    assert decoder.options.frame_shift == pytest.approx(0.08)
+    assert decoder.options.max_symbols == 3
+    assert decoder.decode(FRAMES)[0].text.replace(" ", "").isalpha()
+    other = TransducerDecoder.from_nemo(str(path), max_symbols=1, tokenizer=lambda ids: "x", activation="tanh")
+    assert decoded(other) == decoded(from_arrays(kind, max_symbols=1, activation="tanh"))
+    assert other.decode(FRAMES)[0].text == "x"
+
+
+@pytest.mark.parametrize("output", ["joint.joint_net.1", "joint.joint_net.2"])
+def test_nemo_state_dicts(output):
+    weights = nemo_names(arrays_of("rnnt"), output)
+    assert decoded(TransducerDecoder.from_nemo(weights, max_symbols=3)) == decoded(from_arrays("rnnt"))
+    halves = {name: value.astype(np.float16) for name, value in weights.items()}
+    assert len(TransducerDecoder.from_nemo(halves).decode(FRAMES)) == 3
+    weights = nemo_names(arrays_of("tdt"), output)
+    tdt = TransducerDecoder.from_nemo(weights, durations=[0, 1, 2], max_symbols=3)
+    assert decoded(tdt) == decoded(from_arrays("tdt"))
+    with pytest.raises(ValueError, match=r"state dict: 16 outputs for 13 tokens, as a TDT has; .* give durations="):
+        TransducerDecoder.from_nemo(weights)
+
+
+def test_nemo_without_a_row_for_the_blank():
+    arrays = arrays_of("rnnt")
+    arrays["embedding"][12] = 0
+    weights = nemo_names(arrays)
+    weights["decoder.prediction.embed.weight"] = arrays["embedding"][:12]
+    expected = TransducerDecoder.from_arrays(arrays, 12, activation="relu")
+    assert decoded(TransducerDecoder.from_nemo(weights)) == decoded(expected)
+
+
+def test_nemo_stateless_networks():
+    """Tables of their own for each place, the last token's first, side by side in the output."""
+    arrays = random_arrays(6, layers=0, units=11, blank=12)
+    arrays["embedding"][0, :, :8] = arrays["embedding"][1, :, 8:] = 0
+    weights = nemo_names(arrays)
+    weights["decoder.prediction.embeds.0.weight"] = arrays["embedding"][1, :, :8]
+    weights["decoder.prediction.embeds.1.weight"] = arrays["embedding"][0, :, 8:]
+    expected = TransducerDecoder.from_arrays(arrays, 12, activation="relu")
+    assert decoded(TransducerDecoder.from_nemo(weights)) == decoded(expected)
+
+
+UNSUPPORTED = {
+    "projection": ({"decoder.prediction.dec_rnn.lstm.weight_hr_l0": np.ones((3, 4), np.float32)}, "weight_hr_l0"),
+    "adapter": (
+        {"joint.adapter_layer.a.module.0.weight": np.ones(3, np.float32)},
+        "joint.adapter_layer.a.module.0.weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNSUPPORTED)
+def test_layers_of_nemo_that_are_not_supported(case):
+    more, message = UNSUPPORTED[case]
+    with pytest.raises(FormatError, match=f"unsupported layer .*{message}"):
+        TransducerDecoder.from_nemo(nemo_names(arrays_of("rnnt")) | more)
+
+
+CONFIGS = {
+    "decoder": (
+        ("modules.RNNTDecoder", "modules.Transformer"),
+        r"unsupported decoder Transformer, expected RNNTDecoder",
+    ),
+    "joint": (("RNNTJoint", "HATJoint"), r"unsupported joint HATJoint, expected RNNTJoint or SampledRNNTJoint"),
+    "norm": (
+        ("normalization_mode: null", "normalization_mode: layer"),
+        r"unsupported decoder.normalization_mode layer",
+    ),
+    "yaml": (("preprocessor: {", "preprocessor: {{"), r"m.nemo: model_config.yaml: "),
+}
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_configurations_of_nemo_that_are_not_supported(tmp_path, case):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    change, message = CONFIGS[case]
+    path = nemo_file(tmp_path / "m.nemo", CONFIG.replace(*change), nemo_names(arrays_of("rnnt")))
+    with pytest.raises(FormatError, match=message):
+        TransducerDecoder.from_nemo(path)
+
+
+def test_archives_that_are_none(tmp_path):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    weights = nemo_names(arrays_of("rnnt"))
+    path = tmp_path / "m.nemo"
+    with pytest.raises(FileNotFoundError):
+        TransducerDecoder.from_nemo(path)
+    path.write_bytes(b"not a tar file" * 100)
+    with pytest.raises(FormatError, match=r"m.nemo: not a .nemo archive, which is a tar file"):
+        TransducerDecoder.from_nemo(path)
+    with pytest.raises(FormatError, match=r"m.nemo: no model_config.yaml in the archive"):
+        TransducerDecoder.from_nemo(nemo_file(path, None, weights))
+    with pytest.raises(FormatError, match=r"m.nemo: no model_weights.ckpt in the archive"):
+        TransducerDecoder.from_nemo(nemo_file(path, CONFIG, None))
+    with pytest.raises(FormatError, match=r"model_weights.ckpt: expected a file of torch.save"):
+        TransducerDecoder.from_nemo(nemo_file(path, CONFIG, b"\x80\x02"))
+    with pytest.raises(FormatError, match=r"m.nemo: expected a state dict, got list"):
+        TransducerDecoder.from_nemo(nemo_file(path, CONFIG, [1, 2]))
+    with pytest.raises(TypeError, match=r"expected the path of a .nemo archive or a state dict, got int"):
+        TransducerDecoder.from_nemo(3)
+    for missing in ("joint.pred.bias", "decoder.prediction.embed.weight", "joint.joint_net.2.weight"):
+        fewer = {name: value for name, value in weights.items() if name != missing}
+        with pytest.raises(FormatError, match=f"state dict: no {missing}"):
+            TransducerDecoder.from_nemo(fewer)
+    with pytest.raises(FormatError, match=r"no decoder.prediction.dec_rnn.lstm.weight_hh_l0, the only recurrent"):
+        TransducerDecoder.from_nemo({name: value for name, value in weights.items() if "dec_rnn" not in name})
+    with pytest.raises(FormatError, match=r"no joint.joint_net"):
+        TransducerDecoder.from_nemo({name: value for name, value in weights.items() if "joint_net" not in name})
+
+
+def test_an_archive_without_pyyaml(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(MissingDependencyError, match="pip install pyyaml"):
+        TransducerDecoder.from_nemo(nemo_file(tmp_path / "m.nemo", CONFIG, nemo_names(arrays_of("rnnt"))))
+
+
+@pytest.mark.parametrize("context", [0, 2, 3])
+def test_icefall(tmp_path, context):
+    arrays = random_arrays(6, layers=0, context=context, groups=3, blank_bias=2.0)
+    arrays.pop("convolution_bias", None)
+    if not context:
+        arrays["embedding"] = arrays["embedding"][0]
+    expected = decoded(TransducerDecoder.from_arrays(arrays, 0, relu=context > 0, max_symbols=1))
+    weights = icefall_names(arrays) | {"encoder.x": np.ones(2, np.float32), "decoder.balancer.count": np.ones(1)}
+    assert decoded(TransducerDecoder.from_icefall(weights)) == expected
+    path = tmp_path / "pretrained.pt"
+    path.write_bytes(torch_file({"model": weights, "epoch": 30, "sampler": None}))
+    assert decoded(TransducerDecoder.from_icefall(path)) == expected
+
+
+def test_icefall_weights_with_scales():
+    arrays = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
+    del arrays["convolution_bias"]
+    weights = icefall_names(arrays)
+    scales = {
+        "decoder.embedding.weight": "decoder.embedding.scale",
+        "decoder.conv.weight": "decoder.conv.weight_scale",
+        "joiner.output_linear.bias": "joiner.output_linear.bias_scale",
+    }
+    unscaled = weights | {name: weights[name] * np.float32(0.25) for name in scales}
+    log_4 = np.log(np.float32(4))
+    found = TransducerDecoder.from_icefall(unscaled | dict.fromkeys(scales.values(), log_4)).decode(FRAMES)
+    expected = TransducerDecoder.from_icefall(weights).decode(FRAMES)
+    assert [h.tokens.tolist() for h in found] == [h.tokens.tolist() for h in expected]
+
+
+def test_layers_of_icefall_that_are_not_supported(tmp_path):
+    arrays = random_arrays(6, layers=0, context=2)
+    del arrays["convolution_bias"]
+    weights = icefall_names(arrays)
+    with pytest.raises(FormatError, match=r"state dict: unsupported layer decoder.rnn.weight_hh_l0"):
+        TransducerDecoder.from_icefall(weights | {"decoder.rnn.weight_hh_l0": np.ones((4, 1), np.float32)})
+    with pytest.raises(FormatError, match=r"state dict: no joiner.decoder_proj.weight"):
+        TransducerDecoder.from_icefall({k: v for k, v in weights.items() if k != "joiner.decoder_proj.weight"})
+    with pytest.raises(TypeError, match=r"expected the path of a checkpoint or a state dict, got int"):
+        TransducerDecoder.from_icefall(3)
+    path = tmp_path / "list.pt"
+    path.write_bytes(torch_file([1]))
+    with pytest.raises(FormatError, match=r"list.pt: expected a state dict, got list"):
+        TransducerDecoder.from_icefall(path)
