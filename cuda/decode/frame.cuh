@@ -67,16 +67,21 @@ ARCBEAM_DEVICE void forget_milestones(Lane& lane) {
 }
 
 // Everything that a frame counts from zero. The table is free already.
+ARCBEAM_DEVICE void reset_counts(Control& control) {
+    simt::store(&control.best, kNoCost);
+    simt::store(&control.num_candidates, 0U);
+    for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
+        simt::store(&control.added[slot], 0U);
+        simt::store(&control.levels[slot], 0U);
+    }
+}
+
 template <class Team>
 ARCBEAM_DEVICE void reset_frame(Control& control) {
     if (Team::rank() == 0U) {
-        simt::store(&control.best, kNoCost);
-        simt::store(&control.best_survivor, kNoCost);
-        simt::store(&control.num_candidates, 0U);
-        for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
-            simt::store(&control.added[slot], 0U);
-            simt::store(&control.levels[slot], 0U);
-        }
+        reset_counts(control);
+        simt::store(&control.best_survivor[0], kNoCost);
+        simt::store(&control.best_survivor[1], kNoCost);
     }
 }
 
@@ -134,7 +139,9 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
         lane.log_wanted = num_states;
         return give_up<Team>(work, control, smallest_acoustic, FrameEnd::log_full);
     }
-    find_sources<Team>(all_candidates, num_states, work, control);
+    const std::uint32_t number = lane.state.frame + lane.state.started;
+    std::uint32_t* const best_survivor = &control.best_survivor[number & 1U];
+    find_sources<Team>(all_candidates, num_states, work, best_survivor);
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {
@@ -142,8 +149,11 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
         }
     }
     Team::barrier();
-    const float best = from_ordered(simt::load(&control.best_survivor));
-    const std::uint32_t number = lane.state.frame + lane.state.started;
+    const float best = from_ordered(simt::load(best_survivor));
+    if (Team::rank() == 0U) {  // for the next frame: what is read from here on is the best survivor alone
+        reset_counts(control);
+        simt::store(&control.best_survivor[~number & 1U], kNoCost);
+    }
     const Tokens tokens = room_for(lane, num_states, number);
     LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
                    lane.num_milestones};
@@ -159,8 +169,6 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     lane.state.log_size += num_states;
     lane.state.offset += static_cast<double>(best);
     lane.state.tokens_seen += num_states;
-    Team::barrier();
-    reset_frame<Team>(control);
     Team::barrier();
     return FrameEnd::committed;
 }
@@ -197,14 +205,15 @@ ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, flo
         Team::barrier();
         const std::uint32_t best = simt::load(&control.best);
         if (best == kNoCost) {
+            Team::barrier();
             return {FrameEnd::dead, 0U, 0.0F};
         }
         const float bound = beam_bound(from_ordered(best), params.beam);
         const std::uint32_t num_candidates = simt::load(&control.num_candidates);
-        Team::barrier();
         if (num_candidates <= work.candidate.size) {
             return {FrameEnd::committed, num_candidates, bound};
         }
+        Team::barrier();
         lane.counts = before;
         if (in.known_bound == bound) {
             const std::uint32_t smallest_acoustic = simt::load(&control.smallest_acoustic);

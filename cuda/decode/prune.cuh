@@ -1,7 +1,7 @@
 // Stage prune: the frame is complete; its survivors become tokens and enter the token log. The rule is the twin's,
 // cpu_reference/decode/prune.hpp. Two steps with a barrier between and after:
 //
-// find_sources  names the source of every winner, and finds control.best_survivor
+// find_sources  names the source of every winner, and finds the best survivor
 // commit        writes tokens (costs relative to the best) and log entries, and frees the table
 #pragma once
 
@@ -12,7 +12,7 @@ namespace arcbeam {
 
 template <class Team>
 ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num_states, const Workspace& work,
-                                 Control& control) {
+                                 std::uint32_t* best_survivor) {
     for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
         const std::uint32_t place = work.candidate_place[i];
         // An arc leaves one token only, so one candidate at most is the winner.
@@ -30,7 +30,7 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num
     }
     best = simt::reduce_min(simt::warp_mask(), best);
     if (simt::lane() == 0U) {
-        simt::atomic_min<Team::kScope>(&control.best_survivor, best);
+        simt::atomic_min<Team::kScope>(best_survivor, best);
     }
 }
 

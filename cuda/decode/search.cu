@@ -20,6 +20,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, Lane& lane) {
         simt::store(&lane.control->utterance,
                     next < params.num_utterances ? simt::load_readonly(params.order + next) : kNoIndex);
     }
+    reset_frame<BlockTeam>(*lane.control);
     simt::block_barrier();
     const std::uint32_t utterance = simt::load(&lane.control->utterance);
     simt::block_barrier();

@@ -114,11 +114,11 @@ struct Control {
     std::uint64_t best_end;      // pack(cost, state) of the best last token
     std::uint64_t leaving_arcs;  // work of a lane that stops
     std::uint64_t admitted;
-    std::uint32_t best;  // among the candidates of the frame
-    std::uint32_t best_survivor;
-    std::uint32_t num_candidates;  // may exceed the room: then some were not noted
-    std::uint32_t added[3];        // states found in a step of the frame, by the step's slot
-    std::uint32_t levels[3];       // 1 + the largest depth of those with epsilon arcs
+    std::uint32_t best;              // among the candidates of the frame
+    std::uint32_t best_survivor[2];  // frames take turns: one is read while the other is made ready
+    std::uint32_t num_candidates;    // may exceed the room: then some were not noted
+    std::uint32_t added[3];          // states found in a step of the frame, by the step's slot
+    std::uint32_t levels[3];         // 1 + the largest depth of those with epsilon arcs
     std::uint32_t smallest_acoustic;
     std::uint32_t bad_column;  // of the frame: the first with NaN or +inf
     std::uint32_t utterance;

@@ -214,13 +214,14 @@ def test_bad_log_probs_are_found(graph, batch, value, frame, column):
     assert (found[2].bad_frame, found[2].bad_column) == (frame, column)
 
 
-def test_rows_after_the_death_of_a_search_are_checked_too(graph, batch):
+@pytest.mark.parametrize("shape", [Shape(), Shape("cluster", lanes=2, block=32, cluster=3)])
+def test_rows_after_the_death_of_a_search_are_checked_too(graph, batch, shape):
     spoiled = [logp.copy() for logp in batch]
     spoiled[2][2] = -np.inf
-    (dead,) = SearchHost(graph, beam=5.0).decode([spoiled[2]])
+    (dead,) = SearchHost(graph, beam=5.0).decode([spoiled[2]], shape)
     assert (dead.outcome, dead.reached_final) == (DECODED, False)
     spoiled[2][7, 4] = np.nan
-    (bad,) = SearchHost(graph, beam=5.0).decode([spoiled[2]])
+    (bad,) = SearchHost(graph, beam=5.0).decode([spoiled[2]], shape)
     assert (bad.outcome, bad.bad_frame, bad.bad_column) == (BAD_LOG_PROB, 7, 4)
 
 
