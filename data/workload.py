@@ -139,11 +139,10 @@ class KeptLines(Sequence[str]):
     def __getitem__(self, index):  # type: ignore[no-untyped-def]
         return self.lines[index]
 
-    def save(self, path: Path) -> None:
-        """Writes the number of lines of the text, then a number and a line each."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def text(self) -> str:
+        """The number of lines of the text, then a number and a line each; :meth:`read` reads a file of it."""
         rows = (f"{i}\t{line}\n" for i, line in sorted(self.lines.items()))
-        path.write_text(f"{self.count}\n{''.join(rows)}", encoding="utf-8")
+        return f"{self.count}\n{''.join(rows)}"
 
     @classmethod
     def read(cls, path: Path) -> "KeptLines":

@@ -59,8 +59,8 @@ def test_the_lines_that_are_drawn_are_all_that_is_needed(pieces, made, tmp_path)
     text = [*TEXT, "", *TEXT[::-1]] * 7
     whole = generate(text, pieces, WorkloadOptions(utterances=12, seed=3))
     kept = workload.KeptLines.of(text, pieces, WorkloadOptions(utterances=12, seed=3))
-    kept.save(tmp_path / "set" / "lines.tsv")
-    read = workload.KeptLines.read(tmp_path / "set" / "lines.tsv")
+    (tmp_path / "lines.tsv").write_text(kept.text(), encoding="utf-8")
+    read = workload.KeptLines.read(tmp_path / "lines.tsv")
     assert len(read) == 7 * 2 * len(TEXT) and len(read.lines) < 120
     for count in (12, 5):
         again = generate(read, pieces, WorkloadOptions(utterances=count, seed=3))
