@@ -23,8 +23,8 @@ from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
 from arcbeam.language_model import KenLM
 from arcbeam.log_probs import as_utterances
+from arcbeam.pieces import join_pieces
 from arcbeam.symbols import TokenTable
-from arcbeam.word_times import join_pieces
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam import _graph, openfst
+from arcbeam._words import WordReader
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph_info import GraphInfo
 from arcbeam.graph_inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
@@ -324,6 +326,11 @@ class Graph:
         from arcbeam import graph_file
 
         graph_file.write(path, self)
+
+    @cached_property
+    def word_reader(self) -> WordReader:
+        """Reads the words of paths; made once for all hypotheses."""
+        return WordReader(self)
 
     def info(self) -> GraphInfo:
         """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""

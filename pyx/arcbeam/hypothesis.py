@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcbeam import word_times
 from arcbeam._decode import graph_cost
 
 if TYPE_CHECKING:
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
 EPSILON_COLUMN = 0xFFFF
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(NamedTuple):
     """One word of a hypothesis.
 
     Attributes
@@ -89,10 +86,7 @@ class Hypothesis:
     @cached_property
     def text(self) -> str:
         """The words, a space between them."""
-        labels = self._symbols()
-        if self._graph.join == "pieces":
-            return " ".join(word for word, _, _ in word_times.join_pieces(labels, self._graph.separator))
-        return " ".join(labels)
+        return self._graph.word_reader.text(self.arcs)
 
     @cached_property
     def words(self) -> list[Word]:
@@ -101,22 +95,7 @@ class Hypothesis:
         A word spans the tokens that spell it. Where the graph does not know how its words are spelled, a word starts
         with the frame that writes it and ends with the last token before the next word.
         """
-        spans = word_times.spans(self._graph, self.arcs)
-        if self._graph.join == "pieces":
-            pieces = word_times.join_pieces(self._symbols(), self._graph.separator)
-            timed = [(word, spans[first][0], spans[last][1]) for word, first, last in pieces]
-        else:
-            timed = [(word, start, end) for word, (start, end) in zip(self._symbols(), spans, strict=True)]
-        return [Word(word, start, end, self._seconds(start), self._seconds(end)) for word, start, end in timed]
-
-    def _symbols(self) -> list[str]:
-        symbols = self._graph.word_symbols
-        if symbols is None:
-            return [str(label) for label in self.word_ids.tolist()]
-        return [symbols.get(label, f"<{label}>") for label in self.word_ids.tolist()]
-
-    def _seconds(self, frame: int) -> float | None:
-        return None if self._frame_shift is None else frame * self._frame_shift
+        return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
     def __repr__(self) -> str:
         return f"Hypothesis({self.text!r}, score={self.score:.3f}, reached_final={self.reached_final})"

@@ -43,15 +43,17 @@ class Pronunciations:
 
     def of(self, word: int) -> list[list[int]]:
         """The pronunciations of an output label, as lists of columns, in the order of the table."""
-        order, sorted_words = self._by_word
-        first, last = np.searchsorted(sorted_words, [word, word + 1]).tolist()
+        order, sorted_words = self.by_word
+        key = np.uint32(word)  # a key of another type would have the whole array converted
+        first, last = (int(np.searchsorted(sorted_words, key, side)) for side in ("left", "right"))
         return [
             self.columns[int(self.offsets[p]) : int(self.offsets[p + 1])].tolist() for p in order[first:last].tolist()
         ]
 
     @cached_property
-    def _by_word(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
-        order = np.argsort(self.words, kind="stable")
+    def by_word(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:
+        """The order that sorts pronunciations by their words, and the words in that order."""
+        order = np.argsort(self.words, kind="stable").astype(np.int64)
         return order, self.words[order]
 
     def check(self, num_columns: int) -> None:

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable, word_times
+from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable
 from arcbeam.graph import Pronunciations
+from arcbeam.hypothesis import Word
+from arcbeam.pieces import join_pieces
+from tests.decode import word_times_oracle as word_times
 
 BLANK, SPACE, A, B = 3, 0, 1, 2
 TOKENS = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
@@ -116,7 +119,7 @@ def test_every_spelling_is_found(labels, data):
     ],
 )
 def test_pieces_make_words(pieces, separator, words):
-    assert word_times.join_pieces(pieces, separator) == words
+    assert join_pieces(pieces, separator) == words
 
 
 def test_a_graph_of_pieces():
@@ -146,3 +149,43 @@ def test_a_word_ends_where_the_next_is_written():
     assert graph.words[path].tolist() == [1, 0, 2, 0]
     assert word_times.spans(graph, path) == [(0, 2), (2, 4)]
     assert word_times._between_labels(word_times._Tokens([A], [0], [4], [0, 2])) == [(0, 2), (2, 3)]
+
+
+def words_of(graph, path):
+    """What the oracle and the rules of pieces make of a path."""
+    labels = [str(label) for label in graph.words[path].tolist() if label]
+    if graph.word_symbols is not None:
+        labels = [graph.word_symbols.get(int(label), f"<{label}>") for label in labels]
+    spans = word_times.spans(graph, path)
+    joined = [(label, i, i) for i, label in enumerate(labels)]
+    if graph.join == "pieces":
+        joined = join_pieces(labels, graph.separator)
+    return [Word(word, spans[a][0], spans[b][1], 0.5 * spans[a][0], 0.5 * spans[b][1]) for word, a, b in joined]
+
+
+LABELS = SymbolTable.from_ids([1, 2, 4, 7], ["a", "_", "_é", "b_"])
+SPELLINGS = Pronunciations.from_lists([(2, [A]), (1, [A, B]), (1, [A]), (7, []), (4, [B, B]), (2, [B])])
+
+
+@given(
+    st.lists(
+        st.tuples(*[st.integers(0, 2)] * 2, st.integers(0, 4), st.sampled_from([0, 0, 1, 2, 4, 7])),
+        min_size=1,
+        max_size=12,
+    ),
+    st.lists(st.integers(0, 11), max_size=30),
+    st.sampled_from([None, LABELS]),
+    st.sampled_from([None, SPELLINGS]),
+    st.sampled_from([{}, {"join": "pieces"}, {"join": "pieces", "separator": "_"}, {"separator_column": SPACE}]),
+)
+def test_words_are_those_of_the_oracle(arcs, path, symbols, pronunciations, known):
+    """On any sequence of arcs, whether a path or not."""
+    arcs = [(a, b if label else a + 1, label, word, 0.0) for a, b, label, word in arcs]
+    graph = Graph.from_arcs(
+        arcs, start=0, finals={0: 0.0}, num_states=4, tokens=TOKENS, word_symbols=symbols,
+        pronunciations=pronunciations, **known,
+    )  # fmt: skip
+    path = np.array([i % len(arcs) for i in path], np.uint32)
+    wanted = words_of(graph, path)
+    assert graph.word_reader.words(path, 0.5, Word) == wanted
+    assert graph.word_reader.text(path) == " ".join(word.word for word in wanted)

@@ -1,4 +1,4 @@
-"""Which frames belong to which word of a path."""
+"""Which frames belong to which output label of a path: the rule of cpu_reference/words/spans.cpp, spelled out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import itertools
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from arcbeam.graph import Graph
+from arcbeam import Graph
 
 EPSILON_COLUMN = 0xFFFF
 
@@ -50,29 +48,6 @@ def spans(graph: Graph, arcs: np.ndarray) -> list[Span]:
     else:
         found = _spelled(graph, labels, tokens)
     return found if found is not None else _between_labels(tokens)
-
-
-def join_pieces(pieces: list[str], separator: str | None) -> list[tuple[str, int, int]]:
-    """Puts words together from pieces: (word, index of its first piece, index of its last).
-
-    A piece that starts with the separator opens a word; one that is the separator alone only ends the word before.
-    """
-    words: list[tuple[str, int, int]] = []
-    open_word = False
-    for i, piece in enumerate(pieces):
-        opens = separator is not None and piece.startswith(separator)
-        rest = piece[len(separator) :] if opens and separator is not None else piece
-        if opens:
-            open_word = False
-        if not rest:
-            continue
-        if open_word:
-            word, first, _ = words[-1]
-            words[-1] = (word + rest, first, i)
-        else:
-            words.append((rest, i, i))
-        open_word = True
-    return words
 
 
 def _tokens(graph: Graph, arcs: np.ndarray) -> _Tokens:
@@ -139,7 +114,9 @@ def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> list[Span] | N
             choices.pop()
             chosen.pop()
             at = -1  # the word before has its choices already
-    return [(tokens.starts[first], tokens.ends[end - 1]) for first, end in chosen]
+    behind = [tokens.ends[end - 1] if end else 0 for _, end in chosen]
+    # A word may be spelled by nothing.
+    return [(tokens.starts[a] if a < b else end, end) for (a, b), end in zip(chosen, behind, strict=True)]
 
 
 def _between_labels(tokens: _Tokens) -> list[Span]:

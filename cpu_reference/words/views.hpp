@@ -1,0 +1,51 @@
+// What a path's words are read from: the graph, its symbols and its pronunciations, owned elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shared/graph_view.hpp"
+
+namespace arcbeam::words {
+
+// Symbols by ascending id; symbol i is text [offsets[i], offsets[i + 1]). No ids: labels have no symbols.
+struct Symbols {
+    const std::int64_t* ids = nullptr;
+    const std::int64_t* offsets = nullptr;
+    const char* text = nullptr;
+    std::int64_t size = 0;
+
+    // The symbol of a label, or the label itself in angle brackets; bare where there are no symbols at all.
+    void append(std::uint32_t label, std::string& to) const;
+};
+
+// Pronunciations sorted by word: number i is of word words[i], columns [offsets[row[i]], offsets[row[i] + 1]).
+struct Spellings {
+    const std::uint32_t* words = nullptr;
+    const std::int64_t* rows = nullptr;
+    const std::uint32_t* offsets = nullptr;
+    const std::uint16_t* columns = nullptr;
+    std::size_t size = 0;
+};
+
+struct PathView {
+    const std::uint32_t* arcs;
+    std::size_t size;
+
+    // The arc that is wanted soon after the one at i: they lie all over a graph that no cache holds.
+    std::uint32_t arc_ahead(std::size_t i) const { return arcs[i + 16U < size ? i + 16U : i]; }
+};
+
+struct WordSource {
+    GraphView graph;
+    Symbols symbols;
+    Spellings spellings;
+    std::int32_t blank = -1;             // column, or -1
+    std::int32_t separator_column = -1;  // of spelled words, or -1
+    bool pieces = false;                 // labels are pieces, which make words
+    bool has_separator = false;
+    std::string separator;  // what a piece that opens a word starts with
+};
+
+}  // namespace arcbeam::words
