@@ -8,6 +8,7 @@
 #                   python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and CuPy make is
 #                   tested if they are there. ARCBEAM_GPU_GRAPHS: folder of real graphs and log-probs
 #   make release-check   what a release needs besides tests: the page of benchmarks is that of the results, none is stale
+#   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
 #   make clean      remove what the others made
 # PYTHON names the interpreter; by default the newest of python3.12, python3.11 and python3 that can be used.
 
@@ -32,7 +33,7 @@ CXX_FILES = find cuda cpu_reference pyx tests -name '*.[ch]pp' -o -name '*.cu' -
 SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test lint format sanitize gpu-build gpu-test gpu-driver gpu-decode gpu-sanitizer release-check clean
+.PHONY: help demo test lint format sanitize gpu-build gpu-test gpu-driver gpu-decode gpu-sanitizer release-check bench-check clean
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -92,6 +93,9 @@ gpu-sanitizer: gpu-build
 
 release-check: $(VENV)/has-test
 	$(BIN)/python -m benchmarks.report --release
+
+bench-check: $(VENV)/has-test
+	$(BIN)/python -m benchmarks.check $(CHECK_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist pyx/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,8 +1,9 @@
 """Times one stage at a time: `benchmarks/stages/NAME.py` says how it is called and what it works through.
 
-A stage module has one function ``case(frame)``, which returns the call to time, the number of items that it works
-through, and their name. Every stage gets the same frame: a search in its steady state on a random graph of the shape
-of a SentencePiece TLG. Times include the border to Python, which copies the arrays in and out.
+A stage module has two functions. ``case(frame)`` returns the call to time, the number of items that it works through,
+and their name; ``check(frame, result)`` asserts that what the call returned is right. Every stage gets the same frame:
+a search in its steady state on a random graph of the shape of a SentencePiece TLG. Times include the border to Python,
+which copies the arrays in and out.
 """
 
 import importlib
@@ -100,11 +101,18 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(stages.__path__))
 
 
+def checked_case(name: str) -> Case:
+    """The case of a stage whose answer has been looked at."""
+    stage = importlib.import_module(f"benchmarks.stages.{name}")
+    call, items, unit = stage.case(frame())
+    stage.check(frame(), call())
+    return call, items, unit
+
+
 def rows(repeats: int) -> Iterator[Row]:
     """Median, smallest and largest time of a call of each stage."""
     for name in names():
-        call, items, unit = importlib.import_module(f"benchmarks.stages.{name}").case(frame())
-        call()
+        call, items, unit = checked_case(name)
         began = time.perf_counter()
         call()
         loops = max(1, int(SECONDS_A_REPEAT / max(1e-9, time.perf_counter() - began)))

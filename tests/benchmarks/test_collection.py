@@ -1,0 +1,33 @@
+"""Timings are found when they are asked for, and by no ordinary test run; the stages' answers are right."""
+
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import pytest
+
+from benchmarks import record, stage_timing
+
+
+def test_pytest_finds_every_stage_and_both_engines():
+    command = [sys.executable, "-m", "pytest", "benchmarks", "--benchmark-only", "--collect-only", "-q"]
+    done = subprocess.run(command, cwd=record.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {line.split("::")[1] for line in done.stdout.splitlines() if "::" in line}
+    assert found == {f"test_stage[{name}]" for name in stage_timing.names()} | {"test_engine[cpu]", "test_engine[cuda]"}
+
+
+def test_an_ordinary_run_times_nothing():
+    settings = tomllib.loads((record.ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    assert settings["testpaths"] == ["tests"]
+
+
+@pytest.mark.parametrize("name", stage_timing.names())
+def test_answers_are_checked_before_they_are_timed(name, monkeypatch):
+    call, items, _ = stage_timing.checked_case(name)
+    assert items > 0 and call() is not None
+    module = sys.modules[f"benchmarks.stages.{name}"]
+    wrong = {"cutoff": -1.0, "expand": ([], -1.0, {}), "prune": ([], -1.0), "backtrack": (np.empty(0), 0.0, False)}
+    with pytest.raises(AssertionError):
+        module.check(stage_timing.frame(), wrong.get(name, stage_timing.frame().candidates))
