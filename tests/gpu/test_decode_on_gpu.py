@@ -86,6 +86,25 @@ def test_shapes_of_launches(graph, batch, wanted, monkeypatch, threads, blocks):
     same(on_gpu(graph, batch, **SEARCHES[0]), wanted)
 
 
+@pytest.mark.parametrize("shape", cuda_plan.CLUSTERS, ids=lambda shape: str(shape.cluster))
+@pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
+def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape, cuda_plan.WIDE))
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", team_tokens)
+    decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
+    for first in range(0, len(batch), 8):  # as few as clusters are for
+        same(decoder.decode(batch[first : first + 8]), wanted[first : first + 8])
+
+
+def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (cuda_plan.DENSE,))
+    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 1)
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
+    decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
+    for _ in range(5):
+        same(decoder.decode(batch), wanted)
+
+
 def test_twenty_runs(graph, batch, wanted):
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for _ in range(20):
