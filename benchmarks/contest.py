@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks import adapters
 from benchmarks.adapters import Adapter, SearchOptions
+from benchmarks.datasets import DataMissing
 from benchmarks.graphs import GraphFiles
 from benchmarks.registry import Row
 
@@ -17,6 +18,7 @@ class Contender:
     label: str
     adapter: str
     more: Mapping[str, Any] = field(default_factory=dict)
+    needs_token_lm: bool = False  # it searches without a lexicon, with an LM over tokens
 
 
 @dataclass(frozen=True)
@@ -25,25 +27,36 @@ class Seat:
 
     contender: Contender
     adapter: Adapter | None
-    missing: str | None = None
+    status: str | None = None
 
     @property
     def row(self) -> Row:
         """What every table says of a contender."""
         row: Row = {"decoder": self.contender.label, "adapter": self.contender.adapter}
         if self.adapter is None:
-            return row | {"status": f"missing: {self.missing}"}
+            return row | {"status": self.status}
         return row | {"device": self.adapter.device, "settings": self.adapter.settings}
 
 
 def seat(contender: Contender, files: GraphFiles, options: SearchOptions) -> Seat:
-    """Makes the adapter; a package or device that is not there leaves the seat empty, with the reason."""
+    """Makes the adapter. Where that cannot be, the seat is empty and says why:
+
+    missing : its package or its device is not here
+    cannot : it does not fit the graph, or the graph lacks what it needs
+    failed : anything else, which keeps the result from being released
+    """
+    if contender.needs_token_lm and files.graph.pronunciations is not None:
+        return Seat(contender, None, "cannot: its LM is one of tokens, that of this graph is one of words")
     try:
         return Seat(contender, adapters.make(contender.adapter)(files, options, **contender.more))
+    except FileNotFoundError:
+        raise  # a graph or a language model, not a package
     except (ImportError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise  # a graph or a language model, not a package
-        return Seat(contender, None, adapters.why(error))
+        return Seat(contender, None, f"missing: {adapters.why(error)}")
+    except (DataMissing, ValueError) as error:
+        return Seat(contender, None, f"cannot: {adapters.why(error)}")
+    except Exception as error:
+        return Seat(contender, None, f"failed: {type(error).__name__}: {adapters.why(error)}")
 
 
 def chosen(contenders: Sequence[Contender], only: str | None) -> list[Contender]:

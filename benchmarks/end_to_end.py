@@ -64,7 +64,7 @@ def run(
 
 def decode(decoder: Adapter, log_probs: Any, frames: Sequence[int]) -> Any:
     """Words of what an acoustic model gave; through the host where the decoder does not take it as it lies."""
-    if hasattr(decoder, "prepare_batch") and str(getattr(log_probs, "device", "cpu")).startswith("cuda"):
-        return decoder.decode(decoder.prepare_batch(log_probs, frames))
+    if hasattr(decoder, "look_into") and str(getattr(log_probs, "device", "cpu")).startswith("cuda"):
+        return decoder.decode(decoder.look_into([log_probs[row, :n] for row, n in enumerate(frames)]))
     values = gk23.host(log_probs)
     return decoder.decode(decoder.prepare([values[row, :n] for row, n in enumerate(frames)]))

@@ -80,7 +80,7 @@ def contenders() -> list[Contender]:
         Contender("pyctcdecode, 1 core", "pyctcdecode", {"beam_width": PYCTCDECODE_WIDTH}),
         Contender("arcbeam cuda", "arcbeam_cuda"),
         Contender("riva-asrlib-decoder", "riva"),
-        Contender("NeMo batched beam search", "nemo"),
+        Contender("NeMo batched beam search", "nemo", needs_token_lm=True),
         Contender("torchaudio cuda_ctc_decoder", "torchaudio_cuda"),
     ]
     return found

@@ -72,10 +72,9 @@ class Adapter(Protocol):
     has the graph, but also the tokens, the lexicon and the language model of decoders that need no graph; ``threads``
     is the one extra setting that CPU decoders share.
 
-    An adapter of a GPU decoder may have ``prepare_batch(log_probs, lengths)``, too: a padded torch tensor [batch,
-    frames, columns] of float32 log-probs that lies on the GPU already, as an acoustic model leaves it, and the frames
-    of each utterance. It returns what ``decode`` takes, without a detour over the host. End-to-end experiments use it
-    and time it with the decoder; without it they time the copy to the host and ``prepare``.
+    An adapter of a GPU decoder may have ``look_into(arrays)``, too: what ``prepare`` returns, made of log-probs that lie
+    on the GPU already, one array an utterance, as an acoustic model leaves them. End-to-end experiments time it with the
+    decoder; without it they time the copy to the host and ``prepare``.
     """
 
     name: ClassVar[str]

@@ -27,6 +27,10 @@ class ArcbeamCuda:
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[gpu.DeviceArray]:
         return gpu.send(utterances)
 
+    def look_into(self, arrays: Sequence[Any]) -> list[Any]:
+        """Log-probs that are on the GPU already; the decoder takes them as they are."""
+        return list(arrays)
+
     def search(self, prepared: Sequence[Any]) -> list[Any]:
         """Paths alone: words are derived when they are asked for."""
         batches = (prepared[i : i + self.batch] for i in range(0, len(prepared), self.batch))

@@ -9,7 +9,7 @@ and the others' WER stands in the table. "Same words" counts the utterances whos
 from collections.abc import Iterator
 
 from benchmarks import contest, gk23, timing
-from benchmarks.adapters import Answer
+from benchmarks.adapters import Answer, why
 from benchmarks.datasets import Dataset
 from benchmarks.graphs import GraphFiles
 from benchmarks.registry import Column, Context, Row
@@ -75,9 +75,14 @@ def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row
     taken = {s.contender.label: s.adapter for s in seats if s.adapter is not None}
     prepared = {label: adapter.prepare(dataset.utterances) for label, adapter in taken.items()}
     answers: dict[str, list[Answer]] = {}
-    for label, adapter in taken.items():
+    failed: dict[str, str] = {}
+    for label, adapter in list(taken.items()):
         context.progress(f"{files.name}, {dataset.name}: answers of {label}")
-        answers[label] = adapter.answers(adapter.decode(prepared[label]))
+        try:
+            answers[label] = adapter.answers(adapter.decode(prepared[label]))
+        except Exception as error:  # of one decoder; the others' rows are worth having
+            failed[label] = f"failed: {type(error).__name__}: {why(error)}"
+            del taken[label]
     texts = {label: [a.text for a in found] for label, found in answers.items()}
     ours = [label for s in seats if (label := s.contender.label) in taken and s.contender.adapter in OURS]
     for label in ours[1:]:
@@ -90,7 +95,9 @@ def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row
     for seat in seats:
         label = seat.contender.label
         row = {"graph": files.name, "set": dataset.name, "minutes": dataset.seconds / 60, **seat.row}
-        if label in taken:
+        if label in failed:
+            row["status"] = failed[label]
+        elif label in taken:
             mine = timings[label]
             row |= {
                 "utterances": len(dataset.ids),

@@ -102,6 +102,21 @@ def test_a_missing_device_has_a_row(small, monkeypatch):
     assert contest.seat(Contender("gpu", "any"), small, OPTIONS).row["status"] == "missing: torch sees no CUDA device"
 
 
+def test_who_does_not_fit_says_so(small, monkeypatch):
+    def made(error):
+        def make(name):
+            raise error
+
+        monkeypatch.setattr(adapters, "make", make)
+        return contest.seat(Contender("x", "any"), small, OPTIONS).row["status"]
+
+    assert made(ValueError("the blank comes last")) == "cannot: the blank comes last"
+    assert made(DataMissing("say lm=FILE")) == "cannot: say lm=FILE"
+    assert made(RuntimeError("error\n 700")) == "failed: RuntimeError: error 700"
+    empty = contest.seat(Contender("x", "any", needs_token_lm=True), small, OPTIONS)
+    assert empty.row["status"] == "cannot: its LM is one of tokens, that of this graph is one of words"
+
+
 def test_a_missing_file_is_no_missing_package(small):
     gone = graphs.GraphFiles("gone", small.arcbeam.with_name("gone.arcbeam"), small.fst)
     with pytest.raises(FileNotFoundError):

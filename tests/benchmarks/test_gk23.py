@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import acoustic, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
+from benchmarks import acoustic, adapters, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
 from benchmarks.adapters import Answer
 from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
 from benchmarks.registry import Context
@@ -70,6 +70,26 @@ def test_table3_refuses_engines_that_differ(workload, monkeypatch):
     monkeypatch.setattr("benchmarks.adapters.make", lambda name: Liar)
     with pytest.raises(AssertionError, match="give different words"):
         list(gk23_table3.run(Context(1, options=workload | {"contenders": "arcbeam_cpu"})))
+
+
+def test_table3_keeps_the_rows_of_the_others(workload, monkeypatch):
+    class Broken:
+        name, device, settings = "broken", "cuda", ""
+
+        def __init__(self, files, options):
+            pass
+
+        def prepare(self, utterances):
+            return utterances
+
+        def decode(self, prepared):
+            raise RuntimeError("an illegal address")
+
+    real = adapters.make
+    monkeypatch.setattr("benchmarks.adapters.make", lambda name: Broken if name == "riva" else real(name))
+    rows = list(gk23_table3.run(Context(1, options=workload | {"contenders": "arcbeam_cpu,riva"})))
+    assert rows[-1]["status"] == "failed: RuntimeError: an illegal address" and "rtfx" not in rows[-1]
+    assert all("rtfx" in row for row in rows[:-1])
 
 
 def test_table1_tunes_on_one_set_alone(workload, monkeypatch):
