@@ -72,9 +72,9 @@ class Adapter(Protocol):
     has the graph, but also the tokens, the lexicon and the language model of decoders that need no graph; ``threads``
     is the one extra setting that CPU decoders share.
 
-    An adapter of a GPU decoder may have ``look_into(arrays)``, too: what ``prepare`` returns, made of log-probs that lie
-    on the GPU already, one array an utterance, as an acoustic model leaves them. End-to-end experiments time it with the
-    decoder; without it they time the copy to the host and ``prepare``.
+    An adapter of a GPU decoder may have ``look_into(arrays)``, too: what ``prepare`` returns, made of log-probs that
+    are on the GPU already, one array an utterance, as an acoustic model leaves them. End-to-end experiments time it
+    with the decoder; without it they time the copy to the host and ``prepare``.
     """
 
     name: ClassVar[str]

@@ -85,6 +85,8 @@ def test_table3_keeps_the_rows_of_the_others(workload, monkeypatch):
         def decode(self, prepared):
             raise RuntimeError("an illegal address")
 
+        answers = decode
+
     real = adapters.make
     monkeypatch.setattr("benchmarks.adapters.make", lambda name: Broken if name == "riva" else real(name))
     rows = list(gk23_table3.run(Context(1, options=workload | {"contenders": "arcbeam_cpu,riva"})))
