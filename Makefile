@@ -3,10 +3,14 @@
 #   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make gpu-test   the engine on this machine's GPU; PART=driver, decode or sanitizer runs one part alone (the
-#                   last with TOOLS=memcheck, racecheck, synccheck or initcheck one tool alone). Needs nvcc and a
-#                   python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and CuPy make is
-#                   tested if they are there. ARCBEAM_GPU_GRAPHS: folder of real graphs and log-probs
+#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, speech, large or sanitizer runs
+#                   one alone (TOOLS=memcheck, racecheck, synccheck or initcheck: one tool of the last). Needs nvcc
+#                   and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and
+#                   CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
+#   make gpu-graphs builds the graphs for the parts speech and large and for gpu-bench, side by side (GRAPHS=names)
+#   make gpu-bench  the experiments on this machine's GPU into benchmarks/results, PART="riva nemo" some of them; what
+#                   these kernels and this commit have results of is skipped (FORCE=1: measured again)
+#                   For all three: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack
 #   make release-check   what a release needs besides tests: the page of benchmarks is that of the results, none is stale
 #   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
 #   make clean      remove what the others made
@@ -33,7 +37,8 @@ CXX_FILES = find cuda cpu_reference pyx tests -name '*.[ch]pp' -o -name '*.cu' -
 SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test lint format sanitize gpu-build gpu-test gpu-driver gpu-decode gpu-sanitizer release-check bench-check clean
+.PHONY: help demo test lint format sanitize release-check bench-check clean
+.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-test gpu-driver gpu-decode gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -60,27 +65,62 @@ sanitize: $(VENV)/has-test
 # Builds in place, for a GPU machine may have no network to fill a virtual environment from.
 GPU_PYTHON ?= python3
 GPU_LIMIT ?= 460
-GPU_RUN = PYTHONPATH=pyx$(if $(PYTHONPATH),:$(PYTHONPATH)) timeout -k 15 $(GPU_LIMIT)
+GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH))
+GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
-PART ?= driver decode sanitizer
+GPU_SITE := build/gpu-site
+GPU_TEST_PARTS := $(or $(PART),driver decode speech sanitizer)
+GPU_BENCH_PARTS := $(or $(PART),riva single batch nemo arcs host_arrays balance twin ceilings)
 TOOLS ?= memcheck racecheck synccheck initcheck
 
-gpu-build:
+# Wheels and data from elsewhere, where they are named; and no second time.
+gpu-site:
+ifdef WHEELS
+	@cmp -s $(GPU_SITE)/wheels <(ls -l $(WHEELS)/*.whl) || { rm -rf $(GPU_SITE); \
+		$(GPU_PYTHON) -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target $(GPU_SITE) $(WHEELS)/*.whl; \
+		ls -l $(WHEELS)/*.whl >$(GPU_SITE)/wheels; }
+endif
+
+gpu-carried: gpu-build
+ifdef CARRIED
+	@cmp -s build/carried.json $(CARRIED)/manifest.json || { \
+		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.pack --unpack $(CARRIED) && cp $(CARRIED)/manifest.json build/carried.json; }
+endif
+
+gpu-build: gpu-site
 	@archs="$${ARCBEAM_CUDA_ARCHS:-$$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | tr -d . | xargs)}"; \
 	echo "building for compute capability $$archs"; \
 	mkdir -p build; \
 	ARCBEAM_CUDA_ARCHS="$$archs" timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
 		{ tail -50 build/gpu-build.log; exit 1; }
-	@PYTHONPATH=pyx$(if $(PYTHONPATH),:$(PYTHONPATH)) $(GPU_PYTHON) -c \
+	@$(GPU_PATH) $(GPU_PYTHON) -c \
 		'from arcbeam.devices import require_cuda; print("decoding on", require_cuda())'
 
-gpu-test: $(addprefix gpu-,$(PART))
+gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
 gpu-driver: gpu-build
 	$(GPU_TESTS) tests/cuda_host tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
 
 gpu-decode: gpu-build
 	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py $(PYTEST_ARGS)
+
+# Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
+gpu-speech: gpu-carried
+	$(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS)
+
+gpu-large: gpu-carried
+	ARCBEAM_SPEECH_GRAPHS=char-large $(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS)
+
+gpu-graphs: gpu-carried
+	$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.build_graphs $(GRAPHS)
+
+# Every part is tried, whatever becomes of the others.
+gpu-bench: gpu-carried
+	@failed=; \
+	for part in $(GPU_BENCH_PARTS); do \
+		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks --device gpu $(if $(FORCE),,--resume) $(BENCH_ARGS) gpu_$$part || failed="$$failed $$part"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 gpu-sanitizer: gpu-build
 	for tool in $(TOOLS); do \

@@ -89,7 +89,7 @@ class GraphFiles:
         from arcbeam.build import files as text_files
 
         plain = FOLDER / f"{self.lm.name.split('.arpa')[0]}-{_digest(self.lm)}.arpa"
-        with one_at_a_time():
+        with one_at_a_time(plain.name):
             if not plain.exists():
                 partial = plain.with_suffix(".partial")
                 with partial.open("wb") as out:
@@ -134,7 +134,7 @@ def own(
         is_ours = file.read(len(KIND.magic)) == KIND.magic
     kept = FOLDER / f"own-{path.stem}-{_digest(path, words, tokens)}"
     ours, fst = (path, kept.with_suffix(".fst")) if is_ours else (kept.with_suffix(".arcbeam"), path)
-    with one_at_a_time():
+    with one_at_a_time(kept.name):
         if is_ours and not fst.exists():
             progress(f"writing {fst}")
             partial = fst.with_suffix(".partial")
@@ -149,10 +149,10 @@ def own(
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """Only one process builds: the second finds the files of the first."""
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Only one process builds what has this name: the second finds the files of the first."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / ".lock").open("w") as lock:
+    with (FOLDER / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -162,7 +162,7 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
     if name.removesuffix(NORMAL) not in NAMES:
         raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}, each also with {NORMAL}")
     found = files(name)
-    with one_at_a_time():
+    with one_at_a_time(name):
         if not (found.arcbeam.exists() and found.fst.exists()):
             progress(f"building {name} into {FOLDER}")
             partial = found.fst.with_suffix(".partial")

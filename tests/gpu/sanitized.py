@@ -1,4 +1,4 @@
-"""A few frames through the engine, to run under compute-sanitizer: ``python tests/gpu/sanitized.py [--grow]``.
+"""A few frames through every launch shape, to run under compute-sanitizer: ``python tests/gpu/sanitized.py [--grow]``.
 
 --grow begins with room for almost nothing, so that everything grows, spills and is redone. Growing copies what was
 never written along, which initcheck does not like.
@@ -25,10 +25,14 @@ def main() -> None:
     graph = random_graph(4, states=200, columns=12)
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
     batch[3] = batch[3].astype(np.float16)
-    for beam, max_active in ((5.0, 40), (17.0, None)):
-        gpu, cpu = (CtcDecoder(graph, device=device, beam=beam, max_active=max_active) for device in ("cuda", "cpu"))
-        same(gpu.decode(batch), cpu.decode(batch))
-    print(f"decoded {2 * len(batch)} utterances, the same as on the CPU")
+    shapes = (cuda_plan.WIDE, cuda_plan.DENSE, *cuda_plan.CLUSTERS)
+    for shape in shapes:
+        cuda_plan.launch_shapes = lambda utterances, multiprocessors, shape=shape: (shape, cuda_plan.WIDE)
+        cuda_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
+        for beam, max_active in ((5.0, 40), (17.0, None)):
+            gpu, cpu = (CtcDecoder(graph, device=on, beam=beam, max_active=max_active) for on in ("cuda", "cpu"))
+            same(gpu.decode(batch), cpu.decode(batch))
+    print(f"decoded {2 * len(batch)} utterances in {len(shapes)} shapes, the same as on the CPU")
 
 
 if __name__ == "__main__":
