@@ -150,6 +150,7 @@ MAY_INCLUDE = {
     "cpu_reference/decode": {"decode", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},
+    "cpu_reference/staging": {"staging", "pool", "decode"},
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from arcbeam._cuda cimport Context, driver, ignore
 from arcbeam._cuda_launch cimport Event, Function, Stream, launch
@@ -16,10 +16,12 @@ from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
 )
 from arcbeam._driver_table cimport LaunchShape
+from arcbeam._paths cimport Paths
 from arcbeam._search cimport (
-    DeviceGraph, LaneRoom, LaneState, Need, Outcome, SearchParams, Staging, UtteranceResult, UtteranceView,
-    device_graph, kNoIndex, padded, power_of_two, shared_bytes, utterance_bytes,
+    DeviceGraph, LaneRoom, LaneState, Need, SearchParams, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    padded, power_of_two, shared_bytes,
 )
+from arcbeam._staging cimport Staging
 
 from arcbeam import _cuda, cuda_plan
 from arcbeam._decode import BadLogProb
@@ -36,21 +38,16 @@ cdef enum:
     COUNTER_BYTES = 16
 
 
-cdef struct Layout:  # of a part's memory, the same on both sides: counters, lanes, results | utterances, order | stop
+# Of a window's memory, the same on both sides: counters, lanes, results | utterances, order, pieces | stop
+cdef struct Layout:
     size_t lanes
     size_t results
     size_t returned  # bytes that come back: all before this
     size_t utterances
     size_t order
+    size_t pieces
     size_t sent
     size_t bytes
-
-
-cdef struct Totals:
-    uint64_t frames
-    uint64_t tokens
-    uint64_t leaving_arcs
-    uint64_t admitted
 
 
 cdef class CudaEngine:
@@ -63,6 +60,8 @@ cdef class CudaEngine:
         The device's number.
     memory_limit : int
         Bytes of the device, the graph's included; 0 for no limit.
+    threads : int
+        For log-probs of the host on their way to pinned memory.
     """
 
     cdef readonly Context context
@@ -82,11 +81,11 @@ cdef class CudaEngine:
     cdef dict kernels, shapes
     cdef Function kernel  # of the launch at hand
     cdef object room, turn
-    cdef int halvings  # of the lanes and of the parts, since memory was short
+    cdef int halvings  # of the lanes and of the windows, since memory was short
     cdef bint lean, in_flight
 
     def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
-                 float blank_penalty, int32_t blank_column, size_t memory_limit=0):
+                 float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1):
         self.turn = threading.Lock()
         self.lanes, self.shapes = [], {}
         self.context = _cuda.context_of(ordinal)
@@ -101,7 +100,7 @@ cdef class CudaEngine:
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
-        self.staging = Staging(self.pool, self.copies)
+        self.staging = Staging(self.pool, self.copies, threads)
         self.batch_host, self.paths_host = PinnedBuffer(self.context), PinnedBuffer(self.context)
         self.room = cuda_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
@@ -169,39 +168,31 @@ cdef class CudaEngine:
     # A batch
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
-        cdef Totals totals
+        cdef Paths found = Paths(utterances.shape[0])
         table = np.asarray(utterances)
         frames = table[:, 2]
         order = np.argsort(-frames, kind="stable")  # the longest first
         sorted_table = np.ascontiguousarray(table[order])
-        parts = [(0, len(table))] if len(table) else []
+        windows = [(0, len(table))] if len(table) else []
         room = cuda_plan.LEAN if self.lean else self.room
         if on_host:
             value_bytes = np.where(sorted_table[:, 3] != 0, 2, 4)
-            part_bytes = max(1, room.part_bytes >> self.halvings)
-            parts = cuda_plan.parts_of(sorted_table[:, 2] * columns * value_bytes + 16, part_bytes)
-        memset(&totals, 0, sizeof(totals))
-        paths, bad = [None] * len(table), []
+            half_of_the_room = (self.pool.room() + self.staging.device_bytes()) // 2
+            most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
+            windows = cuda_plan.windows_of(sorted_table[:, 2] * columns * value_bytes, most)
         self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
-        for k, (first, last) in enumerate(parts):
+        for first, last in windows:
             try:
-                if on_host and k == 0:
-                    self.staging.send(sorted_table[first:last], columns, 0)
                 self._plan(last - first, columns, room)
-                self._start(sorted_table[first:last], columns, on_host, k % 2, room)
-                if on_host and k + 1 < len(parts):
-                    self.staging.send(sorted_table[last:parts[k + 1][1]], columns, (k + 1) % 2)
-                self._finish(room)
+                self._start(sorted_table[first:last], columns, on_host, room)
+                self._finish(on_host, room)
             except BaseException:
                 self._cancel()
                 raise
-            self._collect(order[first:last], paths, bad, &totals)
-        if bad:
-            raise BadLogProb(*min(bad))
-        work = {"expanded_tokens": None, "read_arcs": None, "candidates": None}
-        work.update(frames=totals.frames, tokens=totals.tokens, leaving_arcs=totals.leaving_arcs,
-                    admitted=totals.admitted)
-        return paths, work
+            self._collect(order[first:last], found)
+        if found.bad:
+            raise BadLogProb(*min(found.bad))
+        return found.paths, found.work()
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the launch shape, and sees to the lanes."""
@@ -281,22 +272,28 @@ cdef class CudaEngine:
         rest = shared_bytes(0, step, 2 * step, power_of_two(2 * step))
         return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
 
-    # A part of it
+    # A window of it
 
-    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, int slot, room) except -1:
+    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room) except -1:
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
         cdef unsigned char* host
         cdef LaneRoom lane
         cdef UtteranceView* view
-        cdef uint64_t address = self.staging.address(slot)
+        cdef size_t pieces = 0
         cdef Layout* layout = &self.layout
+        if on_host:
+            self.staging.begin(utterances, columns, self.num_lanes)
+            pieces = self.staging.order.lines().size()
+            with nogil:
+                self.staging.send(1)
         layout.lanes = COUNTER_BYTES
         layout.results = padded(layout.lanes + self.num_lanes * sizeof(LaneState))
         layout.returned = padded(layout.results + n * sizeof(UtteranceResult))
         layout.utterances = layout.returned
         layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
-        layout.sent = padded(layout.order + n * sizeof(uint32_t))
+        layout.pieces = padded(layout.order + n * sizeof(uint32_t))
+        layout.sent = padded(layout.pieces + pieces * sizeof(uint32_t))
         layout.bytes = layout.sent + 16
         self.batch_host.reserve(layout.bytes)
         self.batch.reserve(layout.bytes, False)
@@ -304,13 +301,17 @@ cdef class CudaEngine:
         memset(host, 0, layout.bytes)
         for i in range(n):
             view = <UtteranceView*> (host + layout.utterances) + i
-            view.log_probs = <const void*> <uintptr_t> (address if on_host else <uint64_t> utterances[i, 0])
-            view.row_stride = columns if on_host else utterances[i, 1]
             view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
-            view.first_piece = kNoIndex
+            if on_host:
+                view.log_probs, view.row_stride = <const void*> <uintptr_t> self.staging.memory.address, columns
+                view.first_piece = self.staging.order.first_piece()[i]
+            else:
+                view.log_probs, view.row_stride = <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1]
+                view.first_piece = kNoIndex
             (<uint32_t*> (host + layout.order))[i] = i
-            address += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
             frames += <uint64_t> utterances[i, 2]
+        if pieces != 0:
+            memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
         for i in range(self.num_lanes):
             lane = self.lanes[i]
             lane.describe(self._lane(i))
@@ -329,11 +330,17 @@ cdef class CudaEngine:
         self.params.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
         self.params.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
         self.params.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
+        self.params.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
+        self.params.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
+        self.params.piece_frames, self.params.wait_cycles = self.staging.piece_frames, cuda_plan.WAIT_CYCLES
         self.params.num_utterances, self.params.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
-        if on_host:
-            self.stream.wait_for(self.staging.sent(slot))
+        if pieces != 0:
+            self.stream.wait_for(self.staging.first_sent)
         self._launch()
+        if on_host:
+            with nogil:
+                self.staging.send(pieces)
         return 0
 
     cdef LaneState* _lane(self, uint32_t i):
@@ -358,17 +365,23 @@ cdef class CudaEngine:
         self.done.record(self.stream)
         return 0
 
-    cdef int _finish(self, room) except -1:
-        """Waits for the kernel, and launches it again with more room as long as a lane needs some."""
+    cdef int _finish(self, bint on_host, room) except -1:
+        """Waits for the kernel, and launches it again as long as a lane needs more room, a cluster or log-probs."""
         while True:
             self._wait()
             if not self._grow():
-                return 0
+                break
             self._give_clusters(room)
+            if on_host:
+                self.stream.wait_for(self.staging.last_sent)
             set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 4, self.stream)
             copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
                            self.num_lanes * sizeof(LaneState), self.stream)
             self._launch()
+        if on_host:
+            with nogil:
+                self.staging.finish()
+        return 0
 
     cdef int _wait(self) except -1:
         cdef int reached = 0
@@ -381,7 +394,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _grow(self) except -1:
-        """Doubles what lanes lack; returns how many there are."""
+        """Doubles what lanes lack; returns how many have stopped."""
         cdef LaneState* state
         cdef LaneRoom lane
         cdef int stopped = 0
@@ -445,6 +458,7 @@ cdef class CudaEngine:
             # By the copy engine: a kernel that writes the word might wait for a place beside ours.
             ignore(self.context.state,
                    driver().copy_to_device(self.batch.address + 4 * QUEUE, stop, 4, self.copies.handle))
+            self.staging.give_up()
         self.in_flight = False
         with nogil:  # what these answer changes nothing: what led here says more
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
@@ -466,42 +480,14 @@ cdef class CudaEngine:
             self.context.leave()
         return 0
 
-    cdef int _collect(self, order, list paths, list bad, Totals* totals) except -1:
-        """Takes results over: the paths lie last arc first, in the order in which utterances ended."""
-        cdef const UtteranceResult* results = <const UtteranceResult*> (
-            <unsigned char*> self.batch_host.data + self.layout.results)
-        cdef const UtteranceResult* result
-        cdef const uint32_t* pool
-        cdef const int64_t[::1] index = order
-        cdef uint32_t[::1] into
+    cdef int _collect(self, order, Paths found) except -1:
+        """Takes the results over."""
         cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
-        cdef size_t sum_of_lengths = 0, at = 0, arc
-        cdef Py_ssize_t i, n = index.shape[0]
         if used > EAGER_PATHS:
             with nogil:
                 self.paths_host.reserve(4 * <size_t> used)
                 copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
                 self.stream.synchronize()
-        for i in range(n):
-            sum_of_lengths += results[i].path_length
-        arcs = np.empty(sum_of_lengths, dtype=np.uint32)
-        into = arcs
-        pool = <const uint32_t*> self.paths_host.data
-        with nogil:
-            for i in range(n):
-                result = &results[i]
-                for arc in range(result.path_length):
-                    into[at + arc] = pool[result.path_begin + result.path_length - 1 - arc]
-                at += result.path_length
-        at = 0
-        for i in range(n):
-            result = &results[i]
-            totals.frames += result.frames
-            totals.tokens += result.tokens
-            totals.leaving_arcs += result.leaving_arcs
-            totals.admitted += result.admitted
-            if result.outcome == Outcome.bad_log_prob:
-                bad.append((index[i], result.bad_frame, result.bad_column, result.bad_value))
-            paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0)
-            at += result.path_length
+        found.add(order, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
+                  <const uint32_t*> self.paths_host.data)
         return 0

@@ -5,12 +5,12 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 
 from arcbeam._cuda cimport Context
-from arcbeam._cuda_launch cimport Event, Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._graph_view cimport GraphView
 
 cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
-    const uint32_t kNoIndex
+    const uint32_t kNoIndex, kLineBytes
 
     cdef struct UtteranceView:
         const void* log_probs
@@ -84,6 +84,10 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t* resting_lanes
         uint32_t* path_pool
         uint32_t* path_pool_used
+        const uint32_t* pieces
+        const uint32_t* arrived
+        uint32_t piece_frames
+        uint32_t wait_cycles
         uint32_t path_pool_capacity
         uint32_t num_utterances
         uint32_t columns
@@ -130,19 +134,3 @@ cdef class LaneRoom:
     cdef int describe(self, LaneState* lane) except -1
 
 cdef uint32_t power_of_two(uint64_t least) noexcept nogil
-
-
-cdef class Staging:
-    cdef Stream stream
-    cdef list device, pinned, events  # two of each
-    cdef int send(self, const int64_t[:, ::1] utterances, uint32_t columns, int slot) except -1
-    cdef uint64_t address(self, int slot) except? 0
-    cdef Event sent(self, int slot)
-    cdef int clear(self) except -1
-    cdef size_t device_bytes(self) except? 0
-    cdef size_t pinned_bytes(self) except? 0
-
-
-cdef inline size_t utterance_bytes(int64_t frames, uint32_t columns, int64_t is_half) noexcept nogil:
-    """Of a staged utterance, so that the next one is aligned."""
-    return padded(<uint64_t> frames * columns * (2 if is_half else 4))

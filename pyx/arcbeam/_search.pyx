@@ -1,4 +1,4 @@
-"""What a search on a device works in: the graph's columns, shared by its decoders; lanes; log-probs from the host."""
+"""What a search on a device works in: the graph's columns, shared by its decoders, and lanes."""
 
 import threading
 import weakref
@@ -7,12 +7,11 @@ import numpy as np
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 
 from arcbeam._cuda cimport Context
-from arcbeam._cuda_launch cimport Event, Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_on_device, copy_to_device, set_bytes
+from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
 from arcbeam._graph_view cimport ArcTarget, StateRecord, kChunk
 
 from arcbeam.errors import CapacityError
@@ -131,64 +130,3 @@ cdef class LaneRoom:
         lane.log = <LogEntry*> <uintptr_t> self.log.address
         lane.log_capacity = self.log_entries
         return 0
-
-
-@cython.no_gc
-cdef class Staging:
-    """Log-probs from the host on their way: two slots that parts of a batch take in turns, on a stream of copies."""
-
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
-        self.stream = stream
-        self.device = [DeviceBuffer(pool, stream, "the log-probs") for _ in range(2)]
-        self.pinned = [PinnedBuffer(pool.context) for _ in range(2)]
-        self.events = [Event(pool.context) for _ in range(2)]
-
-    cdef int send(self, const int64_t[:, ::1] utterances, uint32_t columns, int slot) except -1:
-        """Packs utterances side by side and sends them; the part that was in the slot must have been decoded."""
-        cdef DeviceBuffer device = self.device[slot]
-        cdef PinnedBuffer pinned = self.pinned[slot]
-        cdef Event event = self.events[slot]
-        cdef Py_ssize_t i, row
-        cdef size_t at = 0, value, width
-        cdef unsigned char* to
-        cdef const unsigned char* source
-        with nogil:
-            for i in range(utterances.shape[0]):
-                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
-            device.reserve(at, False)
-            pinned.reserve(at)
-            at = 0
-            for i in range(utterances.shape[0]):
-                value = 2 if utterances[i, 3] else 4
-                width = value * columns
-                to = <unsigned char*> pinned.data + at
-                source = <const unsigned char*> <uintptr_t> utterances[i, 0]
-                if utterances[i, 1] == columns:
-                    memcpy(to, source, width * <size_t> utterances[i, 2])
-                else:
-                    for row in range(utterances[i, 2]):
-                        memcpy(to + row * width, source + row * utterances[i, 1] * <int64_t> value, width)
-                at += utterance_bytes(utterances[i, 2], columns, utterances[i, 3])
-            copy_to_device(device.address, pinned.data, at, self.stream)
-            event.record(self.stream)
-        return 0
-
-    cdef uint64_t address(self, int slot) except? 0:
-        """Where the part in a slot begins; its utterances follow each other by utterance_bytes."""
-        return (<DeviceBuffer> self.device[slot]).address
-
-    cdef Event sent(self, int slot):
-        """When the part in a slot has arrived."""
-        return self.events[slot]
-
-    cdef int clear(self) except -1:
-        """Gives the device's memory back."""
-        for buffer in self.device:
-            (<DeviceBuffer> buffer).clear()
-        return 0
-
-    cdef size_t device_bytes(self) except? 0:
-        return (<DeviceBuffer> self.device[0]).capacity + (<DeviceBuffer> self.device[1]).capacity
-
-    cdef size_t pinned_bytes(self) except? 0:
-        return (<PinnedBuffer> self.pinned[0]).capacity + (<PinnedBuffer> self.pinned[1]).capacity

@@ -11,6 +11,18 @@ SHARED_STEP = 128
 RESERVED_SHARED_BYTES = 1024
 """What the device keeps for itself of the shared memory of a multiprocessor, for each block."""
 
+# Log-probs from host memory.
+FIRST_PART_BYTES, LARGEST_PART_BYTES = 2 << 20, 8 << 20
+"""What is copied to the device at a time: little at first, since lanes wait for it, then twice as much each time."""
+PIECES_BYTES = 4 << 20
+"""Of the pieces that all lanes wait for at a time; a lane decodes one while the next are under way."""
+PIECE_BYTES, PINNED_PIECE_BYTES = 256 << 10, 64 << 10
+"""The largest piece, which one thread copies; and the smallest where copies read the caller's memory itself."""
+GATHERING_THREADS = 8
+"""More gain little: they share the memory's bandwidth."""
+WAIT_CYCLES = 1 << 28
+"""Clock cycles, a tenth of a second or two, after which a lane that hears nothing of its log-probs stops."""
+
 
 @dataclass(frozen=True)
 class LaunchShape:
@@ -53,8 +65,8 @@ class Room:
         Token-log entries of a lane, 8 bytes each.
     path_entries : int or None
         Arcs of all paths, 4 bytes each; None for what the frames suggest.
-    part_bytes : int
-        Log-probs from host memory that go to the device at a time.
+    window_bytes : int
+        Log-probs from host memory that are on the device at a time.
     shared_states : int or None
         Tokens of a frame in shared memory; None for as many as fit.
     """
@@ -62,11 +74,11 @@ class Room:
     spill_states: int
     log_entries: int
     path_entries: int | None = None
-    part_bytes: int = 64 << 20
+    window_bytes: int = 2 << 30
     shared_states: int | None = None
 
 
-LEAN = Room(spill_states=2048, log_entries=1 << 14, part_bytes=1)
+LEAN = Room(spill_states=2048, log_entries=1 << 14, window_bytes=1)
 
 
 def first_room(max_active: int) -> Room:
@@ -75,12 +87,23 @@ def first_room(max_active: int) -> Room:
     return Room(spill_states=min(max(wanted, 4096), 32768), log_entries=1 << 19)
 
 
-def parts_of(utterance_bytes: np.ndarray, part_bytes: int) -> list[tuple[int, int]]:
-    """Cuts a batch into parts ``[first, last)`` of at most `part_bytes`, and of one utterance at least."""
+def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int, int]]:
+    """Cuts a batch into windows ``[first, last)`` of at most `window_bytes`, and of one utterance at least."""
     ends = np.cumsum(utterance_bytes)
-    parts, first, before = [], 0, 0
+    windows, first, before = [], 0, 0
     while first < len(ends):
-        last = max(int(np.searchsorted(ends, before + part_bytes, side="right")), first + 1)
-        parts.append((first, last))
+        last = max(int(np.searchsorted(ends, before + window_bytes, side="right")), first + 1)
+        windows.append((first, last))
         first, before = last, int(ends[last - 1])
-    return parts
+    return windows
+
+
+def piece_frames(row_bytes: int, lanes: int, pinned: bool) -> int:
+    """Frames of a piece of log-probs on their way, for so many lanes that decode at a time."""
+    wanted = PIECES_BYTES // max(1, lanes)
+    return max(1, min(max(wanted, PINNED_PIECE_BYTES if pinned else 0), PIECE_BYTES) // row_bytes)
+
+
+def gathering_threads(cores: int) -> int:
+    """Threads that bring log-probs to pinned memory."""
+    return min(cores, GATHERING_THREADS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,7 +90,8 @@ class CtcDecoder:
     Notes
     -----
     A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
-    which decode without the GIL.
+    which decode without the GIL. Pickled or copied, a decoder is made anew from its options and its graph, on the
+    device that the options name; a graph that is mapped from a file is pickled by its path.
     """
 
     def __init__(self, graph: Graph, **options: Any) -> None:
@@ -122,8 +125,14 @@ class CtcDecoder:
                 raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
         else:
             from arcbeam._decode_cuda import CudaEngine
+            from arcbeam.cuda_plan import gathering_threads
 
-            self._engine = CudaEngine(graph, self._ordinal, **search, memory_limit=self._options.memory_limit or 0)
+            threads = self._options.threads or gathering_threads(usable_cores())
+            limit = self._options.memory_limit or 0
+            self._engine = CudaEngine(graph, self._ordinal, **search, memory_limit=limit, threads=threads)
+
+    def __reduce__(self) -> Any:
+        return functools.partial(type(self), **dataclasses.asdict(self._options)), (self._graph,)
 
     @property
     def graph(self) -> Graph:
@@ -160,7 +169,7 @@ class CtcDecoder:
         ----------
         log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
             Natural-log probabilities, float32 or float16. From numpy or anything with DLPack in CPU memory; not copied
-            there unless the columns of a frame lie apart, and sent to the GPU in parts by a decoder that is on one.
+            there unless the columns of a frame lie apart, and sent to the GPU, while it decodes, by a decoder on one.
             Such a decoder also takes arrays on its GPU, of anything with DLPack or ``__cuda_array_interface__``, and
             copies none. ``-inf`` means never. Column 0 is input label 1 of the graph.
         lengths : sequence or array of int [batch], optional

@@ -52,7 +52,8 @@ class DecoderOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core. A GPU has no use for them."""
+    """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
+    memory; None for as many as help."""
     device: str = "cpu"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
     memory_limit: int | None = None

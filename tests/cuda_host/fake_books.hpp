@@ -123,6 +123,15 @@ bool inside(Address address, size_t bytes) {
     return false;
 }
 
+// The allocation of a kind that an address is in.
+const Thing* holder(const char* kind, Address address) {
+    for (auto& [handle, thing] : things) {
+        const auto start = reinterpret_cast<Address>(handle);
+        if (std::strcmp(thing.kind, kind) == 0 && address >= start && address < start + thing.bytes) return &thing;
+    }
+    return nullptr;
+}
+
 template <class T>
 int give(T* into, T value) {
     *into = value;

@@ -1,6 +1,9 @@
 """A GPU for tests of the whole engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
 
 import ctypes
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ PARAMETER_BYTES = 200  # of SearchParams; search_host.py spells them out
 KERNELS = "".join(f"kernel arcbeam_search_{shape} {PARAMETER_BYTES}\n" for shape in ("wide", "dense", "cluster"))
 IMAGE = f"arch 9.0\n{KERNELS}".encode() + b"\0"
 # Frames and logs that fit nowhere: everything grows, and is redone.
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 20, shared_states=8)
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 20, shared_states=8)
 
 
 class Shape(ctypes.Structure):
@@ -37,6 +40,8 @@ class EmulatedGpu:
         record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={"search": ""})
         monkeypatch.setattr(kernel_images, "build_record", lambda: record)
         monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
+        # A launch runs when it is made: what has not come by then comes too late for it, however long it waits.
+        monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1000)
         self.start()
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
@@ -47,8 +52,37 @@ class EmulatedGpu:
         """Decoders made from now on begin with this room."""
         self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
 
+    def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512, pinned_piece: int = 96) -> None:
+        """Log-probs of the host go in parts of so few bytes that a launch sees the first one alone."""
+        self.monkeypatch.setattr(cuda_plan, "FIRST_PART_BYTES", first)
+        self.monkeypatch.setattr(cuda_plan, "LARGEST_PART_BYTES", largest)
+        self.monkeypatch.setattr(cuda_plan, "PIECES_BYTES", pieces)
+        self.monkeypatch.setattr(cuda_plan, "PINNED_PIECE_BYTES", pinned_piece)
+
     def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
         self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))
+
+    @contextmanager
+    def interrupted(self) -> Iterator[None]:
+        """Nothing that the host waits for comes any more, until Ctrl-C."""
+
+        def interrupt(signum: int, frame: Any) -> None:
+            while frame is not None:
+                if frame.f_code is EmulatedGpu._launch.__code__:
+                    return  # the next signal will do: an exception does not get out of a callback
+                frame = frame.f_back
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise KeyboardInterrupt
+
+        former = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            self.fake.library.fake_not_ready(10**9)
+            signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, former)
+            self.fake.library.fake_not_ready(0)
 
     def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
         try:

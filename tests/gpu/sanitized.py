@@ -16,7 +16,7 @@ from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 ROOM = cuda_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 12, shared_states=8)
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 
 
 def main() -> None:

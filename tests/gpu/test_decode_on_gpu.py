@@ -26,7 +26,7 @@ SEARCHES = [
     {"beam": 8.0, "max_active": None, "acoustic_scale": 0.5, "blank_penalty": 0.5},
     {"beam": 30.0, "max_active": 50},
 ]
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, part_bytes=1 << 12, shared_states=8)
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 REAL = sorted(Path(os.environ.get("ARCBEAM_GPU_GRAPHS", "no such folder")).glob("*.arcbeam"))
 
 

@@ -1,0 +1,77 @@
+// The order in which log-probs of the host go to a device: as the lanes will want them.
+//
+// Utterances are cut into pieces of `piece_frames` rows. Lanes take utterances in the order given; a piece that is
+// wanted early by the lanes' clock, which counts frames, goes early. Among those of one tick of that clock the
+// source decides, so that pieces which follow each other evenly in memory can be copied as one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace arcbeam::staging {
+
+// Log-probs of an utterance in host memory.
+struct Source {
+    const unsigned char* rows;
+    std::int64_t row_stride;  // bytes
+    std::uint32_t frames;
+    std::uint32_t row_bytes;
+};
+
+struct Piece {
+    std::uint32_t utterance;
+    std::uint32_t first_row;
+    std::uint32_t rows;
+    std::uint64_t line;  // of device memory, where it begins; the kernel takes the lower 32 bits
+};
+
+// Pieces [first, last), which fill lines [line, end): one copy if it goes by pinned memory.
+struct Part {
+    std::size_t first;
+    std::size_t last;
+    std::uint64_t line;
+    std::uint64_t end;
+};
+
+// Rows of bytes that lie evenly on both sides.
+struct Run {
+    const unsigned char* from;
+    std::size_t from_pitch;
+    std::uint64_t line;
+    std::size_t to_pitch;
+    std::size_t width;
+    std::size_t height;  // pieces that it covers
+};
+
+class Order {
+  public:
+    Order(std::vector<Source> sources, std::size_t lanes, std::uint32_t piece_frames);
+
+    // In the order of their lines.
+    [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
+    [[nodiscard]] const std::vector<Source>& sources() const { return sources_; }
+
+    // What the kernel reads: the lines of the pieces of utterance u, from first_piece()[u] on.
+    [[nodiscard]] const std::vector<std::uint32_t>& lines() const { return lines_; }
+    [[nodiscard]] const std::vector<std::uint32_t>& first_piece() const { return first_piece_; }
+    [[nodiscard]] std::uint64_t end() const { return end_; }
+
+    // Parts of about `first` bytes, each twice as large as the one before up to `most`; of one piece at least.
+    [[nodiscard]] std::vector<Part> parts(std::uint64_t first, std::uint64_t most) const;
+
+    // The longest even run from a piece on, of pieces before `last`; their rows must be contiguous.
+    [[nodiscard]] Run run(std::size_t piece, std::size_t last) const;
+
+  private:
+    [[nodiscard]] const unsigned char* source(const Piece& piece) const;
+    [[nodiscard]] std::uint64_t lines_of(const Piece& piece) const;
+
+    std::vector<Source> sources_;
+    std::vector<Piece> pieces_;
+    std::vector<std::uint32_t> lines_;
+    std::vector<std::uint32_t> first_piece_;
+    std::uint64_t end_ = 0;
+};
+
+}  // namespace arcbeam::staging

@@ -1,0 +1,250 @@
+"""Log-probs of the host on their way to a device, while the kernel decodes what has come.
+
+They go in pieces of a few frames, in the order in which the lanes will want them, through pinned memory that several
+threads fill; or from where they lie, if that is pinned. Behind each part a word on the device counts what is there.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uintptr_t
+from libcpp.utility cimport move
+
+from arcbeam._cuda cimport check, driver, ignore
+from arcbeam._cuda_memory cimport MemoryPool, copy_to_device
+from arcbeam._driver_table cimport forked, kMemoryTypeHost, now_ns
+from arcbeam._search cimport kLineBytes, kNoIndex
+
+from arcbeam import cuda_plan
+from arcbeam.errors import CapacityError
+
+cdef enum:
+    SLICE_MS = 100  # of waiting between looks at signals
+    SLOTS = 2  # of pinned memory: one is filled while the other is read
+    GIVE_UP = 0  # words at the start of pinned memory: what ends all waiting, and then what to count to by part
+    COUNTS = 1
+
+
+cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t columns) except *:
+    cdef vector[Source] sources
+    cdef Source source
+    cdef int64_t value_bytes
+    for i in range(utterances.shape[0]):
+        value_bytes = 2 if utterances[i, 3] else 4
+        source.rows = <const unsigned char*> <uintptr_t> utterances[i, 0]
+        source.row_stride = utterances[i, 1] * value_bytes
+        source.frames = <uint32_t> utterances[i, 2]
+        source.row_bytes = <uint32_t> (columns * value_bytes)
+        sources.push_back(source)
+    return sources
+
+
+@cython.no_gc
+cdef class Staging:
+    """The way of log-probs to one engine.
+
+    Parameters
+    ----------
+    pool : MemoryPool
+    stream : Stream
+        Of the copies: not the one on which the kernel runs.
+    threads : int
+        How many fill pinned memory; they start when they are needed first.
+    """
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
+        self.stream = stream
+        self.threads = threads
+        self.memory = DeviceBuffer(pool, stream, "the log-probs")
+        self.word = DeviceBuffer(pool, stream, "the log-probs")
+        self.pinned = PinnedBuffer(pool.context)
+        self.first_sent, self.last_sent = Event(pool.context), Event(pool.context)
+        self.slot_0_read, self.slot_1_read = Event(pool.context), Event(pool.context)
+
+    def __dealloc__(self):
+        del self.order
+        if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
+            del self.gatherer
+
+    cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1:
+        """Plans the way of utterances, in the order in which the lanes take them, and sees to the memory.
+
+        What was sent before must have been decoded, and its copies have ended.
+        """
+        cdef vector[Source] sources = sources_of(utterances, columns)
+        cdef Source source
+        cdef Part part
+        cdef uint32_t* counts
+        cdef size_t i
+        cdef uint64_t widest = 1, first, most
+        cdef bint direct = True
+        del self.order
+        self.order = NULL
+        self.next_part = 0
+        for source in sources:
+            direct = direct and self._is_pinned(&source)
+            widest = max(widest, <uint64_t> source.row_bytes)
+        self.direct = direct
+        self.piece_frames = cuda_plan.piece_frames(widest, min(lanes, sources.size()), direct)
+        first, most = cuda_plan.FIRST_PART_BYTES, cuda_plan.LARGEST_PART_BYTES
+        with nogil:
+            self.order = new Order(move(sources), lanes, self.piece_frames)
+            self.parts = self.order.parts(first, most)
+        self.slot_bytes = 0
+        for part in self.parts:
+            self.slot_bytes = max(self.slot_bytes, (part.end - part.line) * kLineBytes)
+        if direct:
+            self.slot_bytes = 0
+        elif self.gatherer == NULL and self.parts.size() > 0:
+            try:
+                self.gatherer = new Gatherer(self.threads)
+            except RuntimeError as error:  # std::system_error: the machine gives no more
+                raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
+        with nogil:
+            self.word.reserve(4, False)
+            self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)
+            self.pinned.reserve(self._slot(0) + SLOTS * self.slot_bytes)
+            counts = <uint32_t*> self.pinned.data
+            counts[GIVE_UP] = kNoIndex
+            for i in range(self.parts.size()):
+                counts[COUNTS + i] = <uint32_t> self.parts[i].end
+        return 0
+
+    cdef size_t _slot(self, size_t number) noexcept nogil:
+        """Where a slot of pinned memory begins."""
+        cdef size_t words = 4 * (COUNTS + self.parts.size())
+        return (words + kLineBytes - 1) // kLineBytes * kLineBytes + number % SLOTS * self.slot_bytes
+
+    cdef int send(self, size_t parts) except -1 nogil:
+        """Sends so many parts more, or what there is yet."""
+        cdef int64_t looked = now_ns()
+        cdef size_t last = min(self.next_part + min(parts, self.parts.size()), self.parts.size())
+        while self.next_part < last:
+            self._send_part()
+            if now_ns() - looked > <int64_t> SLICE_MS * 1000000:
+                with gil:
+                    PyErr_CheckSignals()
+                looked = now_ns()
+        return 0
+
+    cdef int _send_part(self) except -1 nogil:
+        cdef size_t number = self.next_part
+        cdef const Part* part = &self.parts[number]
+        if self.direct:
+            self._send_direct(part)
+        else:
+            self._send_gathered(number, part)
+        # By the copy engine, too: a kernel that sets the word might wait for a place beside ours.
+        copy_to_device(self.word.address, <uint32_t*> self.pinned.data + COUNTS + number, 4, self.stream)
+        if number == 0:
+            self.first_sent.record(self.stream)
+        self.next_part += 1
+        if self.next_part == self.parts.size():
+            self.last_sent.record(self.stream)
+        return 0
+
+    cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
+        cdef unsigned char* slot = <unsigned char*> self.pinned.data + self._slot(number)
+        if number >= SLOTS and number % SLOTS == 0:
+            self._wait(self.slot_0_read)
+        elif number >= SLOTS:
+            self._wait(self.slot_1_read)
+        self.gatherer.start(self.order[0], part[0], slot)
+        while not self.gatherer.wait(SLICE_MS):
+            pass
+        copy_to_device(self.memory.address + part.line * kLineBytes, slot, (part.end - part.line) * kLineBytes,
+                       self.stream)
+        if number % SLOTS == 0:
+            self.slot_0_read.record(self.stream)
+        else:
+            self.slot_1_read.record(self.stream)
+        return 0
+
+    cdef int _send_direct(self, const Part* part) except -1 nogil:
+        cdef size_t piece = part.first
+        cdef Run run
+        cdef uint64_t to
+        while piece < part.last:
+            run = self.order.run(piece, part.last)
+            to = self.memory.address + run.line * kLineBytes
+            if run.height == 1 or (run.from_pitch == run.width and run.to_pitch == run.width):
+                copy_to_device(to, run.source, run.width * run.height, self.stream)
+            else:
+                check(self.stream.context.state,
+                      driver().copy_rows_to_device(to, run.to_pitch, run.source, run.from_pitch, run.width,
+                                                   run.height, self.stream.handle), b"copying to the device")
+            piece += run.height
+        return 0
+
+    cdef int finish(self) except -1 nogil:
+        """Waits until nothing of what was sent is read any more."""
+        if self.parts.size() > 0:
+            self._wait(self.last_sent)
+        return 0
+
+    cdef int _wait(self, Event event) except -1 nogil:
+        while not event.wait(SLICE_MS):
+            with gil:
+                PyErr_CheckSignals()
+        return 0
+
+    cdef void give_up(self) noexcept nogil:
+        """Ends the waiting of a kernel: nothing comes any more."""
+        if self.parts.size() > 0:
+            ignore(self.stream.context.state,
+                   driver().copy_to_device(self.word.address, <uint32_t*> self.pinned.data + GIVE_UP, 4,
+                                           self.stream.handle))
+
+    cdef int _is_pinned(self, const Source* source) except -1 nogil:
+        """Whether copies can read an utterance where it lies, without waiting: its rows side by side, in pinned memory."""
+        cdef uint64_t address = <uintptr_t> source.rows
+        cdef uint64_t bytes = <uint64_t> source.frames * source.row_bytes
+        if bytes == 0:
+            return True
+        if source.frames > 1 and source.row_stride != <int64_t> source.row_bytes:
+            return False
+        return self._is_host_memory(address) and self._is_host_memory(address + bytes - 1)
+
+    cdef int _is_host_memory(self, uint64_t address) except -1 nogil:
+        """1 for pinned memory of the host."""
+        cdef unsigned int type = 0
+        check(self.stream.context.state, driver().memory_type(&type, address), b"asking whose memory an address is")
+        return type == kMemoryTypeHost
+
+    cdef void clear(self) noexcept nogil:
+        """Gives the device's memory back."""
+        self.parts.clear()
+        self.memory.clear()
+        self.word.clear()
+
+    cdef size_t device_bytes(self) noexcept nogil:
+        return self.memory.capacity + self.word.capacity
+
+    cdef size_t pinned_bytes(self) noexcept nogil:
+        return self.pinned.capacity
+
+
+def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):
+    """The order in which pieces of utterances would go, for tests.
+
+    Returns
+    -------
+    pieces : list of (utterance, first_row, rows, line)
+    runs : list of (address, from_pitch, line, to_pitch, width, height)
+        The same, where pieces lie evenly as one.
+    """
+    cdef Order* order = new Order(sources_of(utterances, columns), lanes, piece_frames)
+    cdef const Piece* piece
+    cdef Run run
+    cdef size_t at = 0
+    pieces, runs = [], []
+    try:
+        for i in range(order.pieces().size()):
+            piece = &order.pieces()[i]
+            pieces.append((piece.utterance, piece.first_row, piece.rows, piece.line))
+        while at < order.pieces().size():
+            run = order.run(at, order.pieces().size())
+            runs.append((<uintptr_t> run.source, run.from_pitch, run.line, run.to_pitch, run.width, run.height))
+            at += run.height
+        return pieces, runs
+    finally:
+        del order

@@ -1,0 +1,333 @@
+"""Log-probs of the host on their way to a GPU: in pieces, in parts, late, from pinned memory; always the CPU's bytes.
+
+In the fake driver a launch runs when it is made, so it sees only the parts that were sent before: lanes run out of
+log-probs, stop, and go on in the next launch.
+"""
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from arcbeam._cuda_memory import PinnedBuffer
+from arcbeam._staging import plan_of
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CapacityError, CtcDecoder, CudaError, _cuda, cuda_plan
+from tests.decode import graphs
+from tests.decode.emulated_gpu import TIGHT
+from tests.decode.equality import same
+
+ROOT = Path(__file__).resolve().parents[2]
+GRAPH = graphs.random_graph(4, states=120, columns=12)
+BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 29, 1, 17, 8))]
+OPTIONS = {"beam": 5.0, "max_active": 40}
+ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+
+
+def on_cpu(batch, lengths=None, graph=GRAPH, **options):
+    return CtcDecoder(graph, device="cpu", threads=1, **(options or OPTIONS)).decode(batch, lengths)
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+def pinned(array):
+    """A copy of the array in memory that the fake driver has pinned."""
+    buffer = PinnedBuffer(_cuda.context_of(0))
+    buffer.resize(max(1, array.nbytes))
+    copy = np.frombuffer(buffer, array.dtype, array.size).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+# The order in which pieces go
+
+
+def table_of(arrays):
+    rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
+    return np.array(rows, np.int64).reshape(-1, 4)
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=12),
+    st.integers(1, 40),
+    st.integers(1, 5),
+    st.integers(1, 9),
+)
+def test_pieces_cover_every_row_once(shapes, columns, lanes, piece_frames):
+    arrays = [np.zeros((n, columns), np.float16 if half else np.float32) for n, half in sorted(shapes, reverse=True)]
+    pieces, runs = plan_of(table_of(arrays), columns, lanes, piece_frames)
+    rows = sorted((u, row + i) for u, row, count, _ in pieces for i in range(count))
+    assert rows == [(u, row) for u, array in enumerate(arrays) for row in range(len(array))]
+    end = 0
+    for u, row, count, line in pieces:
+        assert row % piece_frames == 0
+        assert line == end
+        end += -(-count * columns * arrays[u].itemsize // 128)
+    assert sum(run[5] for run in runs) == len(pieces)
+    seen = []
+    for address, from_pitch, line, to_pitch, width, height in runs:
+        assert min(from_pitch, to_pitch) >= width
+        seen += [(address + i * from_pitch, line + i * to_pitch // 128, width) for i in range(height)]
+    assert seen == [
+        (arrays[u].ctypes.data + row * arrays[u].strides[0], line, count * columns * arrays[u].itemsize)
+        for u, row, count, line in pieces
+    ]
+    for first, array in enumerate(arrays[:lanes]):  # of those that start at once no row waits for a later one
+        when = [at for at, piece in enumerate(pieces) if piece[0] == first]
+        assert when == sorted(when)
+        for at, (u, row, _, _) in enumerate(pieces):
+            if u < lanes and len(array):
+                assert (row <= pieces[when[-1]][1]) or at > when[-1]
+
+
+def test_pieces_of_utterances_that_start_later_go_when_a_lane_is_free():
+    arrays = [np.zeros((n, 32), np.float32) for n in (8, 4, 3, 2)]
+    pieces, _ = plan_of(table_of(arrays), 32, 2, 2)
+    when = {piece[:2]: at for at, piece in enumerate(pieces)}
+    assert max(when[0, 2], when[0, 0], when[1, 2]) < when[2, 2]  # the third starts at frame 4, the fourth at 7
+    assert when[2, 0] < when[0, 6]
+    assert when[3, 0] > when[0, 4]
+
+
+def test_a_padded_batch_goes_in_few_runs():
+    batch = np.zeros((7, 20, 16), np.float32)
+    pieces, runs = plan_of(table_of(list(batch)), 16, 7, 4)
+    assert (len(pieces), len(runs)) == (35, 5)
+    shorter = [batch[0], *(row[:9] for row in batch[2:4]), batch[5][:9]]  # in the order of the queue
+    _, runs = plan_of(table_of(shorter), 16, 4, 4)
+    assert [run[5] for run in runs] == [2, 2, 2, 2, 1, 2, 1, 2]
+
+
+def test_figures():
+    assert cuda_plan.windows_of(np.array([5, 4, 3, 2, 1]), 7) == [(0, 1), (1, 3), (3, 5)]
+    assert cuda_plan.windows_of(np.array([5, 4]), 1) == [(0, 1), (1, 2)]
+    assert cuda_plan.windows_of(np.array([], int), 1) == []
+    assert cuda_plan.piece_frames(2048, 264, False) == 7
+    assert cuda_plan.piece_frames(2048, 264, True) == 32
+    assert cuda_plan.piece_frames(2048, 1, False) == 128
+    assert cuda_plan.piece_frames(1 << 20, 264, False) == 1
+    assert (cuda_plan.gathering_threads(2), cuda_plan.gathering_threads(64)) == (2, 8)
+
+
+# Decoding
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graphs.graphs(blank=3),
+    st.lists(graphs.log_probs(max_frames=20), max_size=5),
+    st.sampled_from([0.5, 2.0, float("inf")]),
+    st.sampled_from([(1, 1, 1), (16, 64, 64), (100, 1000, 200)]),
+    st.booleans(),
+)
+def test_random_graphs(emulated_gpu, graph, batch, beam, sizes, tight):
+    emulated_gpu.begin_with(TIGHT if tight else ROOMY)
+    emulated_gpu.send_in_parts(*sizes)
+    options = {"beam": beam, "max_active": 5}
+    same(CtcDecoder(graph, device="cuda", **options).decode(batch), on_cpu(batch, graph=graph, **options))
+
+
+def test_lanes_wait_for_what_has_not_come(gpu):
+    gpu.send_in_parts()
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu(BATCH))
+    assert len(gpu.shapes) == 2, "the second launch has all of it"
+    same(decoder.decode(BATCH[::-1])[::-1], on_cpu(BATCH))
+
+
+def variants():
+    rng = np.random.default_rng(1)
+    padded = np.stack([graphs.random_log_probs(seed, 20, 12) for seed in range(5)])
+    apart = np.concatenate([padded, padded], axis=-1)[..., :12]
+    half = [logp.astype(np.float16 if i % 2 else np.float32) for i, logp in enumerate(BATCH)]
+    return {
+        "padded": (padded, None),
+        "lengths": (padded, rng.integers(0, 21, 5)),
+        "rows apart": (apart, None),
+        "backwards": (padded[:, ::-1], [20, 3, 0, 20, 7]),
+        "float16": ([logp.astype(np.float16) for logp in BATCH], None),
+        "mixed": (half, None),
+        "rows of a list apart": ([np.concatenate([logp, logp], axis=1)[:, :12] for logp in BATCH], None),
+    }
+
+
+@pytest.mark.parametrize("name", variants())
+@pytest.mark.parametrize("place", [np.asarray, pinned])
+def test_kinds_of_arrays(gpu, name, place):
+    gpu.send_in_parts()
+    batch, lengths = variants()[name]
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    given = [place(logp) for logp in batch] if isinstance(batch, list) else place(batch)
+    same(decoder.decode(given, lengths), on_cpu(batch, lengths))
+    assert len(gpu.shapes) == 2
+
+
+@pytest.mark.parametrize("window_bytes", [1, 500, 1200, 10**6])
+def test_more_than_the_device_has_room_for_goes_in_windows(gpu, window_bytes):
+    gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128, window_bytes=window_bytes))
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    same(decoder.decode(BATCH), on_cpu(BATCH))
+    assert len(gpu.shapes) == {1: 6, 500: 4, 1200: 3, 10**6: 1}[window_bytes]
+    gpu.send_in_parts(128, 128, 128)
+    same(decoder.decode(BATCH), on_cpu(BATCH))
+
+
+def test_a_window_takes_half_of_what_the_limit_leaves(gpu):
+    batch = [graphs.random_log_probs(seed, 8000, 12) for seed in range(2)]  # 384 KB each
+    options = {"beam": 0.5, "max_active": 2}
+    free = CtcDecoder(GRAPH, device="cuda", **options)
+    same(free.decode(batch[:1]), on_cpu(batch[:1], **options))
+    limit = free.memory().device_bytes + (1 << 18)
+    decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=limit, **options)
+    gpu.shapes.clear()
+    same(decoder.decode(batch), on_cpu(batch, **options))
+    assert decoder.memory().device_bytes <= limit
+    assert len(gpu.shapes) == 2, "an utterance after the other, and no try in vain"
+
+
+def test_pinned_arrays_are_read_where_they_are(gpu):
+    gpu.send_in_parts(8192, 8192)
+    padded = np.stack([graphs.random_log_probs(seed, 60, 12) for seed in range(5)])
+    wanted = on_cpu(padded)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    there = pinned(padded)
+    same(decoder.decode(there), wanted)
+    before = decoder.memory().pinned
+    gpu.fake.fail("copy_rows_to_device", 803)
+    with pytest.raises(CudaError, match="copying to the device"):
+        decoder.decode(there)
+    half = [there[0], *padded[1:]]  # some are not: all go by the decoder's own
+    same(decoder.decode(half), wanted)
+    assert decoder.memory().pinned > before
+
+
+def test_memory_is_reported(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    batch = [graphs.random_log_probs(seed, 3000, 12) for seed in range(3)]
+    options = {"beam": 0.5, "max_active": 2}
+    decoder = CtcDecoder(GRAPH, device="cuda", **options)
+    decoder.decode(batch)
+    values = sum(logp.nbytes for logp in batch)
+    memory = decoder.memory()
+    assert values <= memory.log_probs <= values + (1 << 18)
+    assert memory.pinned >= 2 * values  # one part, and room for the next
+
+
+def test_bad_values_that_come_late(gpu):
+    gpu.send_in_parts()
+    spoiled = [logp.copy() for logp in BATCH]
+    spoiled[2][1, 3] = np.nan  # the kernel is done with this one long before its last part has come
+    spoiled[4][16, 2] = np.inf
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    with pytest.raises(ValueError, match="got nan in utterance 2, frame 1, column 3"):
+        decoder.decode(spoiled)
+    with pytest.raises(ValueError, match="got inf in utterance 1, frame 16, column 2"):
+        decoder.decode(spoiled[3:])
+    same(decoder.decode(BATCH), on_cpu(BATCH))
+
+
+@pytest.mark.parametrize("place", [np.asarray, pinned])
+def test_every_call_may_fail_while_parts_are_under_way(gpu, place):
+    gpu.send_in_parts(1, 1, 1200, 400)
+    batch = place(np.stack([graphs.random_log_probs(seed, 12, 12) for seed in range(3)]))
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted = on_cpu(batch)
+    same(decoder.decode(batch), wanted)
+    before = gpu.fake.library.fake_calls()
+    same(decoder.decode(batch), wanted)
+    calls = gpu.fake.library.fake_calls() - before
+    raised = 0
+    for nth in range(1, calls + 1):
+        gpu.fake.fail("", 803, nth)
+        try:
+            same(decoder.decode(batch), wanted)
+        except CudaError as error:
+            assert error.code == 803
+            raised += 1
+            same(decoder.decode(batch), wanted)
+    assert raised > 20
+
+
+def test_out_of_memory_in_the_middle(gpu):
+    gpu.send_in_parts()
+    for nth in range(1, 18):
+        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+        gpu.fake.fail("allocate", 2, nth)
+        gpu.fake.fail("allocate", 2, nth)  # the second try, too
+        same(decoder.decode(BATCH), on_cpu(BATCH))
+    for nth in range(1, 5):
+        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+        gpu.fake.fail("host_allocate", 2, nth)
+        same(decoder.decode(BATCH), on_cpu(BATCH))
+
+
+def test_control_c_while_parts_are_under_way(gpu):
+    gpu.send_in_parts(1, 1, 1200)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    wanted = on_cpu(BATCH)
+    same(decoder.decode(BATCH), wanted)
+    with gpu.interrupted(), pytest.raises(KeyboardInterrupt):  # the third part waits until the first has been read
+        decoder.decode(BATCH)
+    same(decoder.decode(BATCH), wanted)
+
+
+def test_decoders_of_one_thread_and_of_several(gpu):
+    gpu.send_in_parts()
+    for threads in (1, 2, 5):
+        decoder = CtcDecoder(GRAPH, device="cuda", threads=threads, **OPTIONS)
+        same(decoder.decode(BATCH), on_cpu(BATCH))
+    del decoder
+    gc.collect()
+
+
+STARVED = """
+import ctypes, resource, sys
+import numpy as np
+import pytest
+import arcbeam
+from tests.cuda_host.conftest import FakeDriver
+from tests.decode.emulated_gpu import EmulatedGpu
+
+gpu = EmulatedGpu(FakeDriver(ctypes.CDLL(sys.argv[1])), pytest.MonkeyPatch())
+graph = arcbeam.Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, num_columns=2)
+log_probs = np.zeros((1, 3, 2), np.float32)
+arcbeam.CtcDecoder(graph, device="cuda", threads=1).decode(log_probs)
+decoder = arcbeam.CtcDecoder(graph, device="cuda", threads=2000)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (256 << 20), resource.RLIM_INFINITY))
+try:
+    decoder.decode(log_probs)
+    raise SystemExit("2000 threads fit in 256 MiB of addresses")
+except arcbeam.CapacityError as error:
+    print(error)
+print(len(arcbeam.CtcDecoder(graph, device="cuda", threads=2).decode(log_probs)))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space through /proc")
+def test_no_thread_to_be_had(fake_library):
+    library = fake_library.library._name
+    got = subprocess.run(
+        [sys.executable, "-c", STARVED, library], capture_output=True, text=True, timeout=100, cwd=ROOT
+    )
+    assert got.returncode == 0, got.stderr
+    message, decoded = got.stdout.splitlines()
+    assert message.startswith("threads: 2000 of them cannot be started (")
+    assert decoded == "1"
+
+
+def test_a_limit_that_leaves_no_room_for_one_utterance(gpu):
+    graph_bytes = CtcDecoder(GRAPH, device="cuda").memory().graph
+    decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=graph_bytes + (1 << 21), **OPTIONS)
+    with pytest.raises(CapacityError, match=r"memory_limit: the log-probs needs [\d,]+ bytes on cuda:0"):
+        decoder.decode([np.zeros((100_000, 12), np.float32)])
+    same(decoder.decode(BATCH), on_cpu(BATCH))
