@@ -22,8 +22,8 @@ from benchmarks.registry import Row
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGES = (
-    "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "riva-asrlib-decoder", "torch", "cupy",
-    "cuda-bindings",
+    "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
+    "riva-asrlib-decoder", "torch", "torchaudio", "onnxruntime", "cupy", "cuda-bindings",
 )  # fmt: skip
 # Packages that are installed under another name, too.
 OTHER_NAMES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x")}
