@@ -10,17 +10,16 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam._cuda cimport Context, driver, ignore
-from arcbeam._cuda_launch cimport Event, Function, Stream, launch
-from arcbeam._cuda_launch cimport load as load_module
+from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
 )
-from arcbeam._driver_table cimport LaunchShape
 from arcbeam._paths cimport Paths
 from arcbeam._search cimport (
     DeviceGraph, LaneRoom, LaneState, Need, SearchParams, UtteranceResult, UtteranceView, device_graph, kNoIndex,
-    padded, power_of_two, shared_bytes,
+    padded,
 )
+from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
 
 from arcbeam import _cuda, cuda_plan
@@ -71,15 +70,13 @@ cdef class CudaEngine:
     cdef DeviceGraph graph
     cdef Event done
     cdef SearchParams params
-    cdef LaunchShape shape
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
     cdef PinnedBuffer batch_host, paths_host
     cdef Staging staging
     cdef list lanes
-    cdef dict kernels, shapes
-    cdef Function kernel  # of the launch at hand
+    cdef Launches launches
     cdef object room, turn
     cdef int halvings  # of the lanes and of the windows, since memory was short
     cdef bint lean, in_flight
@@ -87,7 +84,7 @@ cdef class CudaEngine:
     def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
                  float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1):
         self.turn = threading.Lock()
-        self.lanes, self.shapes = [], {}
+        self.lanes = []
         self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
@@ -95,8 +92,7 @@ cdef class CudaEngine:
                                 f"and {memory_limit:,} are allowed; raise it")
         self.pool = MemoryPool(self.context, memory_limit, self.graph.bytes)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
-        module = load_module(self.context, "search")
-        self.kernels = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense", "cluster")}
+        self.launches = Launches(self.context)
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
@@ -108,9 +104,6 @@ cdef class CudaEngine:
         self.params.blank_column = blank_column
         self.params.beam, self.params.acoustic_scale = beam, acoustic_scale
         self.params.blank_penalty, self.params.max_active = blank_penalty, max_active
-        with self.context:
-            for kernel in self.kernels.values():
-                (<Function> kernel).allow_shared(self.context.state.shared_per_block)
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
         """Decodes a batch.
@@ -195,82 +188,18 @@ cdef class CudaEngine:
         return found.paths, found.work()
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
-        """Chooses the launch shape, and sees to the lanes."""
+        """Chooses the shape of the launch, and sees to the lanes."""
         cdef LaneRoom lane
-        cdef uint32_t wanted, lanes
-        for shape in cuda_plan.launch_shapes(utterances, self.context.state.multiprocessors):
-            lanes = self._lanes_of(shape, columns, room)
-            if lanes >= (utterances if shape.cluster > 1 else 1):
-                break
-        else:
-            raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
-                             f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")
-        wanted = min(utterances, lanes)
-        self.num_lanes = max(1, wanted >> self.halvings)
-        self._take_shape(shape, columns, room)
+        shape = self.launches.choose(utterances, columns, room)
+        self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
+        self.launches.take(shape, columns, room, self.num_lanes, &self.params)
         while len(self.lanes) < self.num_lanes:
             self.lanes.append(LaneRoom(self.pool, self.stream))
         for lane in self.lanes[:self.num_lanes]:
             # A lane that stops puts the tokens of shared memory there.
             lane.grow_spill(max(room.spill_states, self.params.shared_capacity), 0)
             lane.grow_log(room.log_entries)
-        self.params.hot_lanes = 0
-        if shape.cluster == 1:
-            self.params.hot_lanes = self._lanes_of(cuda_plan.CLUSTERS[0], columns, room)
         return 0
-
-    cdef int _take_shape(self, shape, uint32_t columns, room) except -1:
-        """Launches from now on have this shape."""
-        cdef uint32_t capacity = self.shapes[shape, columns, room.shared_states][0]
-        self.kernel = self.kernels[shape.kernel]
-        self.params.shared_capacity, self.params.shared_candidates = capacity, 2 * capacity
-        self.params.shared_table_size = power_of_two(2 * capacity)
-        self.params.team_tokens, self.params.hot_tokens = cuda_plan.TEAM_TOKENS, cuda_plan.HOT_TOKENS
-        self.shape.blocks, self.shape.threads, self.shape.cluster = self.num_lanes * shape.cluster, shape.threads, shape.cluster
-        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity,
-                                                          self.params.shared_table_size)
-        return 0
-
-    cdef uint32_t _lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff:
-        """Lanes that the device holds at once in this shape; 0 if a block has not room enough, or without clusters."""
-        key = (shape, columns, room.shared_states)
-        if key not in self.shapes:
-            self.shapes[key] = self._fit(shape, columns, room.shared_states)
-        return self.shapes[key][1]
-
-    cdef tuple _fit(self, shape, uint32_t columns, shared_states):
-        """(states of a frame in shared memory, lanes at once)."""
-        cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
-        cdef uint32_t capacity = 0
-        cdef uint64_t most = self._shared_bytes_of(shape)
-        cdef LaunchShape one
-        if shape.cluster > 1 and not self.context.state.clusters:
-            return 0, 0
-        while shared_bytes(columns, capacity + step, 2 * (capacity + step), power_of_two(2 * (capacity + step))) <= most:
-            capacity += step
-            if shared_states:
-                break
-        if capacity == 0:
-            return 0, 0
-        bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
-        kernel = <Function> self.kernels[shape.kernel]
-        if shape.cluster == 1:
-            return capacity, (kernel.blocks_per_multiprocessor(shape.threads, bytes)
-                              * self.context.state.multiprocessors)
-        one.blocks = one.cluster = shape.cluster
-        one.threads, one.shared_bytes = shape.threads, bytes
-        return capacity, kernel.clusters_on_device(&one)
-
-    cdef uint64_t _shared_bytes_of(self, shape):
-        """The most shared memory of a block when so many share a multiprocessor."""
-        each = self.context.state.shared_per_multiprocessor // shape.blocks_per_multiprocessor
-        return max(0, min(self.context.state.shared_per_block, each - cuda_plan.RESERVED_SHARED_BYTES))
-
-    cdef uint32_t _most_columns(self):
-        cdef uint32_t step = cuda_plan.SHARED_STEP
-        cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE), rest
-        rest = shared_bytes(0, step, 2 * step, power_of_two(2 * step))
-        return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
 
     # A window of it
 
@@ -352,7 +281,7 @@ cdef class CudaEngine:
     cdef int _launch(self) except -1:
         self.params.path_pool = <uint32_t*> <uintptr_t> self.paths.address
         self.params.path_pool_capacity = self.path_entries
-        launch(self.kernel, &self.shape, &self.params, self.stream)
+        self.launches.start(&self.params, self.stream)
         self.in_flight = True
         self._ask_back()
         return 0
@@ -440,10 +369,9 @@ cdef class CudaEngine:
                 kept += 1
         self.num_lanes = kept
         for shape in cuda_plan.CLUSTERS:
-            if self._lanes_of(shape, self.params.columns, room) >= kept:
+            if self.launches.lanes_of(shape, self.params.columns, room) >= kept:
                 break
-        self._take_shape(shape, self.params.columns, room)
-        self.params.hot_lanes = 0
+        self.launches.take(shape, self.params.columns, room, kept, &self.params)
         for i in range(kept):
             lane = self.lanes[i]
             lane.grow_spill(self.params.shared_capacity, self._lane(i).num_tokens)

@@ -1,0 +1,22 @@
+"""How the search kernel is launched on a device: its entries, and what fits of each shape."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from arcbeam._cuda cimport Context
+from arcbeam._cuda_launch cimport Function, Stream
+from arcbeam._driver_table cimport LaunchShape
+from arcbeam._search cimport SearchParams
+
+
+cdef class Launches:
+    cdef Context context
+    cdef dict entries, fits
+    cdef Function entry  # of the launch at hand
+    cdef LaunchShape shape
+    cdef object choose(self, uint32_t utterances, uint32_t columns, room)
+    cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff
+    cdef int take(self, shape, uint32_t columns, room, uint32_t lanes, SearchParams* params) except -1
+    cdef int start(self, SearchParams* params, Stream stream) except -1
+    cdef tuple _fit(self, shape, uint32_t columns, shared_states)
+    cdef uint64_t _shared_bytes_of(self, shape)
+    cdef uint32_t _most_columns(self)

@@ -1,0 +1,89 @@
+"""How the search kernel is launched on a device: its entries, and what fits of each shape."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from arcbeam._cuda cimport Context
+from arcbeam._cuda_launch cimport Function, Stream, launch
+from arcbeam._cuda_launch cimport load as load_module
+from arcbeam._driver_table cimport LaunchShape
+from arcbeam._search cimport SearchParams, power_of_two, shared_bytes
+
+from arcbeam import cuda_plan
+
+
+cdef class Launches:
+    """Shapes are those of :mod:`arcbeam.cuda_plan`; what they need depends on the columns of the log-probs."""
+
+    def __cinit__(self, Context context not None):
+        self.context = context
+        self.fits = {}
+        module = load_module(context, "search")
+        self.entries = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense", "cluster")}
+        with context:
+            for entry in self.entries.values():
+                (<Function> entry).allow_shared(context.state.shared_per_block)
+
+    cdef object choose(self, uint32_t utterances, uint32_t columns, room):
+        """The first shape of the plan that fits; of clusters, one for each utterance must fit at once."""
+        for shape in cuda_plan.launch_shapes(utterances, self.context.state.multiprocessors):
+            if self.lanes_of(shape, columns, room) >= (utterances if shape.cluster > 1 else 1):
+                return shape
+        raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
+                         f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")
+
+    cdef int take(self, shape, uint32_t columns, room, uint32_t lanes, SearchParams* params) except -1:
+        """Launches from now on have this shape."""
+        cdef uint32_t capacity = self.fits[shape, columns, room.shared_states][0]
+        self.entry = self.entries[shape.kernel]
+        params.shared_capacity, params.shared_candidates = capacity, 2 * capacity
+        params.shared_table_size = power_of_two(2 * capacity)
+        params.team_tokens, params.hot_tokens = cuda_plan.TEAM_TOKENS, cuda_plan.HOT_TOKENS
+        params.hot_lanes = 0 if shape.cluster > 1 else self.lanes_of(cuda_plan.CLUSTERS[0], columns, room)
+        self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
+        self.shape.threads = shape.threads
+        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity, params.shared_table_size)
+        return 0
+
+    cdef int start(self, SearchParams* params, Stream stream) except -1:
+        launch(self.entry, &self.shape, params, stream)
+        return 0
+
+    cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff:
+        """Lanes that the device holds at once in this shape; 0 if a block has not room enough, or without clusters."""
+        key = (shape, columns, room.shared_states)
+        if key not in self.fits:
+            self.fits[key] = self._fit(shape, columns, room.shared_states)
+        return self.fits[key][1]
+
+    cdef tuple _fit(self, shape, uint32_t columns, shared_states):
+        """(states of a frame in shared memory, lanes at once)."""
+        cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
+        cdef uint32_t capacity = 0
+        cdef uint64_t most = self._shared_bytes_of(shape)
+        cdef LaunchShape one
+        if shape.cluster > 1 and not self.context.state.clusters:
+            return 0, 0
+        while shared_bytes(columns, capacity + step, 2 * (capacity + step), power_of_two(2 * (capacity + step))) <= most:
+            capacity += step
+            if shared_states:
+                break
+        if capacity == 0:
+            return 0, 0
+        bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
+        entry = <Function> self.entries[shape.kernel]
+        if shape.cluster == 1:
+            return capacity, entry.blocks_per_multiprocessor(shape.threads, bytes) * self.context.state.multiprocessors
+        one.blocks = one.cluster = shape.cluster
+        one.threads, one.shared_bytes = shape.threads, bytes
+        return capacity, entry.clusters_on_device(&one)
+
+    cdef uint64_t _shared_bytes_of(self, shape):
+        """The most shared memory of a block when so many share a multiprocessor."""
+        each = self.context.state.shared_per_multiprocessor // shape.blocks_per_multiprocessor
+        return max(0, min(self.context.state.shared_per_block, each - cuda_plan.RESERVED_SHARED_BYTES))
+
+    cdef uint32_t _most_columns(self):
+        cdef uint32_t step = cuda_plan.SHARED_STEP
+        cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE), rest
+        rest = shared_bytes(0, step, 2 * step, power_of_two(2 * step))
+        return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
