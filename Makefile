@@ -102,7 +102,7 @@ gpu-driver: gpu-build
 	$(GPU_TESTS) tests/cuda_host tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
 
 gpu-decode: gpu-build
-	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py $(PYTEST_ARGS)
+	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py $(PYTEST_ARGS)
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried

@@ -13,18 +13,19 @@ namespace arcbeam {
 // One thread waits for `lines` lines, for wait_cycles after the last news.
 ARCBEAM_DEVICE bool wait_for_lines(const SearchParams& params, std::uint32_t lines) {
     simt::Backoff backoff{params.wait_cycles};
-    std::uint32_t arrived = simt::load_acquire<Scope::system>(params.arrived);
+    std::uint32_t arrived = simt::load_relaxed<Scope::system>(params.arrived);
     while (arrived < lines) {
         if (!backoff.wait()) {
             return false;
         }
         const std::uint32_t before = arrived;
-        arrived = simt::load_acquire<Scope::system>(params.arrived);
+        arrived = simt::load_relaxed<Scope::system>(params.arrived);
         if (arrived != before) {
             backoff = simt::Backoff{params.wait_cycles};
         }
     }
-    return arrived != kNoIndex;
+    // One acquire for all looks: each may cost the multiprocessor, and a block beside this one, what L1 holds.
+    return simt::load_acquire<Scope::system>(params.arrived) != kNoIndex;
 }
 
 // An utterance that is to be read from its first piece on.
