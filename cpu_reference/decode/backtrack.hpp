@@ -23,20 +23,20 @@ struct Path {
     bool reached_final = false;
 };
 
-inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
-                      bool alive) {
+// `end_cost(i)` is what token i costs with its final weight; `precedes(i, j)` orders tokens of one cost.
+template <typename EndCost, typename Precedes>
+Path backtrack(const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive, EndCost end_cost,
+               Precedes precedes) {
     Path path;
     float best_cost = 0.0F;
     std::size_t best = tokens.size();
     const auto select = [&](bool final_only) {
         for (std::size_t i = 0; i < tokens.size(); ++i) {
-            const float cost =
-                final_only ? extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]) : tokens[i].cost;
+            const float cost = final_only ? end_cost(i) : tokens[i].cost;
             if (final_only && !is_finite(cost)) {
                 continue;
             }
-            if (best == tokens.size() || cost < best_cost ||
-                (cost == best_cost && tokens[i].state < tokens[best].state)) {
+            if (best == tokens.size() || cost < best_cost || (cost == best_cost && precedes(i, best))) {
                 best = i;
                 best_cost = cost;
             }
@@ -55,6 +55,15 @@ inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const
     }
     std::reverse(path.arcs.begin(), path.arcs.end());
     return path;
+}
+
+inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
+                      bool alive) {
+    const auto end_cost = [&](std::size_t i) {
+        return extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]);
+    };
+    const auto precedes = [&](std::size_t i, std::size_t j) { return tokens[i].state < tokens[j].state; };
+    return backtrack(tokens, log, offset, alive, end_cost, precedes);
 }
 
 // The graph's part of a path's cost: arc weights and, if one was reached, the final weight, summed in float64 from

@@ -11,6 +11,16 @@ namespace arcbeam::twin {
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads)
     : graph_(graph), options_(options), lanes_(threads), pool_(threads) {}
 
+Engine::Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
+               const RescoringOptions& rescoring, std::size_t threads)
+    : graph_(graph),
+      options_(options),
+      rescores_(true),
+      lms_(lms),
+      rescoring_(rescoring),
+      rescoring_lanes_(threads),
+      pool_(threads) {}
+
 void Engine::start(std::vector<LogProbs> batch) {
     batch_ = std::move(batch);
     results_.assign(batch_.size(), Result{});
@@ -26,17 +36,33 @@ bool Engine::wait(int milliseconds) { return pool_.wait(std::chrono::millisecond
 
 void Engine::decode(std::size_t worker, std::size_t utterance) {
     Result& result = results_[utterance];
-    std::unique_ptr<Lane>& lane = lanes_[worker];
     try {
-        if (!lane) {
-            lane = std::make_unique<Lane>();
-        }
-        lane->decode(graph_, options_, batch_[utterance], cancel_, result);
+        decode_on_lane(worker, batch_[utterance], result);
     } catch (const std::bad_alloc&) {
-        lane.reset();
+        if (rescores_) {
+            rescoring_lanes_[worker].reset();
+        } else {
+            lanes_[worker].reset();
+        }
         result = Result{};
         result.outcome = Outcome::kOutOfMemory;
     }
+}
+
+void Engine::decode_on_lane(std::size_t worker, const LogProbs& logp, Result& result) {
+    if (rescores_) {
+        std::unique_ptr<RescoringLane>& lane = rescoring_lanes_[worker];
+        if (!lane) {
+            lane = std::make_unique<RescoringLane>();
+        }
+        lane->decode(graph_, lms_, options_, rescoring_, logp, cancel_, result);
+        return;
+    }
+    std::unique_ptr<Lane>& lane = lanes_[worker];
+    if (!lane) {
+        lane = std::make_unique<Lane>();
+    }
+    lane->decode(graph_, options_, logp, cancel_, result);
 }
 
 }  // namespace arcbeam::twin

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "decode/lane.hpp"
+#include "decode/rescoring_lane.hpp"
 #include "pool/thread_pool.hpp"
 
 namespace arcbeam::twin {
@@ -15,6 +16,9 @@ class Engine {
   public:
     // The graph's columns must outlive the engine.
     Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads);
+    // Rescores with language models, whose columns must outlive the engine, too.
+    Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
+           const RescoringOptions& rescoring, std::size_t threads);
 
     // Starts a batch. The log-probs must stay until wait() returns true; one batch at a time.
     void start(std::vector<LogProbs> batch);
@@ -29,10 +33,15 @@ class Engine {
 
   private:
     void decode(std::size_t worker, std::size_t utterance);
+    void decode_on_lane(std::size_t worker, const LogProbs& logp, Result& result);
 
     const GraphView graph_;
     const DecodeOptions options_;
+    const bool rescores_ = false;
+    const RescoringView lms_{};
+    const RescoringOptions rescoring_{};
     std::vector<std::unique_ptr<Lane>> lanes_;
+    std::vector<std::unique_ptr<RescoringLane>> rescoring_lanes_;
     std::vector<LogProbs> batch_;
     std::vector<Result> results_;
     std::vector<std::size_t> order_;

@@ -62,7 +62,6 @@ class Lane {
 
     [[nodiscard]] std::size_t log_bytes() const { return log_.bytes(); }
 
-  private:
     // NaN and +inf are errors; -inf means "never".
     static bool check(const LogProbs& logp, Result& result) {
         for (std::uint32_t frame = 0; frame < logp.frames; ++frame) {
@@ -78,6 +77,7 @@ class Lane {
         return true;
     }
 
+  private:
     // Frame 0: the closure from the start state.
     void begin(const GraphView& graph, const DecodeOptions& options, Work& work) {
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);

@@ -45,6 +45,8 @@ struct Work {
     std::uint64_t read_arcs = 0;        // of these, scored
     std::uint64_t candidates = 0;       // of these, within the bound known when they were scored
     std::uint64_t admitted = 0;         // of these, within the exact bound; and each start token
+    std::uint64_t lookups = 0;          // words that were rescored
+    std::uint64_t lookup_misses = 0;    // of these, not answered by the cache
 
     Work& operator+=(const Work& other) {
         frames += other.frames;
@@ -54,6 +56,8 @@ struct Work {
         read_arcs += other.read_arcs;
         candidates += other.candidates;
         admitted += other.admitted;
+        lookups += other.lookups;
+        lookup_misses += other.lookup_misses;
         return *this;
     }
 };

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         FormatError,
         GraphError,
         MissingDependencyError,
+        UnsupportedError,
     )
     from arcbeam.graph import Graph, GraphInfo
     from arcbeam.hypothesis import Hypothesis, Word
@@ -59,6 +60,7 @@ _HOME = {
     "FormatError": "errors",
     "GraphError": "errors",
     "MissingDependencyError": "errors",
+    "UnsupportedError": "errors",
 }
 
 _MODULES = ("baseline",)
@@ -91,6 +93,7 @@ __all__ = [
     "TransducerHypothesis",
     "TransducerOptions",
     "TransducerState",
+    "UnsupportedError",
     "Word",
     "WordScore",
 ]

@@ -13,6 +13,7 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam._graph_view cimport GraphView, view_of
+from arcbeam._lm_view cimport RescoringView, rescoring_view_of
 
 from arcbeam.errors import CapacityError
 
@@ -46,6 +47,8 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         uint64_t read_arcs
         uint64_t candidates
         uint64_t admitted
+        uint64_t lookups
+        uint64_t lookup_misses
 
     cdef enum class Outcome(uint8_t):
         kDecoded
@@ -61,14 +64,22 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         uint32_t bad_frame
         uint32_t bad_column
 
+    cdef struct RescoringOptions:
+        uint32_t hypotheses_per_state
+        float lookup_margin
+
     cdef cppclass Engine:
         Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
+        Engine(const GraphView&, const DecodeOptions&, const RescoringView&, const RescoringOptions&,
+               size_t threads) except +
         void start(vector[LogProbs]) except +
         cbool wait(int milliseconds) except +
         void cancel()
         const vector[Result]& results()
 
     double cpp_graph_cost "arcbeam::twin::graph_cost"(const GraphView&, const uint32_t*, size_t, cbool)
+    double cpp_rescoring_cost "arcbeam::twin::RescoringLane::path_cost"(
+        const GraphView&, const RescoringView&, const uint32_t*, size_t, cbool)
 
 
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
@@ -77,26 +88,44 @@ def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
     return cpp_graph_cost(view_of(graph), first, arcs.shape[0], reached_final)
 
 
+def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final):
+    """What rescoring added to a path's cost."""
+    cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
+    return cpp_rescoring_cost(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
+
+
 cdef class CpuEngine:
-    """A pool of lanes over one graph. Calls from several Python threads take turns."""
+    """A pool of lanes over one graph. Calls from several Python threads take turns.
+
+    With a `arcbeam.rescoring.Rescoring` its lanes rescore.
+    """
 
     cdef Engine* engine
     cdef DecodeOptions options
     cdef size_t threads
     cdef object graph
+    cdef object rescoring
+    cdef RescoringOptions rescoring_options
     cdef object turn
     cdef object process
 
     def __cinit__(self, graph, *, float beam, uint32_t max_active, float acoustic_scale, float blank_penalty,
-                  int32_t blank_column, uint32_t collect_above, size_t threads):
+                  int32_t blank_column, uint32_t collect_above, size_t threads, rescoring=None,
+                  uint32_t hypotheses_per_state=0, float lookup_margin=0.0):
         self.graph = graph
+        self.rescoring = rescoring
+        self.rescoring_options = RescoringOptions(hypotheses_per_state, lookup_margin)
         self.options = DecodeOptions(beam, max_active, acoustic_scale, blank_penalty, blank_column, collect_above)
         self.threads = threads
         self.turn = threading.Lock()
         self._start_threads()
 
     cdef int _start_threads(self) except -1:
-        self.engine = new Engine(view_of(self.graph), self.options, self.threads)
+        if self.rescoring is None:
+            self.engine = new Engine(view_of(self.graph), self.options, self.threads)
+        else:
+            self.engine = new Engine(view_of(self.graph), self.options, rescoring_view_of(self.rescoring),
+                                     self.rescoring_options, self.threads)
         self.process = os.getpid()
         return 0
 
@@ -181,7 +210,7 @@ cdef class CpuEngine:
     cdef dict _work(self):
         cdef Work total
         cdef const Work* work
-        total = Work(0, 0, 0, 0, 0, 0, 0)
+        total = Work(0, 0, 0, 0, 0, 0, 0, 0, 0)
         for i in range(self.engine.results().size()):
             work = &self.engine.results()[i].work
             total.frames += work.frames
@@ -191,6 +220,8 @@ cdef class CpuEngine:
             total.read_arcs += work.read_arcs
             total.candidates += work.candidates
             total.admitted += work.admitted
+            total.lookups += work.lookups
+            total.lookup_misses += work.lookup_misses
         return total
 
 

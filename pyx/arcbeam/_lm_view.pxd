@@ -39,6 +39,24 @@ cdef extern from "shared/lm_view.hpp" namespace "arcbeam" nogil:
     LmStep lm_step(const LmView&, uint32_t, uint32_t)
 
 
+cdef extern from "shared/rescoring.hpp" namespace "arcbeam" nogil:
+    cdef struct History:
+        uint32_t large
+        uint32_t small
+
+    cdef struct RescoringView:
+        LmView large
+        LmView small
+        const uint32_t* large_labels
+        const uint32_t* small_labels
+        float large_scale
+        float small_scale
+
+    cdef struct Deviation:
+        float cost
+        History next
+
+
 cdef inline LmView lm_view_of(columns, about):
     """The view of the columns (arrays by name) of a language model, valid as long as the arrays live."""
     cdef LmView view
@@ -59,4 +77,16 @@ cdef inline LmView lm_view_of(columns, about):
     view.high_bits = about["high_bits"]
     view.start = about["start"]
     view.num_labels = about["num_labels"]
+    return view
+
+
+cdef inline RescoringView rescoring_view_of(rescoring):
+    """The view of an arcbeam.rescoring.Rescoring, valid as long as that lives."""
+    cdef RescoringView view
+    view.large = lm_view_of(rescoring.large.columns, rescoring.large.about)
+    view.small = lm_view_of(rescoring.small.columns, rescoring.small.about)
+    view.large_labels = <const uint32_t*> <uintptr_t> rescoring.large_labels.ctypes.data
+    view.small_labels = <const uint32_t*> <uintptr_t> rescoring.small_labels.ctypes.data
+    view.large_scale = rescoring.large_scale
+    view.small_scale = rescoring.small_scale
     return view

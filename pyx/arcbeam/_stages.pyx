@@ -11,9 +11,12 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from arcbeam._graph_view cimport GraphView, view_of
+from arcbeam._lm_view cimport Deviation, History, RescoringView, rescoring_view_of
 
 TOKEN = np.dtype([("state", "<u4"), ("cost", "<f4")])
 CANDIDATE = np.dtype([("cost", "<f4"), ("arc", "<u4"), ("state", "<u4"), ("source", "<u4")])
+HISTORY = np.dtype([("large", "<u4"), ("small", "<u4")])
+DEVIATION = np.dtype([("cost", "<f4"), ("next", HISTORY)])
 LOG_ENTRY = np.dtype([("source", "<u4"), ("arc", "<u4")])
 NO_SOURCE = NO_ARC = 0xFFFFFFFF
 
@@ -39,6 +42,8 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         uint64_t read_arcs
         uint64_t candidates
         uint64_t admitted
+        uint64_t lookups
+        uint64_t lookup_misses
 
     cdef cppclass Buffer[T]:
         size_t size()
@@ -90,6 +95,16 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool) except +
 
 
+cdef extern from "decode/rescoring_lane.hpp" namespace "arcbeam::twin" nogil:
+    cdef cppclass LookupCache:
+        void begin() except +
+
+    void cpp_lookup "arcbeam::twin::lookup"(
+        const GraphView&, const RescoringView&, float, const Buffer[History]&, uint32_t, LookupCache&,
+        Buffer[Candidate]&, Buffer[Deviation]&, Work&) except +
+    float cpp_rescore "arcbeam::twin::rescore"(const Buffer[Deviation]&, float, Buffer[Candidate]&, cbool&)
+
+
 cdef int fill_tokens(Buffer[Token]& buffer, tokens) except -1:
     cdef const unsigned char[::1] source = np.ascontiguousarray(tokens, dtype=TOKEN).view(np.uint8)
     buffer.resize(len(tokens))
@@ -102,6 +117,22 @@ cdef int fill_candidates(Buffer[Candidate]& buffer, candidates) except -1:
     cdef const unsigned char[::1] source = np.ascontiguousarray(candidates, dtype=CANDIDATE).view(np.uint8)
     buffer.resize(len(candidates))
     if len(candidates):
+        memcpy(buffer.begin(), &source[0], source.shape[0])
+    return 0
+
+
+cdef int fill_histories(Buffer[History]& buffer, histories) except -1:
+    cdef const unsigned char[::1] source = np.ascontiguousarray(histories, dtype=HISTORY).view(np.uint8)
+    buffer.resize(len(histories))
+    if len(histories):
+        memcpy(buffer.begin(), &source[0], source.shape[0])
+    return 0
+
+
+cdef int fill_deviations(Buffer[Deviation]& buffer, deviations) except -1:
+    cdef const unsigned char[::1] source = np.ascontiguousarray(deviations, dtype=DEVIATION).view(np.uint8)
+    buffer.resize(len(deviations))
+    if len(deviations):
         memcpy(buffer.begin(), &source[0], source.shape[0])
     return 0
 
@@ -156,6 +187,33 @@ def expand(graph, tokens, uint32_t first_log, float cut, AcousticCosts acoustic,
     finally:
         del stage
     return copy_out(candidates.begin(), candidates.size(), CANDIDATE), bound, dict(work)
+
+
+def lookup(graph, rescoring, candidates, float bound, histories, uint32_t first_log):
+    """Returns (the candidates within the bound, their deviations, work); `histories` are those of the tokens."""
+    cdef Buffer[Candidate] buffer
+    cdef Buffer[History] of_tokens
+    cdef Buffer[Deviation] deviations
+    cdef LookupCache cache
+    cdef Work work
+    fill_candidates(buffer, candidates)
+    fill_histories(of_tokens, histories)
+    cache.begin()
+    cpp_lookup(view_of(graph), rescoring_view_of(rescoring), bound, of_tokens, first_log, cache, buffer, deviations,
+               work)
+    return (copy_out(buffer.begin(), buffer.size(), CANDIDATE),
+            copy_out(deviations.begin(), deviations.size(), DEVIATION), dict(work))
+
+
+def rescore(candidates, deviations, float beam):
+    """Returns (candidates with their rescored costs, bound, whether one is finite)."""
+    cdef Buffer[Candidate] buffer
+    cdef Buffer[Deviation] added
+    cdef cbool alive = False
+    fill_candidates(buffer, candidates)
+    fill_deviations(added, deviations)
+    bound = cpp_rescore(added, beam, buffer, alive)
+    return copy_out(buffer.begin(), buffer.size(), CANDIDATE), bound, alive
 
 
 def recombine(candidates, float bound):

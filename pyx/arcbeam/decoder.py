@@ -12,11 +12,13 @@ from typing import Any
 from arcbeam._decode import BadLogProb, CpuEngine
 from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.devices import resolve_device
-from arcbeam.errors import CapacityError
+from arcbeam.errors import CapacityError, UnsupportedError
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
+from arcbeam.lm_automaton import LanguageModel
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import DecoderOptions
+from arcbeam.rescoring import OPTIONS, Rescoring
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
 COLLECT_ABOVE = 1 << 22
@@ -29,7 +31,8 @@ class DecodeStats:
     ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
     inadmissible unread; ``candidates`` passed the bound known at the time. ``admitted`` are those of them that passed
     the exact one, and the start of each utterance. Those that may be None are not counted on a GPU; the others are the
-    same there.
+    same there. With a large language model ``lookups`` words were rescored, of which the cache did not answer
+    ``lookup_misses``.
     """
 
     frames: int
@@ -39,6 +42,8 @@ class DecodeStats:
     read_arcs: int | None
     candidates: int | None
     admitted: int
+    lookups: int = 0
+    lookup_misses: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class DecoderMemory:
 
     ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
     back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
-    ``pinned`` is memory of the host that copies go through. On the CPU only the graph is counted, in host memory.
+    ``pinned`` is memory of the host that copies go through. On the CPU only the graph is counted and, as
+    ``language_models``, the models that rescore it, in host memory.
     """
 
     graph: int
@@ -57,11 +63,13 @@ class DecoderMemory:
     log_probs: int = 0
     batch: int = 0
     pinned: int = 0
+    language_models: int = 0
 
     @property
     def device_bytes(self) -> int:
         """All but the pinned memory."""
-        return self.graph + self.lanes + self.token_log + self.paths + self.log_probs + self.batch
+        parts = self.graph, self.lanes, self.token_log, self.paths, self.log_probs, self.batch, self.language_models
+        return sum(parts)
 
 
 class CtcDecoder:
@@ -75,13 +83,25 @@ class CtcDecoder:
     ----------
     graph : Graph
         Kept alive and shared, never copied.
+    language_model : LanguageModel, optional
+        A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
+        end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
+        section 3; Fukunaga et al. 2019). See ``docs/large-lms.md``. On the CPU only, so far.
+    graph_language_model : LanguageModel, optional
+        The model that the graph was built with; needed with `language_model`, for its scores have to come off.
     beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
         See :class:`arcbeam.DecoderOptions`.
+    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words
+        With `language_model`; see there, too.
 
     Raises
     ------
     TypeError, ValueError
         An option out of its range.
+    GraphError
+        The graph was not built with `graph_language_model`, or has words that `language_model` lacks.
+    UnsupportedError
+        A large language model on a GPU.
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
@@ -94,7 +114,14 @@ class CtcDecoder:
     device that the options name; a graph that is mapped from a file is pickled by its path.
     """
 
-    def __init__(self, graph: Graph, **options: Any) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        language_model: LanguageModel | None = None,
+        graph_language_model: LanguageModel | None = None,
+        **options: Any,
+    ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
         try:
@@ -109,7 +136,8 @@ class CtcDecoder:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
-        self._ordinal = resolve_device(self._options.device)
+        self._rescoring = self._make_rescoring(language_model, graph_language_model)
+        self._ordinal = None if self._rescoring else resolve_device(self._options.device)
         search = {
             "beam": self._options.beam,
             "max_active": self._options.max_active or 0,
@@ -120,7 +148,11 @@ class CtcDecoder:
         if self._ordinal is None:
             threads = self._options.threads or usable_cores()
             try:
-                self._engine: Any = CpuEngine(graph, **search, collect_above=COLLECT_ABOVE, threads=threads)
+                self._engine: Any = CpuEngine(
+                    graph, **search, collect_above=COLLECT_ABOVE, threads=threads, rescoring=self._rescoring,
+                    hypotheses_per_state=self._options.hypotheses_per_state or 0,
+                    lookup_margin=self._options.lookup_margin,
+                )  # fmt: skip
             except RuntimeError as error:  # std::system_error: the machine gives no more
                 raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
         else:
@@ -133,6 +165,25 @@ class CtcDecoder:
 
     def __reduce__(self) -> Any:
         return functools.partial(type(self), **dataclasses.asdict(self._options)), (self._graph,)
+
+    def _make_rescoring(self, large: LanguageModel | None, small: LanguageModel | None) -> Rescoring | None:
+        if large is None:
+            if small is not None:
+                raise ValueError("graph_language_model: it comes off for a language_model, which is not given")
+            changed = [name for name in OPTIONS if getattr(self._options, name) != getattr(DecoderOptions, name)]
+            if changed:
+                raise ValueError(f"{', '.join(changed)}: this needs a language_model")
+            return None
+        if small is None:
+            raise ValueError(
+                "language_model: give graph_language_model, too, the model that the graph was built with "
+                "(LanguageModel.build of the same ARPA): its scores are in the graph and have to come off"
+            )
+        if self._options.device not in ("cpu", "auto"):
+            raise UnsupportedError(
+                f"device: a language_model decodes on the CPU only, so far, got {self._options.device!r}"
+            )
+        return Rescoring(self._graph, large, small, self._options)
 
     @property
     def graph(self) -> Graph:
@@ -160,7 +211,8 @@ class CtcDecoder:
             return DecoderMemory(**self._engine.memory())
         graph = self._graph
         columns = (graph.states, graph.targets, graph.columns, graph.words, graph.finals)
-        return DecoderMemory(graph=sum(column.nbytes for column in columns))
+        models = 0 if self._rescoring is None else self._rescoring.nbytes
+        return DecoderMemory(graph=sum(column.nbytes for column in columns), language_models=models)
 
     def decode(self, log_probs: Any, lengths: Any = None, *, stream: Any = None) -> list[Hypothesis]:
         """Decodes a batch of utterances.
@@ -194,6 +246,8 @@ class CtcDecoder:
             A call of the driver failed.
         """
         graph = self._graph
+        if self._rescoring is not None:
+            self._rescoring.check_files()
         columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
         width: Any = {"columns": columns, "exact": graph.width_is_exact}
         on_device = self._ordinal is not None and is_on_device(log_probs)
@@ -217,7 +271,8 @@ class CtcDecoder:
                 f"frame {frame}, column {column}"
             ) from None
         self._stats = DecodeStats(**work)
-        return [Hypothesis(graph, self._options.frame_shift, *path) for path in paths]
+        shift, rescoring = self._options.frame_shift, self._rescoring
+        return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]
 
 
 def usable_cores() -> int:

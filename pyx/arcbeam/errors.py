@@ -21,6 +21,10 @@ class MissingDependencyError(ArcbeamError, ImportError):
     """An optional package is needed: the message says what for and how to install it."""
 
 
+class UnsupportedError(ArcbeamError, NotImplementedError):
+    """What was asked for is not there yet: the message says what is."""
+
+
 class CudaError(ArcbeamError, RuntimeError):
     """A call of the CUDA driver failed.
 

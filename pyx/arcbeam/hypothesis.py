@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcbeam._decode import graph_cost
+from arcbeam._decode import graph_cost, rescoring_cost
 
 if TYPE_CHECKING:
     from arcbeam.graph import Graph
+    from arcbeam.rescoring import Rescoring
 
 EPSILON_COLUMN = 0xFFFF
 
@@ -42,7 +43,8 @@ class Hypothesis:
     arcs : uint32[n]
         Arc ids of the path in the graph, epsilon arcs included.
     score : float
-        Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached.
+        Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached;
+        with a large language model, what rescoring added.
     reached_final : bool
         False if the path ends in a state that is not final, or the search died before the last frame.
     """
@@ -54,9 +56,11 @@ class Hypothesis:
         arcs: np.ndarray,
         total_cost: float,
         reached_final: bool,
+        rescoring: Rescoring | None = None,
     ) -> None:
         self._graph = graph
         self._frame_shift = frame_shift
+        self._rescoring = rescoring
         self.arcs = arcs
         self.score = 0.0 - total_cost  # never -0
         self.reached_final = reached_final
@@ -66,10 +70,17 @@ class Hypothesis:
         """The graph's part of the score: weights along the path, and the final weight if one was reached."""
         return -graph_cost(self._graph, self.arcs, self.reached_final)
 
+    @cached_property
+    def rescoring_score(self) -> float:
+        """What the large language model says more than the graph's own, the sentence end included; 0 without one."""
+        if self._rescoring is None:
+            return 0.0
+        return 0.0 - rescoring_cost(self._graph, self._rescoring, self.arcs, self.reached_final)
+
     @property
     def acoustic_score(self) -> float:
         """The rest of the score: scaled log-probs along the path, with blank penalties."""
-        return self.score - self.graph_score
+        return self.score - self.graph_score - self.rescoring_score
 
     @cached_property
     def tokens(self) -> np.ndarray:

@@ -93,13 +93,17 @@ class LanguageModel:
         Digest of the text of the ARPA file.
     notes : tuple of str
         What was odd about that file.
+    columns : dict of str to array
+        The columns of ``docs/large-lms.md`` by name.
+    about : dict
+        What is known beside them.
     """
 
     def __init__(self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], data: Any = None) -> None:
         for array in columns.values():
             array.flags.writeable = False
-        self._columns = columns
-        self._about = about
+        self.columns = columns
+        self.about = about
         self._map = data
         self._path = ""
         self.order = len(columns["lengths"]) - 1
@@ -173,18 +177,18 @@ class LanguageModel:
         The file appears under its name only when it is complete.
         """
         self.check_file()
-        lm_file.write(path, self._columns, self._about)
+        lm_file.write(path, self.columns, self.about)
 
     def info(self) -> LanguageModelInfo:
         """Size and shape; ``print(model.info())`` shows them."""
         return LanguageModelInfo(
             order=self.order,
             words=self.end_label - 1,
-            ngrams=tuple(self._about["ngrams"]),
+            ngrams=tuple(self.about["ngrams"]),
             states=self.num_states,
             arcs=self.num_arcs,
-            bytes=sum(array.nbytes for array in self._columns.values()),
-            index_bytes=sum(self._columns[name].nbytes for name in lm_file.INDEX),
+            bytes=sum(array.nbytes for array in self.columns.values()),
+            index_bytes=sum(self.columns[name].nbytes for name in lm_file.INDEX),
             digest=self.digest,
             notes=self.notes,
         )
@@ -192,7 +196,7 @@ class LanguageModel:
     @cached_property
     def words(self) -> tuple[str, ...]:
         """The words in the order of their labels, from label 1."""
-        text, ends = self._columns["words.text"].tobytes(), self._columns["words.ends"].tolist()
+        text, ends = self.columns["words.text"].tobytes(), self.columns["words.ends"].tolist()
         return tuple(text[b:e].decode("utf-8", "replace") for b, e in zip([0, *ends], ends, strict=False))
 
     @cached_property
@@ -232,7 +236,7 @@ class LanguageModel:
     def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
         """The same word by word; ``</s>`` is the last one where `eos`."""
         costs, sources, words = self._walk(sentence, bos, eos)
-        lengths = np.searchsorted(self._columns["lengths"], sources, side="right")
+        lengths = np.searchsorted(self.columns["lengths"], sources, side="right")
         names = [*words, SENTENCE_END][: len(costs)]
         return [
             WordScore(word, -float(cost) + 0.0, int(length), word != SENTENCE_END and word not in self._labels)
@@ -247,7 +251,7 @@ class LanguageModel:
         unknown = self.unknown_label
         labels = [self._labels.get(word, unknown) for word in words] + [self.end_label] * eos
         self.check_file()
-        costs, sources, _ = walk(self._columns, self._about, self.start if bos else 0, np.array(labels, np.uint32))
+        costs, sources, _ = walk(self.columns, self.about, self.start if bos else 0, np.array(labels, np.uint32))
         return costs, sources, words
 
     def check_file(self) -> None:
@@ -266,7 +270,7 @@ class LanguageModel:
         # A mapped model travels as the path of its file: other processes map it, too, and share its memory.
         if self._map is not None:
             return load_same, (self._path, self.digest)
-        return LanguageModel, (self._columns, self._about)
+        return LanguageModel, (self.columns, self.about)
 
 
 def load_same(path: str, digest: str) -> LanguageModel:

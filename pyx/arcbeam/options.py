@@ -10,6 +10,7 @@ from arcbeam.devices import check_name
 
 # The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
 # is 0: the one times a log-prob of 0 and the other times -inf are NaN.
+UNKNOWN_WORDS = ("error", "unk", "small")
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
 
 
@@ -58,6 +59,17 @@ class DecoderOptions:
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
     memory_limit: int | None = None
     """Bytes of the GPU's memory that the decoder may take, its graph included; None for no limit of its own."""
+    lm_scale: float = 1.0
+    """Factor on the log probabilities of the large language model."""
+    graph_lm_scale: float | None = None
+    """Factor that the graph was built with; None for what the graph says, or 1."""
+    hypotheses_per_state: int | None = None
+    """Hypotheses with distinct histories that a state of the graph keeps; None for no limit."""
+    lookup_margin: float = 0.0
+    """Cost beyond the beam within which candidates are rescored."""
+    unknown_words: str = "error"
+    """What of the graph's words that the large language model lacks: ``"error"``, ``"unk"`` scores them as its unknown
+    word, ``"small"`` leaves them the score of the graph's own language model."""
 
     def __post_init__(self) -> None:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
@@ -74,3 +86,13 @@ class DecoderOptions:
         check_name(self.device)
         if self.memory_limit is not None:
             _count("memory_limit", self.memory_limit, below=2**62)
+        _real("lm_scale", self.lm_scale, "of at least 0", above=0.0, inclusive=True)
+        if self.graph_lm_scale is not None:
+            _real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
+        if self.hypotheses_per_state is not None:
+            _count("hypotheses_per_state", self.hypotheses_per_state)
+        _real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        for name in ("lm_scale", "graph_lm_scale"):
+            _float32(name, getattr(self, name) or 0.0, smallest=0.0)
+        if self.unknown_words not in UNKNOWN_WORDS:
+            raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")

@@ -89,7 +89,7 @@ def test_wide_states_and_far_tables(tmp_path):
     trigrams = {(a, b, words[9]): -1.0 for a, b in singles} | {("<s>", words[5], words[-1]): -0.5}
     model = Model(listed | trigrams, {(w,): -0.25 for w in words[::2]}, 3)
     built = build(tmp_path, model.arpa())
-    columns = built._columns
+    columns = built.columns
     assert columns["labels.high"].size and columns["first.far"].size and columns["backoff.far"].size
     picks = [words[i] for i in (0, 5, 6, 7, 9, 30_000, 65_534, 65_535, 65_536, count - 1)]
     sentences = [[*pair, words[9]] for pair in list(singles)[:300]]
@@ -105,7 +105,7 @@ def test_wide_states_and_far_tables(tmp_path):
 def test_packed_files_give_the_same_model(tmp_path, pack):
     model, packed = build(tmp_path), build(tmp_path, pack(GOOD.encode()), "packed")
     assert packed.digest == model.digest
-    assert {n: a.tobytes() for n, a in packed._columns.items()} == {n: a.tobytes() for n, a in model._columns.items()}
+    assert {n: a.tobytes() for n, a in packed.columns.items()} == {n: a.tobytes() for n, a in model.columns.items()}
 
 
 def without(line, count="ngram 1=5"):

@@ -23,8 +23,8 @@ def test_round_trip(path, tmp_path):
     assert loaded.score("a b") == build(tmp_path).score("a b")
     loaded.save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
-    assert not loaded._columns["arcs"].flags.owndata
-    assert LanguageModel.load(path, in_memory=True)._columns["arcs"].flags.owndata
+    assert not loaded.columns["arcs"].flags.owndata
+    assert LanguageModel.load(path, in_memory=True).columns["arcs"].flags.owndata
 
 
 def test_flipped_bytes_are_found(path):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from arcbeam.build import files
 from arcbeam.build.arrays import ArcArrays
+from arcbeam.build.backoff_model import new_digest
 from arcbeam.build.progress import Reporter
 from arcbeam.errors import FormatError
 
@@ -35,11 +36,14 @@ class LanguageModel:
         ``unknown_ngrams`` left out for them, ``misplaced_ngrams`` with <s> or </s> where they cannot be,
         ``added_ngrams`` (contexts the file lacks, added with their backed-off probability),
         ``words_without_unigram``, ``has_sentence_end``.
+    digest : str
+        Of the text of the file: `arcbeam.LanguageModel` has the same.
     """
 
     acceptor: ArcArrays
     words_in_lm: npt.NDArray[np.bool_]
     tally: dict[str, Any]
+    digest: str
 
 
 def read_language_model(
@@ -75,10 +79,12 @@ def read_language_model(
 
     reporter = reporter or Reporter(False)
     reader = ArpaReader([w.encode() for w in words], os.fspath(path))
+    digest = new_digest()
     said = reporter.seconds
     for number, block in enumerate(files.blocks(path)):
         if number == 0 and block.startswith(_KENLM_BINARY):
             raise FormatError(f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from")
+        digest.update(block)
         reader.feed(block)
         if reporter.seconds - said > _SECONDS_BETWEEN_LINES:
             said = reporter.seconds
@@ -101,4 +107,4 @@ def read_language_model(
     words_in_lm = np.zeros(len(words) + 2, bool)
     of_root = inputs[offsets[0] : offsets[1]]
     words_in_lm[of_root[of_root != backoff_label]] = True
-    return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally)
+    return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally, digest.hexdigest())

@@ -241,6 +241,7 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
         " / ".join(f"{n:,}" for n in tally["ngrams"])
         + f" n-grams; {model.acceptor.num_states:,} states, {model.acceptor.num_arcs:,} arcs",
     )
+    meta["lm_digest"] = model.digest
     meta["lm_ngrams"] = "/".join(str(n) for n in tally["ngrams"])
     for name in ("unknown_words", "unknown_ngrams", "misplaced_ngrams", "added_ngrams", "words_without_unigram"):
         meta[f"lm_{name}"] = int(tally[name])

@@ -1,0 +1,99 @@
+"""Word error rate with a large language model over the graph of a small one, by hypotheses a state.
+
+The graph is that of a strongly pruned 3-gram; a 4-gram of the same text without pruning rescores it. Both come from
+`data/make_large_lm.py` (option `folder`; `large-lm` in the cache); graph and models are made there on first use. The
+scales were chosen on `ljspeech-200`; `test-other-100` is never tuned on. RTFx is one thread's, of CPU time.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import arcbeam
+from arcbeam.symbols import TokenTable
+from benchmarks import datasets
+from benchmarks.registry import Column, Context, Row
+from data.workload import word_error_rate
+
+ORDER = 32
+TITLE = "Rescoring with a large language model"
+SETS = ("ljspeech-200", "test-other-100")
+ACOUSTIC_SCALE, LM_SCALE = 1.5, 1.2
+BEAM, WIDE_BEAM, MAX_ACTIVE = 17.0, 25.0, 10_000
+COLUMNS = [
+    Column("language models", "models"),
+    Column("beam", "beam", "{:g}"),
+    Column("margin", "margin", "{:g}"),
+    Column("hypotheses a state", "hypotheses"),
+    *(Column(f"{name}, word errors", f"errors_{name}") for name in SETS),
+    *(Column(f"{name}, %", f"wer_{name}", "{:.2f}") for name in SETS),
+    Column("errors in both", "errors"),
+    *(Column(f"RTFx {name}", f"rtfx_{name}", "{:,.0f}") for name in SETS),
+    Column("tokens a frame", "tokens", "{:.1f}"),
+    Column("look-ups a frame", "lookups", "{:.1f}"),
+]
+LIMITS = (*range(1, 9), None)
+
+
+def model(folder: Path, name: str, context: Context) -> "arcbeam.LanguageModel":
+    """The model beside its ARPA, built on first use."""
+    path = folder / f"{name}.lm"
+    if not path.exists():
+        arpa = folder / f"{name}.arpa"
+        if not arpa.exists():
+            raise datasets.DataMissing(f"{arpa} is not there; python -m data.make_large_lm makes it")
+        context.progress(f"building {path}")
+        arcbeam.LanguageModel.build(arpa).save(path)
+    return arcbeam.LanguageModel.load(path)
+
+
+def small_graph(folder: Path, context: Context) -> "arcbeam.Graph":
+    """The graph of the small model, built on first use."""
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+
+    path, lm = folder / "small.arcbeam", folder / "small.arpa"
+    if not path.exists():
+        context.progress(f"building {path}")
+        tokens = TokenTable.read(datasets.data_folder() / "tokens.txt")
+        arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm).save(path)
+    return arcbeam.Graph.load(path)
+
+
+def decode(decoder: "arcbeam.CtcDecoder", context: Context) -> Row:
+    """Errors, rates and work on every set."""
+    row: Row = {}
+    total = frames = tokens = lookups = 0
+    for name in SETS:
+        dataset = datasets.load(name).first(context.utterances)
+        began = time.process_time()
+        texts = [h.text for h in decoder.decode(dataset.utterances)]
+        seconds = time.process_time() - began
+        words = sum(len(r.split()) for r in dataset.references)
+        rate = word_error_rate(dataset.references, texts)
+        errors = round(rate * words)
+        total += errors
+        frames, tokens = frames + decoder.stats.frames, tokens + decoder.stats.tokens
+        lookups += decoder.stats.lookups
+        row |= {f"errors_{name}": errors, f"wer_{name}": 100 * rate, f"rtfx_{name}": dataset.seconds / seconds}
+    return row | {"errors": total, "tokens": tokens / frames, "lookups": lookups / frames}
+
+
+def run(context: Context) -> Iterator[Row]:
+    folder = Path(context.options.get("folder", datasets.CACHE / "large-lm"))
+    large, small = model(folder, "large", context), model(folder, "small", context)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        graph = small_graph(folder, context)
+    search = {"acoustic_scale": ACOUSTIC_SCALE, "max_active": MAX_ACTIVE, "threads": 1}
+    for scale in sorted({1.0, ACOUSTIC_SCALE, ACOUSTIC_SCALE / LM_SCALE}):
+        alone = arcbeam.CtcDecoder(graph, beam=BEAM, **search | {"acoustic_scale": scale})
+        yield {"models": f"small alone, acoustic scale {scale:g}", "beam": BEAM} | decode(alone, context)
+    runs = [(BEAM, 0.0, n) for n in LIMITS] + [(BEAM, 4.0, 3), (12.0, 0.0, 3), (12.0, 0.0, None)]
+    for beam, margin, n in [*runs, (WIDE_BEAM, 0.0, None)]:
+        both = arcbeam.CtcDecoder(
+            graph, language_model=large, graph_language_model=small, lm_scale=LM_SCALE, beam=beam,
+            lookup_margin=margin, hypotheses_per_state=n, **search,
+        )  # fmt: skip
+        named = {"models": f"small and large, {LM_SCALE:g}", "beam": beam, "margin": margin}
+        yield named | {"hypotheses": n or "no limit"} | decode(both, context)

@@ -1,0 +1,162 @@
+// The frontier of a search with histories: one winner for each (graph state, history), and the best n of a state.
+//
+// Among candidates for one key the smallest (cost, arc id, source history) wins. The hypotheses of a state are in
+// the order (cost, history); `cut` keeps the first n, when the list is complete and before its epsilon arcs are
+// followed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "decode/recombine.hpp"
+#include "decode/slot_table.hpp"
+#include "shared/rescoring.hpp"
+
+namespace arcbeam::twin {
+
+// Where the histories of the tokens that candidates leave are: of the last frame, or of this one.
+struct SourceHistories {
+    const Buffer<History>& last;
+    std::uint32_t first_log_last;
+    std::uint32_t first_log;  // of this frame
+
+    [[nodiscard]] const History& operator()(std::uint32_t source, const Buffer<History>& current) const {
+        return source >= first_log ? current[source - first_log] : last[source - first_log_last];
+    }
+};
+
+class Hypotheses {
+  public:
+    static constexpr std::uint32_t kNone = 0xffffffffU;
+
+    void begin_frame(std::size_t expected) {
+        keys_.begin_frame(expected);
+        lists_.begin_frame(expected);
+        frontier_.clear();
+        histories_.clear();
+        next_.clear();
+        dead_.clear();
+        heads_.clear();
+    }
+
+    // Says in `is_new_state` whether the state had no hypothesis yet; returns its list.
+    std::uint32_t add(const Candidate& candidate, const History& history, const SourceHistories& sources,
+                      bool& is_new_state) {
+        bool added;
+        const std::uint32_t slot = keys_.find_or_add({candidate.state, history}, added);
+        if (!added) {
+            is_new_state = false;
+            Candidate& winner = frontier_[slot];
+            if (wins(candidate.cost, candidate.arc, winner) ||
+                (candidate.cost == winner.cost && candidate.arc == winner.arc &&
+                 sources(candidate.source, histories_) < sources(winner.source, histories_))) {
+                winner = candidate;
+            }
+            return kNone;
+        }
+        frontier_.add(candidate);
+        histories_.add(history);
+        dead_.add(0);
+        const std::uint32_t list = lists_.find_or_add({candidate.state}, is_new_state);
+        if (is_new_state) {
+            heads_.add({kNone, 0});
+        }
+        next_.add(heads_[list].first);
+        heads_[list] = {slot, heads_[list].count + 1};
+        return list;
+    }
+
+    // Keeps the best n of a list; 0 for no limit.
+    void cut(std::uint32_t list, std::uint32_t n) {
+        if (n == 0 || heads_[list].count <= n) {
+            return;
+        }
+        order_.clear();
+        for (std::uint32_t slot = heads_[list].first; slot != kNone; slot = next_[slot]) {
+            order_.add(slot);
+        }
+        std::nth_element(order_.begin(), order_.begin() + n, order_.end(),
+                         [this](std::uint32_t a, std::uint32_t b) { return precedes(a, b); });
+        heads_[list] = {kNone, 0};
+        for (std::uint32_t i = 0; i < order_.size(); ++i) {
+            if (i < n) {
+                next_[order_[i]] = heads_[list].first;
+                heads_[list] = {order_[i], heads_[list].count + 1};
+            } else {
+                dead_[order_[i]] = 1;
+                any_dead_ = true;
+            }
+        }
+    }
+
+    // Takes the cut hypotheses out; sources within the frame, whose log entries begin at first_log, move with
+    // theirs.
+    void compact(std::uint32_t first_log) {
+        if (!any_dead_) {
+            return;
+        }
+        any_dead_ = false;
+        std::uint32_t count = 0;
+        for (std::uint32_t& dead : dead_) {  // from a mark to the new slot
+            const std::uint32_t kept = dead == 0 ? 1U : 0U;
+            dead = kept != 0 ? count : kNone;
+            count += kept;
+        }
+        for (std::uint32_t slot = 0; slot < frontier_.size(); ++slot) {
+            if (dead_[slot] == kNone) {
+                continue;
+            }
+            Candidate moved = frontier_[slot];
+            if (moved.source != kNoSource && moved.source >= first_log) {
+                moved.source = first_log + dead_[moved.source - first_log];
+            }
+            histories_[dead_[slot]] = histories_[slot];
+            frontier_[dead_[slot]] = moved;
+        }
+        frontier_.resize(count);
+        histories_.resize(count);
+    }
+
+    [[nodiscard]] std::uint32_t first(std::uint32_t list) const { return heads_[list].first; }
+    [[nodiscard]] std::uint32_t next(std::uint32_t slot) const { return next_[slot]; }
+    [[nodiscard]] std::uint32_t num_lists() const { return static_cast<std::uint32_t>(heads_.size()); }
+    [[nodiscard]] std::uint32_t state(std::uint32_t list) const { return frontier_[heads_[list].first].state; }
+    [[nodiscard]] const Frontier& frontier() const { return frontier_; }
+    [[nodiscard]] const Buffer<History>& histories() const { return histories_; }
+
+  private:
+    struct Key {
+        std::uint32_t state;
+        History history;
+        bool operator==(const Key& other) const { return state == other.state && history == other.history; }
+        [[nodiscard]] std::uint32_t hash() const {
+            return ((state * 0x9e3779b1U ^ history.large) * 0x85ebca6bU ^ history.small) * 0xc2b2ae35U;
+        }
+    };
+    struct StateKey {
+        std::uint32_t state;
+        bool operator==(const StateKey& other) const { return state == other.state; }
+        [[nodiscard]] std::uint32_t hash() const { return state * 0x9e3779b1U; }
+    };
+    struct Head {
+        std::uint32_t first;
+        std::uint32_t count;
+    };
+
+    [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b) const {
+        return frontier_[a].cost < frontier_[b].cost ||
+               (frontier_[a].cost == frontier_[b].cost && histories_[a] < histories_[b]);
+    }
+
+    SlotTable<Key> keys_;
+    SlotTable<StateKey> lists_;
+    Frontier frontier_;
+    Buffer<History> histories_;
+    Buffer<std::uint32_t> next_;  // [slots]: the next hypothesis of the same state
+    Buffer<std::uint32_t> dead_;  // [slots]
+    Buffer<Head> heads_;          // [lists]
+    Buffer<std::uint32_t> order_;
+    bool any_dead_ = false;
+};
+
+}  // namespace arcbeam::twin

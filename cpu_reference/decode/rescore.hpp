@@ -1,0 +1,32 @@
+// Stage rescore: the exact best of the next frame, words rescored.
+//
+// in   candidates and their deviations; the beam
+// out  candidates with their costs rescored; the bound: best + beam, where best is the smallest finite cost (+inf
+// where
+//      there is none)
+// rule cost = ((token cost + acoustic) + arc weight) + deviation
+#pragma once
+
+#include <limits>
+
+#include "decode/tokens.hpp"
+#include "shared/cost.hpp"
+#include "shared/rescoring.hpp"
+
+namespace arcbeam::twin {
+
+// Says in `alive` whether there is a finite cost.
+inline float rescore(const Buffer<Deviation>& deviations, float beam, Buffer<Candidate>& candidates, bool& alive) {
+    float best = std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const float cost = rescore_cost(candidates[i].cost, deviations[i].cost);
+        candidates[i].cost = cost;
+        if (is_finite(cost) && cost < best) {
+            best = cost;
+        }
+    }
+    alive = is_finite(best);
+    return beam_bound(best, beam);
+}
+
+}  // namespace arcbeam::twin

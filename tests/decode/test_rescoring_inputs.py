@@ -1,0 +1,147 @@
+"""A large language model that does not fit the graph, the small model or the device: said clearly."""
+
+import os
+
+import numpy as np
+import pytest
+
+import arcbeam
+from arcbeam import CtcDecoder, FormatError, Graph, GraphError, LanguageModel
+from tests.decode.language_models import language_model
+
+WORDS = ["the", "cat", "sat"]
+UNIGRAMS = {"the": 1.0, "cat": 2.0, "sat": 3.0, "</s>": 0.5}
+SMALL = language_model(WORDS, {(): (UNIGRAMS, 0.0)})
+LARGE = language_model([*WORDS, "<unk>"], {(): (UNIGRAMS | {"<unk>": 7.0}, 0.0), ("the",): ({"cat": 0.25}, 1.0)})
+NARROW = language_model(["the", "<unk>"], {(): ({"the": 1.0, "<unk>": 7.0, "</s>": 0.5}, 0.0)})
+LOGP = np.zeros((2, 1), np.float32)
+
+
+def graph(words=WORDS, used=(1, 2), **meta):
+    """Two frames: one word each."""
+    arcs = [(i, i + 1, 1, word, 1.0) for i, word in enumerate(used)]
+    meta = {"lm_digest": SMALL.digest} | meta
+    return Graph.from_arcs(
+        arcs, finals={len(used): 0.0}, num_columns=1, meta={k: v for k, v in meta.items() if v is not None},
+        word_symbols=["<eps>", *words],
+    )  # fmt: skip
+
+
+def decode(one, large=LARGE, small=SMALL, **options):
+    return CtcDecoder(one, language_model=large, graph_language_model=small, **options).decode([LOGP])[0]
+
+
+def test_by_hand():
+    found = decode(graph())
+    # large: the 1, cat 0.25 after it, </s> 0.5 after nothing known; small: 1, 2, 0.5
+    assert found.text == "the cat"
+    assert found.rescoring_score == 2.0 - 0.25
+    assert found.score == -(1.0 + 1.0) + 1.75
+    assert decode(graph(), lm_scale=2.0).rescoring_score == 3.5 - (2.0 + 0.5 + 1.0)
+
+
+def test_the_scale_of_the_graph():
+    assert decode(graph(lm_scale=0.5)).rescoring_score == 3.5 * 0.5 - 1.75
+    assert decode(graph(), graph_lm_scale=0.5).rescoring_score == 3.5 * 0.5 - 1.75
+    assert decode(graph(lm_scale=0.5), graph_lm_scale=0.5).rescoring_score == 0.0
+    with pytest.raises(ValueError, match=r"graph_lm_scale: expected 0\.5, which the graph was built with, got 1\.0"):
+        decode(graph(lm_scale=0.5), graph_lm_scale=1.0)
+
+
+def test_words_that_the_large_model_lacks():
+    with pytest.raises(
+        GraphError, match=r"language_model: it lacks 1 word \('cat'\) of the graph; unknown_words='unk'"
+    ):
+        decode(graph(), large=NARROW)
+    assert decode(graph(used=(1, 1)), large=NARROW).text == "the the"  # of the words that arcs write only
+    many = [f"w{i}" for i in range(30)]
+    small = language_model(many, {(): (dict.fromkeys([*many, "</s>"], 1.0), 0.0)})
+    with pytest.raises(GraphError, match=r"it lacks 30 words \('w0', .*'w9', \.\.\.\)"):
+        decode(graph(many, range(1, 31), lm_digest=small.digest), small=small)
+    assert decode(graph(), large=NARROW, unknown_words="unk").rescoring_score == 3.5 - 8.5
+    # 'small' leaves cat its 2.0 of the small model; the and </s> are rescored
+    assert decode(graph(), large=NARROW, unknown_words="small").rescoring_score == 0.0
+
+
+def test_no_unk_in_the_large_model():
+    large = language_model(["the"], {(): ({"the": 1.0, "</s>": 0.5}, 0.0), ("the",): ({"the": 1.0}, 0.25)})
+    found = decode(graph(), large=large, unknown_words="unk")
+    assert found.rescoring_score == pytest.approx(2.0 - 0.25 - 230.2585, abs=1e-3)
+
+
+def test_a_small_model_that_is_not_the_graphs():
+    with pytest.raises(GraphError, match=r"expected the model that the graph was built with .digest .*, got another"):
+        decode(graph(), small=LARGE)
+    with pytest.raises(GraphError, match=r"graph_language_model: it lacks 1 word \('cat'\) of the graph, so the graph"):
+        decode(graph(lm_digest=NARROW.digest), small=NARROW)
+    with pytest.warns(UserWarning, match="the graph does not say which language model it was built with"):
+        decode(graph(lm_digest=None))
+
+
+def test_a_graph_without_words():
+    bare = Graph.from_arcs([(0, 1, 1, 1, 0.0)], finals={1: 0.0}, num_columns=1)
+    with pytest.raises(GraphError, match="the graph has no word symbols"), pytest.warns(UserWarning):
+        decode(bare)
+    silent = graph(used=(0, 0))
+    assert decode(silent).text == ""
+
+
+def test_half_of_it():
+    with pytest.raises(ValueError, match="language_model: give graph_language_model, too"):
+        CtcDecoder(graph(), language_model=LARGE)
+    with pytest.raises(ValueError, match="graph_language_model: it comes off for a language_model"):
+        CtcDecoder(graph(), graph_language_model=SMALL)
+    with pytest.raises(ValueError, match="lm_scale, lookup_margin: this needs a language_model"):
+        CtcDecoder(graph(), lm_scale=2.0, lookup_margin=1.0)
+    for models in ("4gram.lm", SMALL), (LARGE, "3gram.lm"):
+        with pytest.raises(TypeError, match=r"language_model: expected an arcbeam\.LanguageModel, got str"):
+            decode(graph(), *models)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_not_on_a_gpu_yet(device):
+    with pytest.raises(arcbeam.UnsupportedError, match=f"device: a language_model decodes on the CPU only, .*{device}"):
+        decode(graph(), device=device)
+    with pytest.raises(NotImplementedError):
+        decode(graph(), device=device)
+    assert CtcDecoder(graph(), language_model=LARGE, graph_language_model=SMALL, device="auto").device == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "error", "message"),
+    [
+        ("lm_scale", -1.0, ValueError, "lm_scale: expected a number of at least 0"),
+        ("lm_scale", "1", TypeError, "lm_scale: expected a number"),
+        ("lm_scale", 1e39, ValueError, "lm_scale: expected a number within the range of float32"),
+        ("graph_lm_scale", float("nan"), ValueError, "graph_lm_scale: expected a number"),
+        ("hypotheses_per_state", 0, ValueError, "hypotheses_per_state: expected a whole number of at least 1"),
+        ("hypotheses_per_state", 1.5, TypeError, "hypotheses_per_state: expected a whole number"),
+        ("lookup_margin", -0.5, ValueError, "lookup_margin: expected a number of at least 0"),
+        ("unknown_words", "skip", ValueError, "unknown_words: expected one of error, unk, small, got 'skip'"),
+    ],
+)
+def test_options_are_checked(option, value, error, message):
+    with pytest.raises(error, match=message):
+        decode(graph(), **{option: value})
+
+
+def test_a_model_that_shrinks_between_two_batches(tmp_path):
+    LARGE.save(tmp_path / "lm")
+    one = CtcDecoder(graph(), language_model=LanguageModel.load(tmp_path / "lm"), graph_language_model=SMALL)
+    assert one.decode([LOGP])[0].text == "the cat"
+    os.truncate(tmp_path / "lm", 64)
+    with pytest.raises(FormatError, match="the file shrank"):
+        one.decode([LOGP])
+
+
+def test_a_word_that_both_models_exclude_is_never_said():
+    """+inf from both: the deviation is no number, and the path is not admitted."""
+    never = language_model(WORDS, {(): (UNIGRAMS | {"cat": np.inf}, 0.0)})
+    found = decode(graph(lm_digest=never.digest), large=never, small=never)
+    assert (found.text, found.reached_final) == ("the", False)
+
+
+def test_dead_searches_report_the_last_live_frame():
+    never = language_model(WORDS, {(): (UNIGRAMS | {"cat": np.inf}, 0.0)})
+    found = decode(graph(), large=never)
+    assert (found.text, found.reached_final, len(found.tokens)) == ("the", False, 1)
