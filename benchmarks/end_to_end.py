@@ -39,32 +39,37 @@ def run(
 ) -> dict[str, Pass]:
     """One turn of all decoders over recordings, given as samples, in batches of positions.
 
+    A model may work on fewer recordings at a time (`model.batch`) than decoders are given.
+
     features : samples to the model's device, and log-mel features
     model : log-probs
     decoder : words, and the way of the log-probs to the decoder; on the GPU they stay there if it takes them so
     """
     found = {label: Pass() for label in decoders}
     for batch in batches:
-        step(f"{model.name}, {len(batch)} recordings")
-        started = time.perf_counter()
-        features = model.features(model.load([waves[i] for i in batch]))
-        extracted = time.perf_counter()
-        log_probs, frames = model.log_probs(features)
-        said = time.perf_counter()
+        said: list[Any] = []
+        extracting = modelling = 0.0
+        for first in range(0, len(batch), model.batch):
+            step(f"{model.name}: {first} of {len(batch)} recordings")
+            started = time.perf_counter()
+            features = model.features(model.load([waves[i] for i in batch[first : first + model.batch]]))
+            extracted = time.perf_counter()
+            log_probs, frames = model.log_probs(features)
+            extracting, modelling = extracting + extracted - started, modelling + time.perf_counter() - extracted
+            said += [log_probs[row, :n] for row, n in enumerate(frames)]
         for label, decoder in decoders.items():
             step(f"{label}, {len(batch)} recordings")
             began = time.perf_counter()
-            decoded = decode(decoder, log_probs, frames)
-            spent = (extracted - started, said - extracted, time.perf_counter() - began)
+            decoded = decode(decoder, said)
+            spent = (extracting, modelling, time.perf_counter() - began)
             for part, seconds in zip(PARTS, spent, strict=True):
                 found[label].seconds[part] += seconds
             found[label].texts.update(zip(batch, (a.text for a in decoder.answers(decoded)), strict=True))
     return found
 
 
-def decode(decoder: Adapter, log_probs: Any, frames: Sequence[int]) -> Any:
+def decode(decoder: Adapter, said: Sequence[Any]) -> Any:
     """Words of what an acoustic model gave; through the host where the decoder does not take it as it lies."""
-    if hasattr(decoder, "look_into") and str(getattr(log_probs, "device", "cpu")).startswith("cuda"):
-        return decoder.decode(decoder.look_into([log_probs[row, :n] for row, n in enumerate(frames)]))
-    values = gk23.host(log_probs)
-    return decoder.decode(decoder.prepare([values[row, :n] for row, n in enumerate(frames)]))
+    if hasattr(decoder, "look_into") and str(getattr(said[0], "device", "cpu")).startswith("cuda"):
+        return decoder.decode(decoder.look_into(said))
+    return decoder.decode(decoder.prepare([gk23.host(values) for values in said]))

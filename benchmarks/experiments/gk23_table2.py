@@ -60,7 +60,7 @@ def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:
     recordings = material(context)
     files, options = gk23.graph_files(context), gk23.search_options(context)
     model = gk23.open_model(context, options.batch)
-    batches = list(gk23.batches(recordings, model.batch))
+    batches = list(gk23.batches(recordings, options.batch))
     waves = [r.samples() for r in recordings.recordings]
     about: Row = {
         "set": recordings.name,

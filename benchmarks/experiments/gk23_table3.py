@@ -2,9 +2,9 @@
 
 All decode the same log-probs, which lie where the decoder takes them: in the host's memory, or on the GPU. They take
 turns, and a ratio is taken within a turn; in CPU time, of all cores together, it is less disturbed by what else the
-machine does. The paper's settings: beam 17, max_active 10 000, batches of 200,
-Flashlight's beam size 2 500. Before that, answers are checked: arcbeam's engines and thread counts give the same words,
-and the others' WER stands in the table. "Same words" counts the utterances whose words are those of arcbeam cpu.
+machine does. The paper's settings: beam 17, max_active 10 000, batches of 200, Flashlight's beam size 2 500. Before
+that, answers are checked: arcbeam's engines and thread counts give the same words, and the others' WER stands in the
+table. "Same words" counts the utterances whose words are those of arcbeam cpu.
 """
 
 from collections.abc import Iterator
