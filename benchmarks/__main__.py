@@ -104,7 +104,7 @@ def check_options(name: str, options: Mapping[str, str]) -> None:
 def run(name: str, context: registry.Context, command: str, path: Path) -> int:
     """Runs one experiment, writes its result file, and tells how many rows failed.
 
-    Where it breaks off, the rows so far are kept in NAME.partial.jsonl, which is no result.
+    While it runs, and where it breaks off, the rows so far are in NAME.partial.jsonl, which is no result.
     """
     experiment = registry.load(name)
     on_gpu = getattr(experiment, "ON_GPU", False)
@@ -115,20 +115,15 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
     if context.options:
         head["options"] = context.options
     print(f"{name}: {registry.summary(name)}", file=sys.stderr)
-    began, rows = time.monotonic(), []
-    try:
-        for row in experiment.run(context):
-            rows.append(row)
-            print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
-    except BaseException as error:
-        if rows:
-            record.write(
-                path.with_suffix(".partial.jsonl"), head | {"broken": f"{type(error).__name__}: {error}"}, rows
-            )
-        raise
+    began, rows, partial = time.monotonic(), [], path.with_suffix(".partial.jsonl")
+    for row in experiment.run(context):
+        rows.append(row)
+        print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
+        record.write(partial, head, rows)
     head["seconds"] = round(time.monotonic() - began, 1)
     head["load_after"] = round(os.getloadavg()[0], 2)
     record.write(path, head, rows)
+    partial.unlink(missing_ok=True)
     print(f"  -> {path} ({head['seconds']} s)", file=sys.stderr)
     return sum(map(record.failed, rows))
 
