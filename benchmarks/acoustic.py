@@ -103,6 +103,15 @@ def check_normalised(log_probs: Any, name: str) -> None:
         )
 
 
+def _precision(half: bool, device: str) -> str:
+    """As tables say it: on a GPU torch rounds the inputs of float32 convolutions to TF32, unless it is told not to."""
+    if half:
+        return "float16"
+    import torch
+
+    return "float32 (convolutions TF32)" if device != "cpu" and torch.backends.cudnn.allow_tf32 else "float32"
+
+
 class _WithFrontEnd:
     """Samples and features, common to the models below."""
 
@@ -134,7 +143,7 @@ class QuartzNetModel(_WithFrontEnd):
 
         half = options.get("precision") == "float16"
         self.name, self.device, self.batch = path.stem, device, batch
-        self.settings = f"torch, {'float16' if half else 'float32'}, batch {batch}"
+        self.settings = f"torch, {_precision(half, device)}, batch {batch}"
         self.front_end = _front_end(64, options, device)
         self.type = torch.float16 if half else torch.float32
         self.net = QuartzNet(path).to(device, self.type)
@@ -166,7 +175,7 @@ class TorchScriptModel(_WithFrontEnd):
         self.name, self.device, self.batch = path.stem, device, batch if self.takes_lengths else 1
         self.logits = options.get("logits") == "yes"
         self.half = options.get("precision") == "float16"
-        self.settings = f"TorchScript, {'float16' if self.half else 'float32'}, batch {self.batch}"
+        self.settings = f"TorchScript, {_precision(self.half, device)}, batch {self.batch}"
         if options.get("input", "features") == "features":
             self.front_end = _front_end(80, options, device)
         self.checked = False

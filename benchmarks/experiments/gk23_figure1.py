@@ -30,6 +30,8 @@ COLUMNS = [
             Column("share, %", f"{part}_share", "{:.1f}"),
         )
     ),
+    Column("model's settings", "model_settings"),
+    Column("decoder's settings", "settings"),
     Column("status", "status"),
 ]
 

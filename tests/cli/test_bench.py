@@ -1,5 +1,6 @@
 """``arcbeam bench``: finds the checkout, hands the options on, and says so where there is none."""
 
+import subprocess
 import sys
 
 import pytest
@@ -9,7 +10,7 @@ from arcbeam.cli import bench
 from arcbeam.cli.app import app
 from arcbeam.cli.console import Failure
 from benchmarks import __main__ as harness
-from benchmarks import registry
+from benchmarks import record, registry
 
 FAKE = "def main(argv, program):\n    print(program, *argv)\n    return {code}\n"
 
@@ -79,6 +80,14 @@ def test_an_installed_package_says_what_to_do(run, tmp_path, monkeypatch):
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the benchmarks are part of arcbeam's source")
     assert "--checkout" in result.stderr
+
+
+def test_the_real_benchmarks_in_a_process_of_their_own():
+    command = [sys.executable, "-m", "arcbeam.cli", "bench", "--list"]
+    done = subprocess.run(command, cwd=record.ROOT, capture_output=True, text=True, check=True)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [line[0] for line in lines] == registry.names()
+    assert ["gk23_table3", "cpu,", "gpu", "GK23"] in [line[:4] for line in lines]
 
 
 def test_bad_options(run):
