@@ -390,7 +390,7 @@ cdef class CudaEngine:
         self.in_flight = False
         with nogil:  # what these answer changes nothing: what led here says more
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
-            ignore(self.context.state, driver().stream_synchronize(self.copies.handle))
+            self.staging.rest()
         return 0
 
     cdef int _give_back(self) except -1:
@@ -403,7 +403,7 @@ cdef class CudaEngine:
             self.staging.clear()
             # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
-            ignore(self.context.state, driver().stream_synchronize(self.copies.handle))
+            self.staging.rest()
             ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
             self.context.leave()
         return 0

@@ -53,10 +53,10 @@ cdef extern from "staging/gather.hpp" namespace "arcbeam::staging" nogil:
 
 
 cdef class Staging:
-    cdef Stream stream
+    cdef Stream stream, counting
     cdef DeviceBuffer memory, word
     cdef PinnedBuffer pinned
-    cdef Event first_sent, last_sent, slot_0_read, slot_1_read
+    cdef Event first_sent, last_sent, even_sent, odd_sent  # parts, by number
     cdef Order* order
     cdef Gatherer* gatherer
     cdef vector[Part] parts
@@ -67,6 +67,7 @@ cdef class Staging:
     cdef int send(self, size_t parts) except -1 nogil
     cdef int finish(self) except -1 nogil
     cdef void give_up(self) noexcept nogil
+    cdef void rest(self) noexcept nogil
     cdef void clear(self) noexcept nogil
     cdef size_t device_bytes(self) noexcept nogil
     cdef size_t pinned_bytes(self) noexcept nogil

@@ -46,19 +46,20 @@ cdef class Staging:
     ----------
     pool : MemoryPool
     stream : Stream
-        Of the copies: not the one on which the kernel runs.
+        Of the copies: not the one on which the kernel runs. What has come is counted on another one, behind an event:
+        copies of one stream follow each other, but whether a kernel sees the first before it sees the second, nobody says.
     threads : int
         How many fill pinned memory; they start when they are needed first.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
-        self.stream = stream
+        self.stream, self.counting = stream, Stream(pool.context)
         self.threads = threads
         self.memory = DeviceBuffer(pool, stream, "the log-probs")
         self.word = DeviceBuffer(pool, stream, "the log-probs")
         self.pinned = PinnedBuffer(pool.context)
         self.first_sent, self.last_sent = Event(pool.context), Event(pool.context)
-        self.slot_0_read, self.slot_1_read = Event(pool.context), Event(pool.context)
+        self.even_sent, self.odd_sent = Event(pool.context), Event(pool.context)
 
     def __dealloc__(self):
         del self.order
@@ -133,31 +134,33 @@ cdef class Staging:
             self._send_direct(part)
         else:
             self._send_gathered(number, part)
-        # By the copy engine, too: a kernel that sets the word might wait for a place beside ours.
-        copy_to_device(self.word.address, <uint32_t*> self.pinned.data + COUNTS + number, 4, self.stream)
+        if number % 2 == 0:
+            self.even_sent.record(self.stream)
+            self.counting.wait_for(self.even_sent)
+        else:
+            self.odd_sent.record(self.stream)
+            self.counting.wait_for(self.odd_sent)
+        # By a copy: a kernel that sets the word might wait for a place beside ours.
+        copy_to_device(self.word.address, <uint32_t*> self.pinned.data + COUNTS + number, 4, self.counting)
         if number == 0:
-            self.first_sent.record(self.stream)
+            self.first_sent.record(self.counting)
         self.next_part += 1
         if self.next_part == self.parts.size():
-            self.last_sent.record(self.stream)
+            self.last_sent.record(self.counting)
         return 0
 
     cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
         cdef unsigned char* slot = <unsigned char*> self.pinned.data + self._slot(number)
-        if number >= SLOTS and number % SLOTS == 0:
-            self._wait(self.slot_0_read)
-        elif number >= SLOTS:
-            self._wait(self.slot_1_read)
+        if number >= SLOTS:  # what the slot held must have been sent
+            if number % 2 == 0:
+                self._wait(self.even_sent)
+            else:
+                self._wait(self.odd_sent)
         self.gatherer.start(self.order[0], part[0], slot)
         while not self.gatherer.wait(SLICE_MS):
             pass
-        copy_to_device(self.memory.address + part.line * kLineBytes, slot, (part.end - part.line) * kLineBytes,
-                       self.stream)
-        if number % SLOTS == 0:
-            self.slot_0_read.record(self.stream)
-        else:
-            self.slot_1_read.record(self.stream)
-        return 0
+        return copy_to_device(self.memory.address + part.line * kLineBytes, slot, (part.end - part.line) * kLineBytes,
+                              self.stream)
 
     cdef int _send_direct(self, const Part* part) except -1 nogil:
         cdef size_t piece = part.first
@@ -192,7 +195,12 @@ cdef class Staging:
         if self.parts.size() > 0:
             ignore(self.stream.context.state,
                    driver().copy_to_device(self.word.address, <uint32_t*> self.pinned.data + GIVE_UP, 4,
-                                           self.stream.handle))
+                                           self.counting.handle))
+
+    cdef void rest(self) noexcept nogil:
+        """Waits for all copies, whatever they answer."""
+        ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
+        ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))
 
     cdef int _is_pinned(self, const Source* source) except -1 nogil:
         """Whether copies can read an utterance where it lies, without waiting: its rows side by side, in pinned memory."""
