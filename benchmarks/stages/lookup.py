@@ -4,6 +4,7 @@ import tempfile
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,3 +69,16 @@ def looked_up(frame: Frame) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void],
 def case(frame: Frame) -> Case:
     looked_up(frame)
     return lambda: looked_up(frame), len(frame.candidates), "candidates"
+
+
+def check(frame: Frame, result: Any) -> None:
+    """Who is looked up, and that one word after one history always adds the same."""
+    kept, deviations, work = result
+    assert kept.tobytes() == frame.candidates[frame.candidates["cost"] <= frame.bound].tobytes()
+    words = frame.graph.words[kept["arc"]]
+    assert (deviations["cost"][words == 0] == 0).all() and np.isfinite(deviations["cost"]).all()
+    assert work["lookups"] == np.count_nonzero(words)
+    history = histories(len(frame.tokens))[kept["source"] - frame.first_log]
+    after = np.column_stack([history["large"], history["small"], words])
+    _, first, same = np.unique(after, axis=0, return_index=True, return_inverse=True)
+    assert deviations.tobytes() == deviations[first][same.reshape(-1)].tobytes()

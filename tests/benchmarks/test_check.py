@@ -102,14 +102,10 @@ def test_the_command(gate, capsys):
         gate(1.0, "--turns", "0")
 
 
-def test_what_is_stored_names_every_stage():
-    from benchmarks import stage_timing
-
+def test_what_is_stored_can_be_judged():
     if not check.STORED.exists():
         pytest.skip("nothing is stored yet")
     head, rows = record.read(check.STORED)
-    assert {r["subject"] for r in rows if r["against"] == KERNEL} == {
-        ENGINE, *(f"stage {name}" for name in stage_timing.names()),
-    }  # fmt: skip
-    assert any(r["against"] == PEER for r in rows) and head["repeats"] >= 3
+    assert {(ENGINE, KERNEL), (ENGINE, PEER)} <= {(r["subject"], r["against"]) for r in rows}
+    assert head["repeats"] >= 3 and head["processor"]
     assert all(r["spread"][0] <= r["ratio"] <= r["spread"][1] for r in rows)

@@ -28,6 +28,14 @@ def test_answers_are_checked_before_they_are_timed(name, monkeypatch):
     call, items, _ = stage_timing.checked_case(name)
     assert items > 0 and call() is not None
     module = sys.modules[f"benchmarks.stages.{name}"]
-    wrong = {"cutoff": -1.0, "expand": ([], -1.0, {}), "prune": ([], -1.0), "backtrack": (np.empty(0), 0.0, False)}
+    candidates = stage_timing.frame().candidates
+    wrong = {
+        "cutoff": -1.0,
+        "expand": ([], -1.0, {}),
+        "prune": ([], -1.0),
+        "backtrack": (np.empty(0), 0.0, False),
+        "lookup": (candidates[:1], None, {}),
+        "rescore": (candidates[:1], 0.0, True),
+    }
     with pytest.raises(AssertionError):
-        module.check(stage_timing.frame(), wrong.get(name, stage_timing.frame().candidates))
+        module.check(stage_timing.frame(), wrong.get(name, candidates))
