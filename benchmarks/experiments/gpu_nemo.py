@@ -73,9 +73,13 @@ def every_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Dat
             row["status"] = f"missing: {adapters.why(error)}"
         said = []
         if theirs is not None:
-            ready = theirs.prepare(utterances)
-            said = theirs.answers(theirs.decode(ready))
-            row["peer_wer"] = 100 * word_error_rate(dataset.references, [a.text for a in said])
+            try:
+                ready = theirs.prepare(utterances)
+                said = theirs.answers(theirs.decode(ready))
+            except Exception as error:  # of torch, triton or the driver: our own figures are worth having then, too
+                theirs, row["status"] = None, f"failed: {type(error).__name__}: {adapters.why(error)}"
+            else:
+                row["peer_wer"] = 100 * word_error_rate(dataset.references, [a.text for a in said])
         options, decoder, found, wer = match(ours, said, float(row.get("peer_wer", 100.0)))  # type: ignore[arg-type]
         row |= {"search": gpu.beam_text(options), "wer": wer}
         contenders = {"paths": lambda d=decoder: d.search(arrays), "texts": lambda d=decoder: d.decode(arrays)}

@@ -118,6 +118,26 @@ def test_nemo(small, monkeypatch):
     assert all(row["wer"] <= row["peer_wer"] and row["worse"] == 0 for row in rows)
 
 
+def test_peers_that_break_leave_our_figures(small, monkeypatch):
+    class Broken(Peer):
+        def decode(self, prepared):
+            raise RuntimeError("CUDA error 700")
+
+    def rows_or_failure(what, function, *arguments):
+        try:
+            yield from function(*arguments)
+        except RuntimeError as error:
+            yield what | {"status": f"failed: {error}"}
+
+    monkeypatch.setattr(adapters, "make", lambda name: Broken)
+    monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
+    monkeypatch.setattr(registry.load("gpu_nemo"), "OUR_BEAMS", ((17.0, 10_000),))
+    for name in ("gpu_riva", "gpu_nemo"):
+        for row in registry.load(name).run(Context(1, 2)):
+            assert row["status"].startswith("failed: ") and "CUDA error 700" in row["status"]
+            assert row["rtfx"] > 0 and "ratio" not in row
+
+
 def test_which_beam_stands_beside_nemos():
     experiment = registry.load("gpu_nemo")
 
