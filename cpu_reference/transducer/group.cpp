@@ -10,11 +10,12 @@ namespace arcbeam::transducer {
 namespace {
 
 // Frames that a lane tests at a time: at first, and at most after windows of blanks alone. The weights of the
-// output layer are read once for all of them, which costs more than the products do.
-constexpr std::uint32_t kFirstWindow = 4;
-constexpr std::uint32_t kWidestWindow = 16;
+// output layer are read once for all of them, which costs more than the products do. A TDT's durations pass over
+// most blanks.
+std::uint32_t first_window(const Options& options) { return options.durations.empty() ? 4U : 2U; }
+constexpr std::uint32_t kWidestWindow = 6;
 // Tests of all lanes together: beyond, the products cost more than reading the weights.
-constexpr std::size_t kMostTests = 16;
+constexpr std::size_t kMostTests = 6;
 
 }  // namespace
 
@@ -57,7 +58,7 @@ void Group::start(const std::vector<Utterance>& utterances, const std::vector<st
         const bool is_first = utterance.from == nullptr;
         if (lane.begin(*network_, utterance.input, is_first ? fresh : *utterance.from, results[members[i]])) {
             lane.last_token = options_->blank;
-            lane.window = kFirstWindow;
+            lane.window = first_window(*options_);
             (is_first ? first : later).push_back(&lane);
             active_.push_back(&lane);
         }
@@ -166,7 +167,7 @@ void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& c
                     wrote = true;
                 }
             }
-            lane->window = wrote ? kFirstWindow : std::min(2 * lane->window, kWidestWindow);
+            lane->window = wrote ? first_window(*options_) : std::min(2 * lane->window, kWidestWindow);
             if (wrote) {
                 found.push_back(lane);
             } else if (lane->is_active()) {

@@ -20,8 +20,9 @@ struct Vector {
     static Vector load(const float* at) { return {_mm256_loadu_ps(at)}; }
     static void store(float* at, Vector a) { _mm256_storeu_ps(at, a.v); }
     static Vector add(Vector a, Vector b) { return {_mm256_add_ps(a.v, b.v)}; }
-    static Vector multiply_add(Vector weights, const float* input, Vector sum) {
-        return {_mm256_fmadd_ps(weights.v, _mm256_broadcast_ss(input), sum.v)};
+    static Vector broadcast(const float* input) { return {_mm256_broadcast_ss(input)}; }
+    static Vector multiply_add(Vector weights, Vector input, Vector sum) {
+        return {_mm256_fmadd_ps(weights.v, input.v, sum.v)};
     }
 };
 constexpr int kMostColumns = 3;

@@ -19,12 +19,13 @@ struct Vector {
     static Vector load(const float* at) { return {_mm512_loadu_ps(at)}; }
     static void store(float* at, Vector a) { _mm512_storeu_ps(at, a.v); }
     static Vector add(Vector a, Vector b) { return {_mm512_add_ps(a.v, b.v)}; }
-    static Vector multiply_add(Vector weights, const float* input, Vector sum) {
-        return {_mm512_fmadd_ps(weights.v, _mm512_set1_ps(*input), sum.v)};
+    static Vector broadcast(const float* input) { return {_mm512_set1_ps(*input)}; }
+    static Vector multiply_add(Vector weights, Vector input, Vector sum) {
+        return {_mm512_fmadd_ps(weights.v, input.v, sum.v)};
     }
 };
-constexpr int kMostColumns = 4;
-constexpr int kPairColumns = 2;
+constexpr int kMostColumns = 6;
+constexpr int kPairColumns = 3;
 
 #include "transducer/kernels_body.hpp"
 

@@ -1,6 +1,6 @@
 // The kernels, included once for each vector unit, inside an anonymous namespace that has defined
 //
-//     struct Vector: kWidth floats, with zero, load, store, add, and multiply_add(weights, &input, sum)
+//     struct Vector: kWidth floats, with zero, load, broadcast, store, add, and multiply_add(weights, input, sum)
 //     kMostColumns: columns that a tile has registers for; kPairColumns: up to how many it takes two vectors of
 //     outputs
 //
@@ -25,12 +25,17 @@ inline void tile(const float* weights, std::size_t apart, std::size_t steps, con
             const std::size_t i = step * kPartials + static_cast<std::size_t>(p);
 #pragma GCC unroll 4
             for (std::size_t q = 0; q < 4; ++q) {
+                Vector weight[kVectors];
 #pragma GCC unroll 4
                 for (std::size_t v = 0; v < kVectors; ++v) {
-                    const Vector weight = Vector::load(weights + v * apart + q * kBlock);
+                    weight[v] = Vector::load(weights + v * apart + q * kBlock);
+                }
 #pragma GCC unroll 8
-                    for (std::size_t c = 0; c < kColumns; ++c) {
-                        sum[q][v][c] = Vector::multiply_add(weight, x[c] + i + 8 * q, sum[q][v][c]);
+                for (std::size_t c = 0; c < kColumns; ++c) {
+                    const Vector input = Vector::broadcast(x[c] + i + 8 * q);
+#pragma GCC unroll 4
+                    for (std::size_t v = 0; v < kVectors; ++v) {
+                        sum[q][v][c] = Vector::multiply_add(weight[v], input, sum[q][v][c]);
                     }
                 }
             }

@@ -22,10 +22,17 @@ struct Vector {
         }
         return sum;
     }
-    static Vector multiply_add(const Vector& weights, const float* input, const Vector& sum) {
+    static Vector broadcast(const float* input) {
+        Vector a;
+        for (float& value : a.v) {
+            value = *input;
+        }
+        return a;
+    }
+    static Vector multiply_add(const Vector& weights, const Vector& input, const Vector& sum) {
         Vector result;
         for (int i = 0; i < kWidth; ++i) {
-            result.v[i] = fused(weights.v[i], *input, sum.v[i]);
+            result.v[i] = fused(weights.v[i], input.v[i], sum.v[i]);
         }
         return result;
     }

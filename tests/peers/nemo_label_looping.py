@@ -1,78 +1,21 @@
-"""NeMo's label-looping, loaded without the rest of NeMo, on networks made of plain arrays.
-
-Only ``nemo/collections/asr/parts`` is run; what it imports from elsewhere is stood in for. The environment variable
-``ARCBEAM_NEMO`` may name a folder that holds ``nemo``, such as an unpacked wheel of nemo_toolkit 3.0.0.
-"""
-
-import importlib
-import importlib.util
-import os
-import sys
-import types
-from enum import StrEnum
-from pathlib import Path
-from unittest import mock
+"""NeMo's label-looping, loaded without the rest of NeMo, on networks made of plain arrays."""
 
 import pytest
 
-STAND_INS = (
-    "nemo.core.utils.cuda_python_utils",
-    "nemo.core.utils.optional_libs",
-    "nemo.utils",
-    "nemo.utils.enum",
-    "nemo.collections.asr.parts.context_biasing.biasing_multi_model",
-    "nemo.collections.asr.parts.submodules.ngram_lm",
-)
-PACKAGES = (
-    "nemo",
-    "nemo.core",
-    "nemo.core.utils",
-    "nemo.collections",
-    "nemo.collections.asr",
-    "nemo.collections.asr.parts",
-    "nemo.collections.asr.parts.submodules",
-    "nemo.collections.asr.parts.utils",
-    "nemo.collections.common",
-    "nemo.collections.common.parts",
-)
+from benchmarks import nemo_sources
 
-
-def folder():
-    """The folder ``nemo``, found without importing it."""
-    named = os.environ.get("ARCBEAM_NEMO")
-    if named:
-        return Path(named) / "nemo"
-    spec = importlib.util.find_spec("nemo")
-    return Path(next(iter(spec.submodule_search_locations))) if spec else None
+PART = "nemo.collections.asr.parts.submodules.transducer_decoding"
 
 
 def load():
-    """The module ``nemo.collections.asr.parts.submodules.transducer_decoding``; skips the test where it cannot be."""
+    """The module of NeMo's computers; skips the test where it cannot be loaded."""
     for package in ("torch", "omegaconf"):
         pytest.importorskip(package, reason="NeMo's label-looping needs it")
-    root = folder()
-    if root is None or not (root / "collections" / "asr" / "parts").is_dir():
-        pytest.skip("NeMo is not there: install nemo_toolkit, or let ARCBEAM_NEMO name the folder of its sources")
-    modules = {}
-    for name in PACKAGES:
-        modules[name] = types.ModuleType(name)
-        modules[name].__path__ = [str(root.joinpath(*name.split(".")[1:]))]
-    modules |= {name: mock.MagicMock() for name in STAND_INS}
-    modules["nemo.core.utils.optional_libs"].CUDA_PYTHON_AVAILABLE = False
-    modules["nemo.utils.enum"].PrettyStrEnum = StrEnum
-    graphs = types.ModuleType("nemo.collections.common.parts.optional_cuda_graphs")
-    graphs.WithOptionalCudaGraphs = type("WithOptionalCudaGraphs", (), {})
-    modules[graphs.__name__] = graphs
-    before = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "nemo"}
-    for name in before:
-        del sys.modules[name]
-    sys.modules.update(modules)
     try:
-        return importlib.import_module("nemo.collections.asr.parts.submodules.transducer_decoding")
-    finally:
-        for name in [name for name in sys.modules if name.split(".")[0] == "nemo"]:
-            del sys.modules[name]
-        sys.modules.update(before)
+        nemo_sources.find()
+    except ImportError as error:
+        pytest.skip(str(error))
+    return nemo_sources.load(PART)
 
 
 class Decoder:
@@ -122,3 +65,26 @@ class Joint:
 
     def joint_after_projection(self, encoded, predicted):
         return self._linear("output", self.torch.tanh(encoded[:, :, None] + predicted[:, None]))
+
+
+class StatelessDecoder:
+    """NeMo's own stateless network, as its decoder wraps it, with the tables of a state dict."""
+
+    def __init__(self, tables):
+        import torch
+
+        self.torch = torch
+        module = nemo_sources.load("nemo.collections.asr.parts.submodules.stateless_net")
+        tokens, size = len(tables[0]), sum(table.shape[1] for table in tables)
+        self.blank = tokens - 1
+        self.net = module.StatelessNet(len(tables), self.blank, size, self.blank, None, 0.0)
+        self.net.load_state_dict({f"embeds.{i}.weight": torch.from_numpy(table) for i, table in enumerate(tables)})
+
+    def initialize_state(self, y):
+        return [self.torch.full((len(y), self.net.context_size - 1), self.blank)]
+
+    def predict(self, y, state, add_sos=False, batch_size=None):
+        return self.net(y, state)
+
+    def batch_replace_states_mask(self, src_states, dst_states, mask):
+        self.torch.where(mask[:, None], src_states[0], dst_states[0], out=dst_states[0])

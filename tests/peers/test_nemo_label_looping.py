@@ -29,8 +29,9 @@ def networks(seed, durations):
     )
 
 
-def computer(looping, arrays, durations, max_symbols, method=None):
-    options = {"decoder": nemo_label_looping.Decoder(arrays), "joint": nemo_label_looping.Joint(arrays)}
+def computer(looping, arrays, durations, max_symbols, method=None, decoder=None):
+    decoder = decoder or nemo_label_looping.Decoder(arrays)
+    options = {"decoder": decoder, "joint": nemo_label_looping.Joint(arrays)}
     options |= {"blank_index": BLANK, "max_symbols_per_step": max_symbols, "allow_cuda_graphs": False}
     if method is not None:
         options |= {"preserve_step_confidence": True, "exclude_blank_from_confidence": True}
@@ -109,3 +110,31 @@ def test_the_same_in_chunks(looping, durations):
             ours = [hypothesis.state for hypothesis in found]
             for hypothesis, written in zip(found, expected, strict=True):
                 check(hypothesis, written)
+
+
+@pytest.mark.parametrize("context", [1, 2, 3])
+def test_the_same_with_a_stateless_network(looping, context):
+    written = 0
+    for seed in range(4):
+        arrays = networks(seed, None)
+        arrays = {name: value for name, value in arrays.items() if not name.startswith(("weight_", "bias_"))}
+        sizes = [32 - 32 // 2 // context * (context - 1), *[32 // 2 // context] * (context - 1)]
+        rng = np.random.default_rng(seed)
+        tables = [rng.standard_normal((BLANK + 1, size)).astype(np.float32) for size in sizes]
+        for table in tables:
+            table[BLANK] = 0  # as the padding that it is for torch
+        names = {"encoder": "enc", "prediction": "pred", "output": "joint_net.2"}
+        weights = {f"decoder.prediction.embeds.{i}.weight": table for i, table in enumerate(tables)}
+        weights |= {
+            f"joint.{theirs}.{kind}": arrays[f"{ours}_{kind}"]
+            for ours, theirs in names.items()
+            for kind in ("weight", "bias")
+        }
+        frames = [random_frames(100 * seed + n, n, 20) for n in (1, 40, 17, 33)]
+        theirs = computer(looping, arrays, None, 3, decoder=nemo_label_looping.StatelessDecoder(tables))
+        expected, _ = run(theirs, frames)
+        decoder = TransducerDecoder.from_nemo(weights, max_symbols=3, activation="tanh")
+        for hypothesis, answer in zip(decoder.decode(frames), expected, strict=True):
+            check(hypothesis, answer)
+            written += len(hypothesis.tokens)
+    assert written > 50
