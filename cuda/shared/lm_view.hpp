@@ -95,14 +95,14 @@ struct LmView {
         }
         std::uint32_t begin = first_arc(state);
         const std::uint32_t end = first_arc(state + 1U);
-        std::uint32_t size = end - begin;
+        std::uint32_t size = end > begin ? end - begin : 0U;  // a page that was lost reads as zeros
         while (size > 0U) {
             const std::uint32_t half = size / 2U;
             const bool right = label(begin + half) < wanted;
             begin = right ? begin + half + 1U : begin;
             size = right ? size - half - 1U : half;
         }
-        return begin != end && label(begin) == wanted ? begin : kNoLmArc;
+        return begin < end && label(begin) == wanted ? begin : kNoLmArc;
     }
 };
 

@@ -270,6 +270,8 @@ class CtcDecoder:
                 f"log_probs: expected finite values or -inf, got {value} in utterance {i}, "
                 f"frame {frame}, column {column}"
             ) from None
+        if self._rescoring is not None:
+            self._rescoring.check_files()
         self._stats = DecodeStats(**work)
         shift, rescoring = self._options.frame_shift, self._rescoring
         return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from arcbeam import lm_file
 from arcbeam._language_model import walk
 from arcbeam.errors import FormatError
+from arcbeam.section_file import Mapped
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -99,13 +100,14 @@ class LanguageModel:
         What is known beside them.
     """
 
-    def __init__(self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], data: Any = None) -> None:
+    def __init__(
+        self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], mapped: Mapped | None = None
+    ) -> None:
         for array in columns.values():
             array.flags.writeable = False
         self.columns = columns
         self.about = about
-        self._map = data
-        self._path = ""
+        self._map = mapped
         self.order = len(columns["lengths"]) - 1
         self.num_states = len(columns["backoff.weights"])
         self.num_arcs = len(columns["arcs"])
@@ -154,7 +156,7 @@ class LanguageModel:
         in_memory : bool
             Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
             share it, and it must not be changed in place while the model lives (`save` replaces files and never does
-            that). A file that has shrunk since is found at the next use.
+            that). A file that shrinks all the same is found at that use or the next.
 
         Raises
         ------
@@ -163,13 +165,12 @@ class LanguageModel:
         OSError
             The file cannot be read.
         """
-        columns, about, data = lm_file.read(path)
-        if in_memory:
-            columns = {name: array.copy() for name, array in columns.items()}
-            data = None
-        model = cls(columns, about, data)
-        model._path = os.path.abspath(path)
-        return model
+        columns, about, mapped = lm_file.read(path)
+        if not in_memory:
+            return cls(columns, about, mapped)
+        columns = {name: array.copy() for name, array in columns.items()}
+        mapped.check()
+        return cls(columns, about)
 
     def save(self, path: StrPath) -> None:
         """Writes the model: versioned, checksummed, to be memory-mapped by `load`.
@@ -177,7 +178,7 @@ class LanguageModel:
         The file appears under its name only when it is complete.
         """
         self.check_file()
-        lm_file.write(path, self.columns, self.about)
+        lm_file.write(path, self.columns, self.about, self.check_file)
 
     def info(self) -> LanguageModelInfo:
         """Size and shape; ``print(model.info())`` shows them."""
@@ -255,12 +256,9 @@ class LanguageModel:
         return costs, sources, words
 
     def check_file(self) -> None:
-        """FormatError if the file that the model is mapped from has shrunk: reading it could end the process."""
-        if self._map is not None and self._map.size() < len(self._map):
-            raise FormatError(
-                f"{self._path}: the file shrank from {len(self._map)} to {self._map.size()} bytes while it was mapped; "
-                "load it again, or with in_memory=True"
-            )
+        """FormatError if the file that the model is mapped from has shrunk: what was read since is wrong."""
+        if self._map is not None:
+            self._map.check()
 
     def __repr__(self) -> str:
         words, size = self.end_label - 1, self.num_arcs
@@ -269,7 +267,7 @@ class LanguageModel:
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapped model travels as the path of its file: other processes map it, too, and share its memory.
         if self._map is not None:
-            return load_same, (self._path, self.digest)
+            return load_same, (self._map.path, self.digest)
         return LanguageModel, (self.columns, self.about)
 
 

@@ -1,6 +1,7 @@
 """The file format of language models: a file of sections (`arcbeam.section_file`), written and read as columns."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,17 @@ INDEX = tuple(name for name in COLUMNS if name.startswith(("labels.", "first."))
 MOST_STATES = 2**32 - 2
 
 
-def write(path: str | os.PathLike[str], columns: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes a language model; the file appears under its name only when it is complete."""
-    section_file.write(path, KIND, columns, about)
+def write(
+    path: str | os.PathLike[str],
+    columns: dict[str, npt.NDArray[Any]],
+    about: dict[str, Any],
+    check_source: Callable[[], None],
+) -> None:
+    """Writes a language model; the file appears under its name only when it is complete and `check_source` agrees."""
+    section_file.write(path, KIND, columns, about, check_source)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], Any]:
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], section_file.Mapped]:
     """Maps a file and checks it whole; returns its columns, which lie in the map, what is known, and the map.
 
     Raises

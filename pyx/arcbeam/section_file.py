@@ -16,7 +16,7 @@ import mmap
 import os
 import secrets
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam import _graph
+from arcbeam._language_model import MapGuard
 from arcbeam.errors import FormatError
 
 HEADER = struct.Struct("<8sIIQQQ24x")
@@ -64,8 +65,37 @@ class Kind:
         return head[: len(self.magic)] == self.magic
 
 
-def write(path: str | os.PathLike[str], kind: Kind, arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
-    """Writes a file; it appears under its name only when it is complete."""
+class Mapped:
+    """A mapped file. Should it shrink, what is lost reads as zeros, and `check` says so.
+
+    Parameters
+    ----------
+    path : path
+    data : mmap.mmap
+    """
+
+    def __init__(self, path: str | os.PathLike[str], data: mmap.mmap) -> None:
+        self.path = os.path.abspath(path)
+        self.data = data
+        self._guard = MapGuard(data)
+
+    def check(self) -> None:
+        """FormatError if the file has shrunk: what was read since is wrong."""
+        if self._guard.is_broken or self.data.size() < len(self.data):
+            raise FormatError(
+                f"{self.path}: the file shrank from {len(self.data)} to {self.data.size()} bytes while it was mapped; "
+                "load it again, or with in_memory=True"
+            )
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: Kind,
+    arrays: dict[str, npt.NDArray[Any]],
+    about: dict[str, Any],
+    check_source: Callable[[], None] | None = None,
+) -> None:
+    """Writes a file; it appears under its name only when it is complete, and `check_source` raises nothing."""
     text = json.dumps(about, ensure_ascii=False, sort_keys=True)
     arrays = arrays | {"about": np.frombuffer(text.encode(), np.uint8)}
     path = os.fspath(path)
@@ -74,6 +104,8 @@ def write(path: str | os.PathLike[str], kind: Kind, arrays: dict[str, npt.NDArra
     try:
         with open(partial, "xb") as out:
             write_sections(out, kind, arrays)
+        if check_source is not None:
+            check_source()
         os.replace(partial, path)
     except BaseException:
         if os.path.exists(partial):
@@ -110,7 +142,7 @@ def aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], mmap.mmap]:
+def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], Mapped]:
     """Maps a file and checks its checksums; returns the arrays, which lie in the map, ``about``, and the map.
 
     Raises
@@ -125,10 +157,11 @@ def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArra
         if size < HEADER.size:
             raise FormatError(f"{path}: expected {kind.name} with a header of {HEADER.size} bytes, got {size}")
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped = Mapped(path, data)
     if hasattr(data, "madvise"):
         data.madvise(mmap.MADV_WILLNEED)
     arrays = read_sections(path, kind, data, len(data))
-    return arrays, read_about(path, kind, arrays.pop("about").tobytes()), data
+    return arrays, read_about(path, kind, arrays.pop("about").tobytes()), mapped
 
 
 def read_sections(path: object, kind: Kind, data: Any, size: int) -> dict[str, npt.NDArray[Any]]:

@@ -1,6 +1,10 @@
 """The file of a language model: every kind of damage is found when it is loaded, or when it is used."""
 
+import itertools
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from arcbeam import FormatError, LanguageModel, _graph, section_file
 from arcbeam.lm_file import COLUMNS, KIND
+from tests.build.definitions import Model
 from tests.language_model.test_lm_automaton import build
 
 
@@ -65,6 +70,71 @@ def test_a_file_that_shrinks_while_it_is_mapped(path):
         with pytest.raises(FormatError, match=f"the file shrank from {size} to 100 bytes while it was mapped"):
             use()
     assert copied.score("a b") == score
+    assert not path.with_name("other").exists()
+
+
+SHRINKS = """
+import os, sys
+from arcbeam import FormatError, LanguageModel
+model, check = LanguageModel.load(sys.argv[1]), LanguageModel.check_file
+if sys.argv[2] == "search":
+    LanguageModel.check_file = lambda self: None  # as if it shrank after the check
+    os.truncate(sys.argv[1], int(sys.argv[3]))
+    words = [f"w{i}" for i in range(3000)]
+    for begin in range(0, 3000, 10):
+        model.score(words[begin : begin + 10])
+    LanguageModel.check_file = check
+try:
+    if sys.argv[2] == "grown again":
+        size = os.path.getsize(sys.argv[1])
+        os.truncate(sys.argv[1], 4096)
+        bytes(model.columns["arcs"].tobytes())
+        os.truncate(sys.argv[1], size)
+    model.score("w1 w2")
+except FormatError as error:
+    print(error)
+else:
+    print("nothing was said")
+if sys.argv[2] == "other":  # a signal that is not ours ends the process as before
+    import mmap
+    with open(sys.argv[1], "r+b") as file:
+        data = mmap.mmap(file.fileno(), 0)
+    os.truncate(sys.argv[1], 0)
+    data[5000]
+"""
+
+
+@pytest.fixture
+def large_file(tmp_path):
+    """Many pages."""
+    words = [f"w{i}" for i in range(3000)]
+    unigrams = {("<s>",): -99.0, **{(w,): -3.0 for w in [*words, "</s>"]}}
+    model = Model(unigrams | dict.fromkeys(itertools.pairwise(words), -1.0), {}, 2)
+    build(tmp_path, model.arpa()).save(tmp_path / "large")
+    return tmp_path / "large"
+
+
+@pytest.mark.parametrize("size", ["0", "4096", "16384", "40960"])
+def test_a_file_that_shrinks_during_a_search_does_not_end_the_process(large_file, size):
+    done = subprocess.run(
+        [sys.executable, "-c", SHRINKS, str(large_file), "search", size], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"to {size} bytes while it was mapped" in done.stdout
+
+
+def test_a_file_that_shrank_and_grew_again_is_found(large_file):
+    done = subprocess.run(
+        [sys.executable, "-c", SHRINKS, str(large_file), "grown again"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "while it was mapped" in done.stdout
+
+
+def test_other_bus_errors_are_left_alone(large_file):
+    done = subprocess.run([sys.executable, "-c", SHRINKS, str(large_file), "other"], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGBUS
+    assert done.stdout == "nothing was said\n"
 
 
 def test_a_replaced_file_leaves_the_mapped_one_alone(path, tmp_path):
