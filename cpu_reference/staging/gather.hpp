@@ -9,11 +9,14 @@
 
 namespace arcbeam::staging {
 
+// Copies a part, as its lines lie, to `to`.
+void gather(const Order& order, const Part& part, unsigned char* to);
+
 class Gatherer {
   public:
     explicit Gatherer(std::size_t threads) : pool_(threads) {}
 
-    // Starts to copy a part, as its lines lie, to `to`. All of it must stay as it is until wait() says true.
+    // Starts the same. All of it must stay as it is until wait() says true.
     void start(const Order& order, const Part& part, unsigned char* to);
     bool wait(int milliseconds) { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
 

@@ -46,6 +46,8 @@ cdef extern from "staging/order.hpp" namespace "arcbeam::staging" nogil:
         Run run(size_t piece, size_t last)
 
 cdef extern from "staging/gather.hpp" namespace "arcbeam::staging" nogil:
+    void gather(const Order&, const Part&, unsigned char* to)
+
     cdef cppclass Gatherer:
         Gatherer(size_t threads) except +
         void start(const Order&, const Part&, unsigned char* to) except +
@@ -60,7 +62,7 @@ cdef class Staging:
     cdef Order* order
     cdef Gatherer* gatherer
     cdef vector[Part] parts
-    cdef size_t threads, slot_bytes, next_part
+    cdef size_t threads, alone_bytes, slot_bytes, next_part
     cdef bint direct  # from where the log-probs lie
     cdef readonly uint32_t piece_frames
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1

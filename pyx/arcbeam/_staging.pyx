@@ -93,9 +93,10 @@ cdef class Staging:
         self.slot_bytes = 0
         for part in self.parts:
             self.slot_bytes = max(self.slot_bytes, (part.end - part.line) * kLineBytes)
+        self.alone_bytes = cuda_plan.ALONE_BYTES
         if direct:
             self.slot_bytes = 0
-        elif self.gatherer == NULL and self.parts.size() > 0:
+        elif self.gatherer == NULL and self.slot_bytes > self.alone_bytes:
             try:
                 self.gatherer = new Gatherer(self.threads)
             except RuntimeError as error:  # std::system_error: the machine gives no more
@@ -151,16 +152,19 @@ cdef class Staging:
 
     cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
         cdef unsigned char* slot = <unsigned char*> self.pinned.data + self._slot(number)
+        cdef size_t bytes = (part.end - part.line) * kLineBytes
         if number >= SLOTS:  # what the slot held must have been sent
             if number % 2 == 0:
                 self._wait(self.even_sent)
             else:
                 self._wait(self.odd_sent)
-        self.gatherer.start(self.order[0], part[0], slot)
-        while not self.gatherer.wait(SLICE_MS):
-            pass
-        return copy_to_device(self.memory.address + part.line * kLineBytes, slot, (part.end - part.line) * kLineBytes,
-                              self.stream)
+        if bytes <= self.alone_bytes:
+            gather(self.order[0], part[0], slot)
+        else:
+            self.gatherer.start(self.order[0], part[0], slot)
+            while not self.gatherer.wait(SLICE_MS):
+                pass
+        return copy_to_device(self.memory.address + part.line * kLineBytes, slot, bytes, self.stream)
 
     cdef int _send_direct(self, const Part* part) except -1 nogil:
         cdef size_t piece = part.first

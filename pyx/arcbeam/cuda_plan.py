@@ -18,6 +18,8 @@ PIECES_BYTES = 4 << 20
 """Of the pieces that all lanes wait for at a time; a lane decodes one while the next are under way."""
 PIECE_BYTES, PINNED_PIECE_BYTES = 256 << 10, 64 << 10
 """The largest piece, which one thread copies; and the smallest where copies read the caller's memory itself."""
+ALONE_BYTES = 256 << 10
+"""What the calling thread copies itself, sooner than others would wake."""
 GATHERING_THREADS = 8
 """More gain little: they share the memory's bandwidth."""
 WAIT_CYCLES = 1 << 28

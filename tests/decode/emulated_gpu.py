@@ -58,6 +58,7 @@ class EmulatedGpu:
         self.monkeypatch.setattr(cuda_plan, "LARGEST_PART_BYTES", largest)
         self.monkeypatch.setattr(cuda_plan, "PIECES_BYTES", pieces)
         self.monkeypatch.setattr(cuda_plan, "PINNED_PIECE_BYTES", pinned_piece)
+        self.monkeypatch.setattr(cuda_plan, "ALONE_BYTES", first // 2)
 
     def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
         self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))

@@ -298,8 +298,9 @@ from tests.cuda_host.conftest import FakeDriver
 from tests.decode.emulated_gpu import EmulatedGpu
 
 gpu = EmulatedGpu(FakeDriver(ctypes.CDLL(sys.argv[1])), pytest.MonkeyPatch())
+gpu.send_in_parts()
 graph = arcbeam.Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, num_columns=2)
-log_probs = np.zeros((1, 3, 2), np.float32)
+log_probs = np.zeros((1, 90, 2), np.float32)
 arcbeam.CtcDecoder(graph, device="cuda", threads=1).decode(log_probs)
 decoder = arcbeam.CtcDecoder(graph, device="cuda", threads=2000)
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
