@@ -231,6 +231,11 @@ class TransducerDecoder:
         return "cpu"
 
     @property
+    def has_text(self) -> bool:
+        """Whether its hypotheses have text, for there is a tokenizer."""
+        return self._detokenize is not None
+
+    @property
     def features(self) -> int:
         """Size of a frame of the encoder output."""
         return int(self._features)

@@ -12,6 +12,7 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
 from arcbeam.cli.console import Failure, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.cli.transduce import transduce
 
 app = typer.Typer(
     name="arcbeam",
@@ -230,6 +231,7 @@ def build_graph(
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
 
 
+app.command(epilog="Example: arcbeam transduce parakeet.nemo encoder_output.npz -f json")(transduce)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure
 from arcbeam.cli.inputs import Utterance, batches
@@ -119,7 +119,7 @@ def decode_all(
             referee.expect(batch)
         check_width(graph, batch)
         start = time.perf_counter()
-        hypotheses = _decode(decoder, batch)
+        hypotheses = decode_batch(decoder, batch)
         speed.seconds += time.perf_counter() - start
         for utterance, hypothesis in zip(batch, hypotheses, strict=True):
             write(utterance, hypothesis)
@@ -145,7 +145,8 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             )
 
 
-def _decode(decoder: "CtcDecoder", batch: list[Utterance]) -> list["Hypothesis"]:
+def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
+    """The hypotheses of a decoder, of either kind; an error names the file and the utterance."""
     try:
         return decoder.decode([u.log_probs for u in batch])
     except ValueError:

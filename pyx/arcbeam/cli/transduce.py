@@ -1,0 +1,106 @@
+"""The command ``arcbeam transduce``: encoder output of an RNN-T or TDT model in, transcripts out."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import Failure, guarded, note, progress
+from arcbeam.cli.outputs import STDOUT, Format
+
+if TYPE_CHECKING:
+    from arcbeam.cli.inputs import Utterance
+    from arcbeam.transducer import TransducerDecoder
+    from arcbeam.transducer_hypothesis import TransducerHypothesis
+
+KINDS = {".nemo": "from_nemo", ".pt": "from_icefall"}
+
+
+@guarded
+def transduce(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .nemo archive, or a .pt checkpoint of icefall.")],
+    inputs: Annotated[list[str], typer.Argument(
+        metavar="INPUT", help="Encoder output [frames, features]: .npz with an array an utterance, .npy, Kaldi .ark or "
+        ".scp, or a folder of them.")],
+    output: Annotated[str, typer.Option(
+        "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
+    format: Annotated[Format, typer.Option(
+        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; json: an object a line, with the tokens, their "
+        "frames, times and log-probs. No ctm.")] = Format.text,
+    tokenizer: Annotated[Path | None, typer.Option(
+        "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
+        help="SentencePiece model of the tokens.")] = None,
+    max_symbols: Annotated[int | None, typer.Option(
+        "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
+        help="Tokens that may be written on one frame.")] = None,
+    confidence: Annotated[str | None, typer.Option(
+        "--confidence", metavar="METHOD", show_default="none",
+        help="max_prob or entropy: the confidence of each token, for json.")] = None,
+    frame_shift: opt.FrameShift = None,
+    threads: opt.Threads = None,
+    batch_size: opt.BatchSize = 256,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
+    if format is Format.ctm:
+        raise typer.BadParameter(
+            "expected text, trn or json: tokens have times, words have none", param_hint="'--format'"
+        )
+    if model.suffix not in KINDS:
+        raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(KINDS)}")
+    from arcbeam import TransducerDecoder
+    from arcbeam.cli.inputs import batches, count, find_inputs, read_all
+    from arcbeam.cli.outputs import open_output
+    from arcbeam.cli.run import Speed, decode_batch
+
+    found = find_inputs(inputs)
+    given = {"tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
+             "frame_shift": frame_shift, "threads": threads}  # fmt: skip
+    make = getattr(TransducerDecoder, KINDS[model.suffix])
+    decoder = make(model, **{name: value for name, value in given.items() if value is not None})
+    if not decoder.has_text:
+        note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
+    speed = Speed()
+    with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
+        for batch in batches(read_all(found), batch_size):
+            _check_features(decoder, batch)
+            start = time.perf_counter()
+            hypotheses = decode_batch(decoder, batch)
+            speed.seconds += time.perf_counter() - start
+            for utterance, hypothesis in zip(batch, hypotheses, strict=True):
+                _write(file, format, utterance, hypothesis, decoder.has_text)
+                speed.frames += len(utterance.log_probs)
+            speed.utterances += len(batch)
+            update(speed.utterances)
+    if not speed.utterances:
+        raise Failure("the input holds no utterance")
+    note(speed.describe(decoder.options.frame_shift, decoder.device))
+
+
+def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> None:
+    for utterance in batch:
+        if utterance.log_probs.shape[1] != decoder.features:
+            raise ValueError(
+                f"{utterance.source}: utterance {utterance.id!r} has {utterance.log_probs.shape[1]} features, "
+                f"the model expects {decoder.features}"
+            )
+
+
+def _write(
+    file: TextIO, format: Format, utterance: "Utterance", hypothesis: "TransducerHypothesis", has_text: bool
+) -> None:
+    text = hypothesis.text if has_text else " ".join(map(str, hypothesis.tokens.tolist()))
+    if format is Format.text:
+        file.write(f"{utterance.id} {text}".rstrip() + "\n")
+    elif format is Format.trn:
+        file.write(f"{text} ({utterance.id})".lstrip() + "\n")
+    else:
+        fields: dict[str, Any] = {"id": utterance.id, "text": text}
+        for name in ("tokens", "frames", "times", "durations", "log_probs", "confidence"):
+            values = getattr(hypothesis, name)
+            if values is not None:
+                fields[name] = [v if isinstance(v, int) else round(v, 6) for v in values.tolist()]
+        file.write(json.dumps(fields, ensure_ascii=False) + "\n")

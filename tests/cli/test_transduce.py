@@ -1,0 +1,74 @@
+"""``arcbeam transduce``: archives of models and encoder output in, transcripts out."""
+
+import json
+
+import numpy as np
+import pytest
+
+from arcbeam import TransducerDecoder
+from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.transducer.networks import random_arrays, random_frames
+
+CONFIG = """
+preprocessor: {window_stride: 0.01}
+encoder: {subsampling_factor: 8}
+joint: {jointnet: {activation: relu}, vocabulary: [▁a, b, c, d, e, ▁f, g, h, i, j, k, l]}
+"""
+FRAMES = {name: random_frames(i, 30) for i, name in enumerate(["one", "two"])}
+
+
+@pytest.fixture
+def models(tmp_path):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    arrays = random_arrays(6, blank=12, blank_bias=2.0)
+    nemo_file(tmp_path / "m.nemo", CONFIG, nemo_names(arrays))
+    stateless = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
+    del stateless["convolution_bias"]
+    (tmp_path / "m.pt").write_bytes(torch_file({"model": icefall_names(stateless)}))
+    np.savez(tmp_path / "in.npz", **FRAMES)
+    return tmp_path
+
+
+def test_nemo(run, models):
+    expected = TransducerDecoder.from_nemo(models / "m.nemo", confidence="max_prob").decode(list(FRAMES.values()))
+    result = run("transduce", models / "m.nemo", models / "in.npz")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    assert "decoded 2 utterances, 60 frames, 4.8 s of audio" in result.stderr
+    result = run("transduce", models / "m.nemo", models / "in.npz", "-f", "json", "--confidence", "max_prob")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    for fields, h in zip(found, expected, strict=True):
+        assert fields["tokens"] == h.tokens.tolist()
+        assert fields["frames"] == h.frames.tolist()
+        np.testing.assert_allclose(fields["times"], h.times, atol=1e-6)
+        np.testing.assert_allclose(fields["confidence"], h.confidence, atol=1e-6)
+        assert "durations" not in fields
+    one = run("transduce", models / "m.nemo", models / "in.npz", "-f", "trn", "--max-symbols", "1", "--batch-size", "1")
+    assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
+
+
+def test_icefall(run, models):
+    expected = TransducerDecoder.from_icefall(models / "m.pt").decode(list(FRAMES.values()))
+    result = run("transduce", models / "m.pt", models / "in.npz")
+    assert result.exit_code == 0, result.output
+    lines = [" ".join([k, *map(str, h.tokens.tolist())]) for k, h in zip(FRAMES, expected, strict=True)]
+    assert result.stdout.splitlines() == lines
+    assert "tokens are numbers; give --tokenizer" in result.stderr
+
+
+def test_errors(run, models):
+    np.savez(models / "wide.npz", one=np.zeros((3, 8), np.float32))
+    np.save(models / "none.npy", np.zeros((0, 5, 7), np.float32))
+    np.savez(models / "nan.npz", one=FRAMES["one"], two=FRAMES["two"] * np.nan)
+    for arguments, code, message in [
+        (("m.onnx", "in.npz"), 1, "unknown kind of model '.onnx', expected one of .nemo, .pt"),
+        (("m.nemo", "wide.npz"), 1, "utterance 'one' has 8 features, the model expects 7"),
+        (("m.nemo", "none.npy"), 1, "the input holds no utterance"),
+        (("m.nemo", "nan.npz"), 1, "nan.npz: utterance 'two': encoder_output: expected finite values, got nan"),
+        (("m.nemo", "in.npz", "-f", "ctm"), 2, "tokens have times"),
+        (("m.nemo", "in.npz", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
+    ]:
+        paths = [models / a if "." in a else a for a in arguments]
+        result = run("transduce", *paths)
+        assert result.exit_code == code, result.output
+        assert message in " ".join(result.stderr.replace("│", " ").split())
