@@ -40,10 +40,10 @@ def run(context: Context) -> Iterator[Row]:
     for row, passes in gk23_table2.measure(context):
         if passes:
             minutes = float(row["minutes"])  # type: ignore[arg-type]
-            total = statistics.median(p.total for p in passes)
-            for part in end_to_end.PARTS:
-                seconds = statistics.median(p.seconds[part] for p in passes)
-                row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": 100 * seconds / total}
+            medians = {part: statistics.median(p.seconds[part] for p in passes) for part in end_to_end.PARTS}
+            for part, seconds in medians.items():
+                share = 100 * seconds / sum(medians.values())
+                row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": share}
         yield row
 
 

@@ -145,7 +145,7 @@ def test_table2_and_figure1_add_up(spoken):
         assert len(row["wall"]) == 3 and set(row["wall"][0]) == set(end_to_end.PARTS)
         totals = [row["seconds"] / sum(parts.values()) for parts in row["wall"]]
         assert row["rtfx_spread"] == [min(totals), max(totals)]
-    for row in gk23_figure1.run(Context(1, options=options)):
+    for row in gk23_figure1.run(Context(3, options=options)):
         if "features_ms" in row:
             assert sum(row[f"{part}_share"] for part in end_to_end.PARTS) == pytest.approx(100)
         else:
