@@ -5,6 +5,7 @@ of a hypothesis is its log-prob plus `lm_weight` times that of the LM; it keeps 
 graph search does. What it is given lies padded on the GPU: [batch, longest, columns].
 """
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -17,6 +18,7 @@ from benchmarks import nemo_sources
 from benchmarks.adapters import Answer, SearchOptions
 from benchmarks.graphs import GraphFiles
 
+os.environ.setdefault("TQDM_DISABLE", "1")  # reading the LM would draw a bar into the log
 MODULES = "nemo.collections.asr.parts.submodules"
 COMPUTER = nemo_sources.load(f"{MODULES}.ctc_batched_beam_decoding").BatchedBeamCTCComputer
 WORD_START = "▁"
@@ -47,9 +49,9 @@ class Nemo:
             fusion_models=[language_model(str(files.arpa()), tokens.blank).to(self.where)],
             fusion_models_alpha=[options.lm_weight],
         )
-        if self.where == "cuda":
-            self.computer.force_cuda_graphs_mode("full_graph")
-        self.settings = f"beam_size {beam_size}, alpha {options.lm_weight:g}, full_graph, batch {self.batch}"
+        graphs = "full_graph" if self.where == "cuda" else None
+        self.computer.force_cuda_graphs_mode(graphs)
+        self.settings = f"beam_size {beam_size}, alpha {options.lm_weight:g}, CUDA graphs {graphs}, batch {self.batch}"
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> Any:
         batches = []
