@@ -10,7 +10,8 @@
 #   make gpu-graphs builds the graphs for the parts speech and large and for gpu-bench, side by side (GRAPHS=names)
 #   make gpu-bench  the experiments on this machine's GPU into benchmarks/results, PART="riva nemo" some of them; what
 #                   these kernels and this commit have results of is skipped (FORCE=1: measured again)
-#                   For all three: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack
+#   make gpu-profile     ncu on one launch of the search (DECODE_ARGS="--batch 1 --beam 12 --max-active 5000")
+#                   For all of these: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack
 #   make release-check   what a release needs besides tests: the page of benchmarks is that of the results, none is stale
 #   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
 #   make clean      remove what the others made
@@ -38,7 +39,7 @@ SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test lint format sanitize release-check bench-check clean
-.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-test gpu-driver gpu-decode gpu-speech gpu-large gpu-sanitizer
+.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -113,6 +114,12 @@ gpu-large: gpu-carried
 
 gpu-graphs: gpu-carried
 	$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.build_graphs $(GRAPHS)
+
+# What the profiler sees of one launch of the search: build/profile.ncu-rep and its text. The clocks stay as they are.
+gpu-profile: gpu-carried
+	$(GPU_RUN) ncu --clock-control none --set full --kernel-name regex:arcbeam_search --launch-skip 1 --launch-count 1 \
+		--import-source yes --force-overwrite --export build/profile $(GPU_PYTHON) -m benchmarks.one_decode $(DECODE_ARGS)
+	ncu --import build/profile.ncu-rep --page details >build/profile.txt
 
 # Every part is tried, whatever becomes of the others.
 gpu-bench: gpu-carried

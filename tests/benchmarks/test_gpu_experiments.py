@@ -204,6 +204,15 @@ def test_shapes(small, monkeypatch):
     assert min(row["to_best"] for row in rows) == 1.0
 
 
+def test_one_decode_for_a_profiler(small, capsys, monkeypatch):
+    from benchmarks import one_decode
+
+    monkeypatch.setattr(cuda_plan, "first_room", cuda_plan.first_room)  # which it changes
+    assert one_decode.main(["--batch", "3", "--beam", "5"]) == 0
+    assert "tokens," in capsys.readouterr().out
+    assert len(small.shapes) == 2, "a launch each"
+
+
 def test_answers_that_are_not_the_twins(small):
     graph = graphs.get("tiny").graph
     batch = [random_log_probs(seed, 5, 12) for seed in range(3)]
