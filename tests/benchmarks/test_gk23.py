@@ -51,6 +51,37 @@ def test_table3_compares_with_the_reference(workload, monkeypatch):
     assert rows[0]["ratio"] == rows[0]["cpu_ratio"] == 1.0 and rows[0]["ratio_spread"] == [1.0, 1.0]
 
 
+def test_on_a_gpu_slow_decoders_get_the_first_minutes_alone(workload, monkeypatch):
+    class Other:
+        name, device, settings = "other", "cuda", ""
+
+        def __init__(self, files, options):
+            pass
+
+        def prepare(self, utterances):
+            return len(utterances)
+
+        def decode(self, count):
+            return TEXTS[:count]
+
+        def answers(self, decoded):
+            return [Answer(text, 0.0, True) for text in decoded]
+
+    real = adapters.make
+    monkeypatch.setattr(gk23, "REFERENCE", "arcbeam_cpu")
+    monkeypatch.setattr(gk23, "core_counts", lambda: [1])
+    monkeypatch.setattr(gk23_table3, "SLOW", ("arcbeam_cpu",))
+    monkeypatch.setattr("benchmarks.adapters.make", lambda name: Other if name == "riva" else real(name))
+    options = workload | {"contenders": "arcbeam_cpu,riva", "slow_minutes": "0"}
+    slow, _, fast = gk23_table3.run(Context(2, options=options, gpu=True))
+    assert (slow["utterances"], fast["utterances"]) == (1, 3)
+    assert fast["minutes"] == pytest.approx(slow["minutes"] * 15 / 6)
+    assert (slow["same"], fast["same"]) == ("1 of 1", "1 of 1") and fast["wer"] == 0.0
+    each = [15 / 6 * a / b for a, b in zip(slow["wall"], fast["wall"], strict=True)]
+    assert fast["ratio_spread"] == pytest.approx([min(each), max(each)]) and slow["ratio"] == 1.0
+    assert "cpu_ratio" not in fast
+
+
 def test_table3_refuses_engines_that_differ(workload, monkeypatch):
     class Liar:
         name, device, settings = "liar", "cpu", ""
