@@ -4,7 +4,8 @@ Both search with the same lexicon, KenLM model and options. Answers are equal if
 less than 0.001. Where they are not, both decode the utterance again after noise of at most 0.0001 on its log-probs,
 five times over: float16 log-probs are often equal to the last bit, flashlight-text settles such ties by addresses and
 by what its sorts leave behind, and with noise there are none. A difference that noise removes every time is a tie.
-`pieces` are synthetic log-probs of the set's own sentences, for a SentencePiece model of 256 or 1 000 pieces.
+`pieces` are synthetic log-probs of the set's own sentences, for a SentencePiece model of 256 or 1 000 pieces, as many
+utterances as the set has, or as ``--set pieces=N`` says. ``--set lexicon=letters`` runs one kind only.
 """
 
 import lzma
@@ -132,10 +133,12 @@ def task_and_utterances(
 
 
 def run(context: Context) -> Iterator[Row]:
-    only = context.options.get("lexicon")
+    only, most = context.options.get("lexicon"), context.options.get("pieces")
     for kind in KINDS if only is None else (only,):
         for name, count in SETS.items():
             dataset = datasets.load(name).first(context.utterances or count)
+            if kind != "letters" and most is not None:
+                dataset = dataset.first(int(most))
             for label, options in OPTIONS.items():
                 context.progress(f"{kind}, {name}, {label}")
                 task, utterances = task_and_utterances(kind, dataset, options)

@@ -72,6 +72,13 @@ class Candidates {
     // Nothing below this survives.
     [[nodiscard]] double bound() const { return bound_; }
 
+    // Sharpens the bound, before candidates that are dear to score.
+    void sharpen() {
+        if (!log_add_ && merged_.size() > beam_size_) {
+            raise_bound();
+        }
+    }
+
     void add(const Candidate& candidate) {
         if (!(candidate.score >= bound_)) {
             return;

@@ -31,14 +31,22 @@ class LexiconExpander {
         words_.clear();
         sort_root(emissions);
         for (std::uint32_t i = 0; i < beam.size(); ++i) {
+            prefetch_children(beam, i);
             if (beam[i].node == kRoot) {
                 follow_from_root(beam[i], i, emissions, histories, candidates);
             } else {
                 follow(beam[i], i, emissions, histories, candidates);
             }
         }
-        for (const Word& word : words_) {
-            complete(beam[word.source], word, emissions, histories, candidates);
+        candidates.sharpen();
+        for (std::size_t i = 0; i < words_.size(); ++i) {
+            if (i + kAhead < words_.size()) {
+                const Word& later = words_[i + kAhead];
+                if (trie_[later.node].has_labels && later.most >= candidates.bound()) {
+                    histories.prefetch(beam[later.source].history, trie_.labels()[trie_[later.node].first_label]);
+                }
+            }
+            complete(beam[words_[i].source], words_[i], emissions, histories, candidates);
         }
     }
 
@@ -55,6 +63,8 @@ class LexiconExpander {
     }
 
   private:
+    static constexpr std::size_t kAhead = 8;  // of what is being done: how far memory is asked for
+
     struct Word {
         std::uint32_t source;
         std::uint32_t node;
@@ -71,6 +81,16 @@ class LexiconExpander {
     [[nodiscard]] double read(double score, float emission, std::uint16_t token) const {
         score += static_cast<double>(emission);
         return token == options_.silence ? score + options_.sil_score : score;
+    }
+
+    // The trie is larger than the caches: its nodes are asked for before they are needed.
+    void prefetch_children(const std::vector<Hypothesis>& beam, std::size_t at) const {
+        if (at + 2 * kAhead < beam.size()) {
+            __builtin_prefetch(&trie_[beam[at + 2 * kAhead].node]);
+        }
+        if (at + kAhead < beam.size()) {
+            __builtin_prefetch(&trie_[trie_[beam[at + kAhead].node].first_child]);
+        }
     }
 
     void stay(const Hypothesis& from, std::uint32_t source, const Emissions& emissions,

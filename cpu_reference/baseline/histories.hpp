@@ -26,7 +26,7 @@ class Histories {
         stride_ = lm == nullptr ? 0 : (lm->state_size() + 7) / 8 * 8;
         entries_.clear();
         states_.clear();
-        slots_.assign(1U << 12, 0);
+        slots_.assign(1U << 12, Slot{});
         entries_.push_back({kEmpty, kNoLabel, 0, 0.0F, 0.0F});
         if (lm_ != nullptr) {
             states_.resize(stride_);
@@ -43,10 +43,9 @@ class Histories {
     // The history that `label` makes of `from`, and the label's score there.
     Extension extend(std::uint32_t from, std::uint32_t label) {
         std::size_t at = place(from, label);
-        for (; slots_[at] != 0; at = (at + 1) & (slots_.size() - 1)) {
-            const Entry& entry = entries_[slots_[at]];
-            if (entry.parent == from && entry.label == label) {
-                return {slots_[at], entry.score};
+        for (; slots_[at].history != 0; at = (at + 1) & (slots_.size() - 1)) {
+            if (slots_[at].parent == from && slots_[at].label == label) {
+                return {slots_[at].history, slots_[at].score};
             }
         }
         const auto made = static_cast<std::uint32_t>(entries_.size());
@@ -57,11 +56,16 @@ class Histories {
             entry.most = lm_->most(state(made));
         }
         entries_.push_back(entry);
-        slots_[at] = made;
+        slots_[at] = {from, label, made, entry.score};
         if (entries_.size() * 2 > slots_.size()) {
             rehash(slots_.size() * 4);
         }
         return {made, entry.score};
+    }
+
+    // Asks for the memory that extend() will look at first.
+    void prefetch(std::uint32_t from, std::uint32_t label) const {
+        __builtin_prefetch(&slots_[place(from, label)]);
     }
 
     // No label scores more than this after the history.
@@ -125,21 +129,29 @@ class Histories {
         float score, most;
     };
 
+    // A copy of what extend() looks for: all in one place of memory. History 0 extends none, and marks a free slot.
+    struct Slot {
+        std::uint32_t parent, label, history;
+        float score;
+    };
+
     unsigned char* state(std::size_t history) { return states_.data() + history * stride_; }
 
+    // The highest bits of the product depend on all bits of the key.
     [[nodiscard]] std::size_t place(std::uint32_t from, std::uint32_t label) const {
-        const std::uint64_t key = (static_cast<std::uint64_t>(from) << 32U | label) * 0x9e3779b97f4a7c15U;
-        return static_cast<std::size_t>(key >> 24U) & (slots_.size() - 1);
+        return static_cast<std::size_t>((static_cast<std::uint64_t>(from) << 32U | label) * 0x9e3779b97f4a7c15U >>
+                                        32U) &
+               (slots_.size() - 1);
     }
 
     void rehash(std::size_t size) {
-        slots_.assign(size, 0);
+        slots_.assign(size, Slot{});
         for (std::uint32_t i = 1; i < entries_.size(); ++i) {
             std::size_t at = place(entries_[i].parent, entries_[i].label);
-            while (slots_[at] != 0) {
+            while (slots_[at].history != 0) {
                 at = (at + 1) & (slots_.size() - 1);
             }
-            slots_[at] = i;
+            slots_[at] = {entries_[i].parent, entries_[i].label, i, entries_[i].score};
         }
     }
 
@@ -149,7 +161,7 @@ class Histories {
     std::vector<Entry> entries_;
     std::vector<unsigned char> states_;
     std::vector<unsigned char> ended_;
-    std::vector<std::uint32_t> slots_;  // open addressing; 0 is free, as the empty history extends none
+    std::vector<Slot> slots_;  // open addressing
     std::vector<std::uint32_t> renumbered_;
 };
 

@@ -36,7 +36,7 @@ NO_TOKEN = 0xFFFF
 ALL = 2**31 - 1
 # Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
 # it first drops what no hypothesis needs.
-COLLECT_ABOVE = 1 << 20
+COLLECT_ABOVE = 1 << 17
 
 __all__ = [
     "Hypothesis",
