@@ -50,11 +50,11 @@ class LexiconExpander {
         }
     }
 
-    // Completes the words that only lack the silence token at their end, at the end of an utterance.
+    // Completes the words that only lack the separator at their end, at the end of an utterance.
     template <typename Add>
     void complete_at_end(const Hypothesis& from, Histories& histories, Add add) const {
-        const bool may_end = from.node != kRoot && options_.silence != kNoToken;
-        const std::uint32_t child = may_end ? trie_.child(from.node, options_.silence) : kRoot;
+        const bool may_end = from.node != kRoot && options_.separator != kNoToken;
+        const std::uint32_t child = may_end ? trie_.child(from.node, options_.separator) : kRoot;
         for (std::uint32_t i = trie_[child].first_label; child != kRoot && i < trie_[child + 1].first_label; ++i) {
             const std::uint32_t label = trie_.labels()[i];
             const auto [history, score] = histories.extend(from.history, label);

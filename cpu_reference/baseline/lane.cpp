@@ -168,7 +168,8 @@ Answer Lane::answer(const Candidate& ending, const LogProbs& log_probs) {
         const LogEntry& entry = path_[frame];
         found.tokens.push_back(entry.token);
         found.am_score += static_cast<double>(log_probs.at(frame, entry.token));
-        const bool silent = entry.token == options.silence || entry.token == options.blank;
+        const bool silent =
+            entry.token == options.silence || entry.token == options.separator || entry.token == options.blank;
         if (entry.advances) {
             if (node == kRoot) {
                 start = frame;

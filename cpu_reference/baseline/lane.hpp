@@ -17,7 +17,8 @@
 
 namespace arcbeam::baseline {
 
-// A word of an answer, with the frames [start, end) of its tokens; silence at its end does not count.
+// A word of an answer, with the frames [start, end) of its tokens; silence or a separator at its end does not
+// count.
 struct SpokenWord {
     std::uint32_t label;
     std::uint32_t start;

@@ -7,7 +7,7 @@ namespace arcbeam::baseline {
 
 constexpr std::uint32_t kNoLabel = 0xffffffffU;   // of a step that completes no word
 constexpr std::uint32_t kNoParent = 0xffffffffU;  // of the entry that starts an utterance
-constexpr std::uint16_t kNoToken = 0xffffU;       // no silence column; the token of a start without silence
+constexpr std::uint16_t kNoToken = 0xffffU;       // no such column; the token of a start without silence
 constexpr std::uint32_t kRoot = 0;                // the trie's root
 
 struct SearchOptions {
@@ -23,6 +23,7 @@ struct SearchOptions {
     bool final_separator;
     std::uint16_t blank;
     std::uint16_t silence;        // kNoToken: none
+    std::uint16_t separator;      // that ends spellings, or kNoToken
     std::uint32_t unknown_label;  // of the word that stands for unknown ones
     std::uint32_t nbest;
     std::uint32_t collect_above;  // entries of a log before it first drops what no hypothesis needs

@@ -68,6 +68,7 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
         cbool final_separator
         uint16_t blank
         uint16_t silence
+        uint16_t separator
         uint32_t unknown_label
         uint32_t nbest
         uint32_t collect_above

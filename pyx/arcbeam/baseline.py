@@ -91,7 +91,9 @@ class _Decoder:
             raise ValueError(f"sil: expected a column of its own, or None; {column} is the blank's")
         return int(column)
 
-    def _start(self, silence: int, lm: KenLM | None, words: Sequence[str], lexicon: Any, smearing: str) -> None:
+    def _start(
+        self, silence: int, separator: int, lm: KenLM | None, words: Sequence[str], lexicon: Any, smearing: str
+    ) -> None:
         if lm is not None and not isinstance(lm, KenLM):
             raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
         options = self._options
@@ -109,6 +111,7 @@ class _Decoder:
             "final_separator": getattr(options, "final_separator", True),
             "blank": self.tokens.blank,
             "silence": silence,
+            "separator": separator,
             "unknown_label": len(words) - 1,
             "nbest": options.nbest,
             "collect_above": COLLECT_ABOVE,
@@ -220,7 +223,8 @@ class LexiconDecoder(_Decoder):
         separator = getattr(lexicon, "separator_column", None)
         silence = self._silence(sil, separator)
         self.words, spellings = self._spellings(lexicon)
-        self._start(silence, lm, [*self.words, UNKNOWN], spellings, self._options.smearing)
+        separator = silence if separator is None else int(separator)
+        self._start(silence, separator, lm, [*self.words, UNKNOWN], spellings, self._options.smearing)
 
     def _spellings(self, lexicon: Any) -> tuple[tuple[str, ...], tuple[Any, Any, Any]]:
         """Words, and columns, offsets and words of their spellings."""
@@ -300,7 +304,7 @@ class LexiconFreeDecoder(_Decoder):
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
-        self._start(silence, lm, self.tokens.tokens, None, "none")
+        self._start(silence, NO_TOKEN, lm, self.tokens.tokens, None, "none")
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         spoken = tokens != self.tokens.blank

@@ -63,7 +63,8 @@ class LexiconOptions(LexiconFreeOptions):
     """CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
     blank. False does as Flashlight does, where neither holds."""
     final_separator: bool = True
-    """Whether the silence token that ends a spelling has to be heard after the last word, too, as Flashlight has it."""
+    """Whether the separator that ends a spelling has to be heard after the last word, too, as Flashlight has it. It is
+    the lexicon's, or else the silence token."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

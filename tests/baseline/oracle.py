@@ -16,6 +16,7 @@ INF = math.inf
 class Options:
     blank: int
     silence: int | None = None
+    separator: int | None = None  # that ends spellings
     beam_size: int = 500
     beam_size_token: int | None = None
     beam_threshold: float = 50.0
@@ -192,10 +193,10 @@ def decode(log_probs, spellings, lm, options):
         beam = following
 
     endings = []
-    if trie is not None and not options.final_separator and options.silence is not None:
+    if trie is not None and not options.final_separator and options.separator is not None:
         for source, (score, path) in beam.items():
             history, node, _ = source
-            for label in trie.labels.get((*node, options.silence), []) if node else []:
+            for label in trie.labels.get((*node, options.separator), []) if node else []:
                 said = less(lm.score(history, label), trie.ahead[node])
                 total = score + options.lm_weight * said + options.word_score
                 endings.append((total, ((*history, label), (), 0), source, (path, label)))

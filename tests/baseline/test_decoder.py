@@ -86,6 +86,20 @@ def test_the_last_word_without_its_separator():
     assert len({h.text for h in lenient.nbest}) == len(lenient.nbest) == 5
 
 
+def test_a_separator_that_is_no_silence_is_heard_once():
+    tokens = TokenTable.from_list(["<space>", *TOKENS[1:]])
+    lexicon = baseline.with_separator(Lexicon.spell(["ab", "cab"], tokens))
+    options = {"threads": 1, "lm_weight": 0.0, "final_separator": False}
+    said, twice = saying("ab_-cab"), saying("ab_-_cab")
+    freely = baseline.LexiconDecoder(lexicon, tokens, **options)
+    once = baseline.LexiconDecoder(lexicon, tokens, sil=None, **options)
+    for decoder in (freely, once):
+        (found,) = decoder.decode([said])
+        assert found.complete
+        assert [(w.word, w.start_frame, w.end_frame) for w in found.words] == [("ab", 0, 2), ("cab", 4, 7)]
+    assert freely.decode([twice])[0].score > once.decode([twice])[0].score + 3.0
+
+
 def test_a_search_that_dies_answers_with_what_it_had():
     dead = SAID.copy()
     dead[5:] = -np.inf

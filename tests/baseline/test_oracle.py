@@ -76,10 +76,10 @@ def test_with_a_lexicon(folder, spellings, options, frames, seed, order, positiv
     if order is not None:
         model, lm = language_model(folder, NAMES[:4], order, seed % 1000, positive)  # it does not know all words
         reference = Labelled(model, names)
-    sil = "|" if with_silence else None
-    decoder = baseline.LexiconDecoder(lexicon, TOKENS, lm, sil=sil, threads=1, nbest=1000, **options)
+    silence = SILENCE if with_silence else None
+    decoder = baseline.LexiconDecoder(lexicon, TOKENS, lm, sil=silence, threads=1, nbest=1000, **options)
     log_probs = random_log_probs(seed, frames)
-    expected = oracle.Options(blank=BLANK, silence=SILENCE if with_silence else None, unknown=len(lexicon), **options)
+    expected = oracle.Options(blank=BLANK, silence=silence, separator=silence, unknown=len(lexicon), **options)
     answers, complete = oracle.decode(log_probs.astype(float).tolist(), columns, reference, expected)
     check(decoder.decode([log_probs])[0], answers, complete, names)
 
