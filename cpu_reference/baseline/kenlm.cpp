@@ -9,29 +9,41 @@
 
 namespace arcbeam::baseline {
 
-// Binary interfaces of KenLM, as the C++ ABI lays them out. Only what is used has a type; the order of the virtual
-// functions and of the data members is what counts.
-struct KenLm::Vocabulary {
-    virtual ~Vocabulary() = default;
-    virtual std::uint32_t index_of_piece(const void*) const = 0;
-    virtual std::uint32_t index_of_string(const std::string&) const = 0;
-    virtual std::uint32_t index(const char* word) const = 0;
+namespace {
 
+// What the C++ ABI makes of KenLM's two interfaces: a table of virtual functions first, then the data members.
+struct VocabularyLayout {
+    const void* virtuals;
     std::uint32_t begin_sentence, end_sentence, not_found;
 };
 
-struct KenLm::Model {
-    virtual ~Model() = default;
-    virtual float score(const void* state, std::uint32_t word, void* next) const = 0;
-
+struct ModelLayout {
+    const void* virtuals;
     std::size_t state_size;
     const void* begin_sentence;
     const void* null_context;
-    const Vocabulary* vocabulary;
+    const VocabularyLayout* vocabulary;
     unsigned char order;
 };
 
-namespace {
+// Places in the tables of virtual functions; a virtual destructor takes two.
+constexpr std::size_t kDelete = 1;
+constexpr std::size_t kScore = 2;  // of a model
+constexpr std::size_t kIndex = 4;  // of a vocabulary: by a C string, after two more ways to give a word
+
+template <typename Function>
+Function virtual_function(const void* object, std::size_t place) {
+    const void* const* table = nullptr;
+    std::memcpy(&table, object, sizeof table);
+    Function function = nullptr;
+    std::memcpy(&function, table + place, sizeof function);
+    return function;
+}
+
+std::uint32_t index_of(const void* vocabulary, const char* word) {
+    using Index = std::uint32_t (*)(const void* vocabulary, const char* word);
+    return virtual_function<Index>(vocabulary, kIndex)(vocabulary, word);
+}
 
 constexpr const char* kLoad = "_ZN2lm5ngram11LoadVirtualEPKcRKNS0_6ConfigENS0_9ModelTypeE";
 constexpr const char* kConfig = "_ZN2lm5ngram6ConfigC1Ev";
@@ -44,11 +56,9 @@ struct Config {
     // Its first members say whether and where progress is shown. They are changed only if they are what is
     // expected.
     void be_silent() {
-        bool shows_progress = false;
         std::ostream* messages = nullptr;
         std::memcpy(&messages, room + sizeof(void*), sizeof messages);
-        std::memcpy(&shows_progress, room, sizeof shows_progress);
-        if (room[0] == 1 && shows_progress && messages == &std::cerr) {
+        if (room[0] == 1 && messages == &std::cerr) {
             room[0] = 0;
             messages = nullptr;
             std::memcpy(room + sizeof(void*), &messages, sizeof messages);
@@ -58,7 +68,11 @@ struct Config {
 
 }  // namespace
 
-KenLm::~KenLm() { delete model_; }
+KenLm::~KenLm() {
+    if (model_ != nullptr) {
+        virtual_function<void (*)(void*)>(model_, kDelete)(model_);
+    }
+}
 
 std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string& path, KenLmError& kind,
                                    std::string& reason) {
@@ -74,7 +88,7 @@ std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string
         reason = library + " lacks the symbol " + (load_symbol == nullptr ? kLoad : kConfig);
         return nullptr;
     }
-    const auto load_virtual = reinterpret_cast<Model* (*)(const char*, const Config&, int)>(load_symbol);
+    const auto load_virtual = reinterpret_cast<void* (*)(const char*, const Config&, int)>(load_symbol);
     const auto construct = reinterpret_cast<void (*)(Config*)>(config_symbol);
     std::unique_ptr<KenLm> made(new KenLm);
     try {
@@ -102,37 +116,39 @@ bool KenLm::looks_right(std::string& reason) {
         reason = "it gave no model";
         return false;
     }
-    state_size_ = model_->state_size;
-    order_ = model_->order;
+    ModelLayout model{};
+    std::memcpy(&model, model_, sizeof model);
     // A state is words, back-offs and their number, padded to 4 bytes.
-    if (state_size_ < 12 || state_size_ > 1024 || (state_size_ - 4) % 8 != 0) {
+    if (model.state_size < 12 || model.state_size > 1024 || (model.state_size - 4) % 8 != 0) {
         return false;
     }
+    state_size_ = model.state_size;
     context_ = (state_size_ - 4) / 8;
-    if (order_ < 1 || order_ > context_ + 1 || model_->begin_sentence == nullptr ||
-        model_->null_context == nullptr || model_->vocabulary == nullptr) {
+    order_ = model.order;
+    if (order_ < 1 || order_ > context_ + 1 || model.begin_sentence == nullptr || model.null_context == nullptr ||
+        model.vocabulary == nullptr) {
         return false;
     }
-    vocabulary_ = model_->vocabulary;
-    end_sentence_ = vocabulary_->end_sentence;
-    const auto* begin = static_cast<const unsigned char*>(model_->begin_sentence);
+    begin_sentence_ = model.begin_sentence;
+    null_context_ = model.null_context;
+    vocabulary_ = model.vocabulary;
+    end_sentence_ = model.vocabulary->end_sentence;
+    score_ = virtual_function<decltype(score_)>(model_, kScore);
+    const auto* begin = static_cast<const unsigned char*>(begin_sentence_);
     std::uint32_t first = 0;
     std::memcpy(&first, begin, sizeof first);
     const std::size_t length = begin[8 * context_];
-    return length == (order_ > 1 ? 1U : 0U) && (length == 0 || first == vocabulary_->begin_sentence) &&
-           static_cast<const unsigned char*>(model_->null_context)[8 * context_] == 0 &&
-           vocabulary_->index("<s>") == vocabulary_->begin_sentence && vocabulary_->index("</s>") == end_sentence_;
+    return length == (order_ > 1 ? 1U : 0U) && (length == 0 || first == model.vocabulary->begin_sentence) &&
+           static_cast<const unsigned char*>(null_context_)[8 * context_] == 0 &&
+           index_of(vocabulary_, "<s>") == model.vocabulary->begin_sentence &&
+           index_of(vocabulary_, "</s>") == end_sentence_;
 }
 
-std::uint32_t KenLm::word(const std::string& text) const { return vocabulary_->index(text.c_str()); }
+std::uint32_t KenLm::word(const std::string& text) const { return index_of(vocabulary_, text.c_str()); }
 
-void KenLm::begin_sentence(void* state) const { std::memcpy(state, model_->begin_sentence, state_size_); }
+void KenLm::begin_sentence(void* state) const { std::memcpy(state, begin_sentence_, state_size_); }
 
-void KenLm::null_context(void* state) const { std::memcpy(state, model_->null_context, state_size_); }
-
-float KenLm::score(const void* state, std::uint32_t word, void* next) const {
-    return model_->score(state, word, next);
-}
+void KenLm::null_context(void* state) const { std::memcpy(state, null_context_, state_size_); }
 
 float KenLm::most(const void* state) const {
     const auto* bytes = static_cast<const unsigned char*>(state);

@@ -36,19 +36,22 @@ class KenLm {
     void null_context(void* state) const;
 
     // log10 probability of a word after a state; the two states may not be one.
-    float score(const void* state, std::uint32_t word, void* next) const;
+    float score(const void* state, std::uint32_t word, void* next) const {
+        return score_(model_, state, word, next);
+    }
 
     // No word scores more than this after the state: probabilities are at most 1, back-offs are not.
     [[nodiscard]] float most(const void* state) const;
 
   private:
-    struct Model;
-    struct Vocabulary;
     KenLm() = default;
     bool looks_right(std::string& reason);
 
-    Model* model_ = nullptr;
-    const Vocabulary* vocabulary_ = nullptr;
+    void* model_ = nullptr;
+    const void* vocabulary_ = nullptr;
+    float (*score_)(const void* model, const void* state, std::uint32_t word, void* next) = nullptr;
+    const void* begin_sentence_ = nullptr;
+    const void* null_context_ = nullptr;
     std::size_t state_size_ = 0;
     std::size_t context_ = 0;  // words a state has room for
     unsigned order_ = 0;
