@@ -9,8 +9,9 @@ utterances as the set has, or as ``--set pieces=N`` says. ``--set lexicon=letter
 """
 
 import lzma
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +101,30 @@ def plain_arpa(path: Path) -> Path:
     return plain
 
 
-def letters(tokens_file: Path, words: Sequence[str], lm: Path, options: dict[str, Any]) -> Task:
+def letters(tokens_file: Path, words: Iterable[str]) -> tuple[TokenTable, Lexicon]:
     """Words spelled letter by letter, each with the space after it."""
     tokens = TokenTable.read(tokens_file)
-    lexicon = with_separator(Lexicon.spell(words, tokens))
-    return Task(tokens, lexicon, plain_arpa(lm), lexicon.separator_column, options)
+    return tokens, with_separator(Lexicon.spell(words, tokens))
 
 
-def pieces(model: Path, words: Sequence[str], lm: Path, options: dict[str, Any]) -> Task:
+def pieces(model: Path, words: Iterable[str]) -> tuple[TokenTable, Lexicon]:
     """Words cut into the pieces of a SentencePiece model; there is no silence."""
     tokens = TokenTable.from_list(workload.Pieces(model).tokens(), "<blank>")
-    return Task(tokens, Lexicon.sentencepiece(words, model, tokens), plain_arpa(lm), None, options)
+    return tokens, Lexicon.sentencepiece(words, model, tokens)
+
+
+def model_of(kind: str) -> Path | None:
+    """The SentencePiece model of a kind of lexicon, None for letters."""
+    name = f"librispeech_bpe_{kind.split()[1]}.model" if kind != "letters" else None
+    return None if name is None else datasets.data_folder() / "tokenizers" / name
+
+
+@lru_cache(maxsize=1)
+def lexicon_of(kind: str) -> tuple[TokenTable, Lexicon]:
+    """The LibriSpeech vocabulary in a kind of lexicon."""
+    data, model = datasets.data_folder(), model_of(kind)
+    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
+    return letters(data / "tokens.txt", words) if model is None else pieces(model, words)
 
 
 def spoken_pieces(dataset: datasets.Dataset, model: Path) -> list[npt.NDArray[np.floating]]:
@@ -123,13 +137,10 @@ def spoken_pieces(dataset: datasets.Dataset, model: Path) -> list[npt.NDArray[np
 def task_and_utterances(
     kind: str, dataset: datasets.Dataset, options: dict[str, Any]
 ) -> tuple[Task, list[npt.NDArray[np.floating]]]:
-    data = datasets.data_folder()
-    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
-    lm = data / "lm" / "books.3gram.arpa.xz"
-    if kind == "letters":
-        return letters(data / "tokens.txt", words, lm, options), dataset.utterances
-    model = data / "tokenizers" / f"librispeech_bpe_{kind.split()[1]}.model"
-    return pieces(model, words, lm, options), spoken_pieces(dataset, model)
+    tokens, lexicon = lexicon_of(kind)
+    lm, model = plain_arpa(datasets.data_folder() / "lm" / "books.3gram.arpa.xz"), model_of(kind)
+    task = Task(tokens, lexicon, lm, lexicon.separator_column, options)
+    return task, dataset.utterances if model is None else spoken_pieces(dataset, model)
 
 
 def run(context: Context) -> Iterator[Row]:

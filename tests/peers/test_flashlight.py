@@ -31,7 +31,8 @@ def demo(demo_data, tmp_path_factory):
 def test_demo(demo, options):
     dataset, folder = demo
     lm = folder / "novels.3gram.arpa.xz"
-    task = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm), lm, OPTIONS[options])
+    tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
+    task = Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, OPTIONS[options])
     check(baseline_equal.compare(task, dataset.utterances))
 
 
