@@ -1,9 +1,10 @@
 """The lexicon beam search beside the WFST search, with wide beams and the same 3-gram: do they say the same words?
 
 The language model is the demo's (30 000 words of novels; ``--set lm=books``: 211 000), the graph's topology `normal`,
-as `compact` lets a doubled letter do without the blank between. The graph has one space or more between words and none needed at the ends, so the baseline's spellings end with a space
-that the last word may lack. Acoustics weigh 1.5, or as ``--set acoustic_scale=X`` says; scores are natural logs, so
-weighed. One thing still differs by nature: the graph's back-off arcs may be taken where the n-gram is known and dearer.
+as `compact` lets a doubled letter do without the blank between. The graph has one space or more between words and none
+needed at the ends, so the baseline's spellings end with a space that the last word may lack. Acoustics weigh 1.5, or as
+``--set acoustic_scale=X`` says; scores are natural logs, so weighed. One thing still differs by nature: the graph's
+back-off arcs may be taken where the n-gram is known and dearer.
 Each utterance with different words is listed: both answers, aligned again and scored by both models. A search that
 scores the other's answer above its own has lost it by pruning; where either prefers its own, the models differ. A dash
 means that the model cannot say it.
