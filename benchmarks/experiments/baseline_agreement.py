@@ -34,6 +34,7 @@ BEAM_SIZE, BEAM_THRESHOLD = 10_000, 50.0
 NOVELS = datasets.ROOT / "data" / "demo" / "novels.3gram.arpa.xz"
 LN10 = math.log(10.0)
 NEAR = 0.01  # scores are sums of thousands of float32 values
+TAKES = {"lm": "novels or books", "acoustic_scale": "factor on the log-probs (1.5)"}
 COLUMNS = [
     Column("set", "set"),
     Column("utterance", "utterance"),

@@ -45,6 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 SETS = {"test-other-100": None, "ljspeech-200": None, "an4-test": None, "throughput": 100}
 KINDS = ("letters", "pieces 256", "pieces 1000")
+TAKES = {"lexicon": f"one of {', '.join(KINDS)} alone", "pieces": "utterances of each set with a lexicon of pieces"}
 COLUMNS = [
     Column("set", "set"),
     Column("lexicon", "lexicon"),

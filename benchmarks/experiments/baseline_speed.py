@@ -20,6 +20,7 @@ TITLE = "The baseline's speed beside flashlight-text's"
 SET, UTTERANCES = "throughput", {"letters": 20, "pieces 256": 10}
 FRAME_SECONDS = {"letters": 0.02, "pieces 256": 0.04}
 BEAM_SIZES = (500, 2_500)
+TAKES: dict[str, str] = {}
 COLUMNS = [
     Column("lexicon", "lexicon"),
     Column("minutes", "minutes", "{:.1f}"),
