@@ -9,13 +9,9 @@ namespace arcbeam::transducer {
 
 namespace {
 
-// Frames that a lane tests at a time: at first, and at most after windows of blanks alone. The weights of the
-// output layer are read once for all of them, which costs more than the products do. A TDT's durations pass over
-// most blanks.
+// Frames that a lane tests at first. The weights of the output layer are read once for all of them, which costs
+// more than the products do, as long as they fit a tile. A TDT's durations pass over most blanks.
 std::uint32_t first_window(const Options& options) { return options.durations.empty() ? 4U : 2U; }
-constexpr std::uint32_t kWidestWindow = 6;
-// Tests of all lanes together: beyond, the products cost more than reading the weights.
-constexpr std::size_t kMostTests = 6;
 
 }  // namespace
 
@@ -132,10 +128,11 @@ void Group::loop_over_labels(const std::atomic<bool>& cancel) {
 }
 
 void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& cancel) {
+    const std::size_t tile = network_->kernels.tile;
     found.clear();
     while (!seeking.empty() && !cancel) {
         tests_.clear();
-        const auto share = static_cast<std::int64_t>(std::max<std::size_t>(kMostTests / seeking.size(), 1));
+        const auto share = static_cast<std::int64_t>(std::max<std::size_t>(tile / seeking.size(), 1));
         for (Lane* lane : seeking) {
             const std::int64_t window = std::min({lane->project(inputs_), share, std::int64_t{lane->window}});
             for (std::int64_t i = 0; i < window; ++i) {
@@ -167,7 +164,7 @@ void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& c
                     wrote = true;
                 }
             }
-            lane->window = wrote ? first_window(*options_) : std::min(2 * lane->window, kWidestWindow);
+            lane->window = wrote ? first_window(*options_) : static_cast<std::uint32_t>(tile);
             if (wrote) {
                 found.push_back(lane);
             } else if (lane->is_active()) {

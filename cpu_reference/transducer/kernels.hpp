@@ -33,6 +33,7 @@ struct Rank {
 
 struct Kernels {
     const char* name;
+    std::size_t tile;  // columns that share a reading of the weights
 
     // y[c][o] = dot(weight[o], x[c]) + bias[o]. x[c] has steps * kPartials values, y[c] room for whole blocks.
     void (*multiply)(const MatrixView& matrix, const float* const* x, std::size_t columns, float* const* y);

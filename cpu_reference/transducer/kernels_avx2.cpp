@@ -26,13 +26,14 @@ struct Vector {
     }
 };
 constexpr int kMostColumns = 3;
-constexpr int kPairColumns = 1;
+constexpr int kPairColumns = 3;
+constexpr std::size_t chains(int vectors, int columns) { return vectors * columns > 2 ? 2 : 4; }
 
 #include "transducer/kernels_body.hpp"
 
 }  // namespace
 
-const Kernels kAvx2Kernels{"avx2", multiply, lstm, join, rank, exp_sum, power_sum};
+const Kernels kAvx2Kernels{"avx2", kMostColumns, multiply, lstm, join, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
 #pragma GCC pop_options

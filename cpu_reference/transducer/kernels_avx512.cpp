@@ -26,12 +26,13 @@ struct Vector {
 };
 constexpr int kMostColumns = 6;
 constexpr int kPairColumns = 3;
+constexpr std::size_t chains(int, int) { return 4; }
 
 #include "transducer/kernels_body.hpp"
 
 }  // namespace
 
-const Kernels kAvx512Kernels{"avx512", multiply, lstm, join, rank, exp_sum, power_sum};
+const Kernels kAvx512Kernels{"avx512", kMostColumns, multiply, lstm, join, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
 #pragma GCC pop_options

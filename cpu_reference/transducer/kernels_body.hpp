@@ -1,8 +1,8 @@
 // The kernels, included once for each vector unit, inside an anonymous namespace that has defined
 //
 //     struct Vector: kWidth floats, with zero, load, broadcast, store, add, and multiply_add(weights, input, sum)
-//     kMostColumns: columns that a tile has registers for; kPairColumns: up to how many it takes two vectors of
-//     outputs
+//     kMostColumns: columns that a tile of one vector of outputs has registers for; kPairColumns: one of two
+//     vectors chains(vectors, columns): of four partial sums, how many a tile has registers for: 4 or 2
 //
 // No include guard, and no template or inline function of another header is called but those that are always
 // inlined: the linker would keep one copy of it for all units.
@@ -11,40 +11,55 @@
 template <int kVectors, int kColumns>
 inline void tile(const float* weights, std::size_t apart, std::size_t steps, const float* const* x,
                  Vector (&dot)[kVectors][kColumns]) {
-    Vector quarters[8][kVectors][kColumns];  // partials p, p + 8, p + 16 and p + 24, added
-    for (int p = 0; p < 8; ++p) {
-        Vector sum[4][kVectors][kColumns];
-        for (int q = 0; q < 4; ++q) {
-            for (int v = 0; v < kVectors; ++v) {
-                for (int c = 0; c < kColumns; ++c) {
-                    sum[q][v][c] = Vector::zero();
-                }
-            }
-        }
-        for (std::size_t step = 0; step < steps; ++step) {
-            const std::size_t i = step * kPartials + static_cast<std::size_t>(p);
-#pragma GCC unroll 4
-            for (std::size_t q = 0; q < 4; ++q) {
-                Vector weight[kVectors];
-#pragma GCC unroll 4
-                for (std::size_t v = 0; v < kVectors; ++v) {
-                    weight[v] = Vector::load(weights + v * apart + q * kBlock);
-                }
-#pragma GCC unroll 8
-                for (std::size_t c = 0; c < kColumns; ++c) {
-                    const Vector input = Vector::broadcast(x[c] + i + 8 * q);
-#pragma GCC unroll 4
-                    for (std::size_t v = 0; v < kVectors; ++v) {
-                        sum[q][v][c] = Vector::multiply_add(weight[v], input, sum[q][v][c]);
+    // Of the partials p, p + 8, p + 16 and p + 24 either all advance together, or the first and third, then the
+    // others.
+    constexpr std::size_t kChains = chains(kVectors, kColumns);
+    constexpr std::size_t kApart = 4 / kChains;
+    Vector quarters[8][kVectors][kColumns];  // the four, added
+    for (std::size_t p = 0; p < 8; ++p) {
+        Vector pairs[2][kVectors][kColumns];  // p and p + 16, p + 8 and p + 24
+        for (std::size_t first = 0; first < kApart; ++first) {
+            Vector sum[kChains][kVectors][kColumns];
+            for (std::size_t q = 0; q < kChains; ++q) {
+                for (int v = 0; v < kVectors; ++v) {
+                    for (int c = 0; c < kColumns; ++c) {
+                        sum[q][v][c] = Vector::zero();
                     }
                 }
             }
-            weights += 4 * kBlock;
+            const float* weight_at = weights + first * kBlock;
+            for (std::size_t step = 0; step < steps; ++step) {
+                const std::size_t i = step * kPartials + p + 8 * first;
+#pragma GCC unroll 4
+                for (std::size_t q = 0; q < kChains; ++q) {
+                    Vector weight[kVectors];
+#pragma GCC unroll 4
+                    for (std::size_t v = 0; v < kVectors; ++v) {
+                        weight[v] = Vector::load(weight_at + v * apart + q * kApart * kBlock);
+                    }
+#pragma GCC unroll 8
+                    for (std::size_t c = 0; c < kColumns; ++c) {
+                        const Vector input = Vector::broadcast(x[c] + i + 8 * q * kApart);
+#pragma GCC unroll 4
+                        for (std::size_t v = 0; v < kVectors; ++v) {
+                            sum[q][v][c] = Vector::multiply_add(weight[v], input, sum[q][v][c]);
+                        }
+                    }
+                }
+                weight_at += 4 * kBlock;
+            }
+            for (std::size_t q = 0; q < kChains / 2; ++q) {
+                for (int v = 0; v < kVectors; ++v) {
+                    for (int c = 0; c < kColumns; ++c) {
+                        pairs[first + q][v][c] = Vector::add(sum[q][v][c], sum[q + kChains / 2][v][c]);
+                    }
+                }
+            }
         }
+        weights += steps * 4 * kBlock;
         for (int v = 0; v < kVectors; ++v) {
             for (int c = 0; c < kColumns; ++c) {
-                quarters[p][v][c] =
-                    Vector::add(Vector::add(sum[0][v][c], sum[2][v][c]), Vector::add(sum[1][v][c], sum[3][v][c]));
+                quarters[p][v][c] = Vector::add(pairs[0][v][c], pairs[1][v][c]);
             }
         }
     }
@@ -90,25 +105,30 @@ void tile_for(const MatrixView& matrix, std::size_t unit, const float* const* x,
     }
 }
 
-void multiply(const MatrixView& matrix, const float* const* x, std::size_t columns, float* const* y) {
-    const std::size_t units = matrix.blocks * (kBlock / kWidth);
-    if (columns <= static_cast<std::size_t>(kPairColumns) && units % 2 == 0) {
-        for (std::size_t unit = 0; unit < units; unit += 2) {
-            tile_for<2, kPairColumns>(matrix, unit, x, columns, y);
-        }
-        return;
-    }
-    constexpr std::size_t kMost = static_cast<std::size_t>(kMostColumns);
-    for (std::size_t unit = 0; unit < units; ++unit) {
+template <int kVectors, int kMost>
+void sweep(const MatrixView& matrix, const float* const* x, std::size_t columns, float* const* y) {
+    constexpr auto kTile = static_cast<std::size_t>(kMost);
+    for (std::size_t unit = 0; unit < matrix.blocks * (kBlock / kWidth); unit += kVectors) {
         for (std::size_t c = 0; c < columns;) {
-            // The rest is shared out evenly: 5 columns are 3 and 2, not 4 and 1.
+            // The rest is shared out evenly: 7 columns are 4 and 3, not 6 and 1.
             const std::size_t left = columns - c;
-            const std::size_t tiles = (left + kMost - 1) / kMost;
+            const std::size_t tiles = (left + kTile - 1) / kTile;
             const std::size_t taken = (left + tiles - 1) / tiles;
-            tile_for<1, kMostColumns>(matrix, unit, x + c, taken, y + c);
+            tile_for<kVectors, kMost>(matrix, unit, x + c, taken, y + c);
             c += taken;
         }
     }
+}
+
+void multiply(const MatrixView& matrix, const float* const* x, std::size_t columns, float* const* y) {
+    if constexpr (kPairColumns > 0) {
+        const bool pairs = matrix.blocks * (kBlock / kWidth) % 2 == 0;
+        if (pairs && (kPairColumns == kMostColumns || columns <= static_cast<std::size_t>(kPairColumns))) {
+            sweep<2, kPairColumns>(matrix, x, columns, y);
+            return;
+        }
+    }
+    sweep<1, kMostColumns>(matrix, x, columns, y);
 }
 
 void lstm(const float* __restrict__ input, const float* __restrict__ recurrent, std::size_t units,
