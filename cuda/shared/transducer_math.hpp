@@ -77,8 +77,7 @@ ARCBEAM_INLINED float exp_of(float x) {
     return x < kLowest ? 0.0F : grown * power;
 }
 
-// Natural logarithm of a normal, positive number, within 1 ulp away from 1 and 1e-7 of the input's distance to 1
-// near it.
+// Natural logarithm of a normal, positive number, within 1 ulp.
 ARCBEAM_INLINED float log_of(float x) {
     constexpr float kLn2High = 0.693145752F;
     constexpr float kLn2Low = 1.42860677e-6F;
@@ -100,13 +99,13 @@ ARCBEAM_INLINED float log_of(float x) {
     return fused(n, kLn2High, f + rest);
 }
 
-// 1 / (1 + e^-x), within 3 ulp.
+// 1 / (1 + e^-x), within 2.5 ulp for x above -87.
 ARCBEAM_INLINED float sigmoid_of(float x) {
     const float e = exp_of(x < 0.0F ? x : -x);
     return (x < 0.0F ? e : 1.0F) / (1.0F + e);
 }
 
-// Hyperbolic tangent, within 2 ulp.
+// Hyperbolic tangent, within 1.5 ulp.
 ARCBEAM_INLINED float tanh_of(float x) {
     const float size = x < 0.0F ? -x : x;
     const float square = x * x;
