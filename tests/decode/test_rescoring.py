@@ -30,7 +30,7 @@ def language_models(draw):
     return tuple(random_model(rng, WORDS, order, cost=costs) for order in orders)
 
 
-slow = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 
 
 @slow
