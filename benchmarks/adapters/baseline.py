@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,18 @@ class SpokenAnswer:
         return " ".join(self.words)
 
 
+@lru_cache(maxsize=1)
+def language_model(path: Path) -> KenLM:
+    """A loaded model, for decoders that take turns."""
+    return KenLM(path)
+
+
 class Baseline:
     name = "arcbeam baseline"
 
     def __init__(self, task: Task, threads: int = 1) -> None:
         self.task = task
-        lm = None if task.lm is None else KenLM(task.lm)
+        lm = None if task.lm is None else language_model(task.lm)
         more: dict[str, Any] = {"blank": task.tokens.blank, "sil": task.silence, "threads": threads}
         self.decoder: LexiconDecoder | LexiconFreeDecoder
         if task.lexicon is None:

@@ -73,8 +73,9 @@ def same(a: SpokenAnswer, b: SpokenAnswer) -> bool:
     return a.words == b.words and abs(a.score - b.score) < TOLERANCE
 
 
-def compare(task: Task, utterances: Sequence[npt.NDArray[np.floating]], threads: int = 1) -> Comparison:
-    decoders: list[Any] = [Baseline(task, threads), adapters.make("flashlight_text")(task)]
+def compare(utterances: Sequence[npt.NDArray[np.floating]], ours: Any, theirs: Any) -> Comparison:
+    """Compares the answers of two adapters: the baseline's, and flashlight-text's."""
+    decoders = (ours, theirs)
 
     def best(heard: Sequence[npt.NDArray[np.floating]]) -> list[list[SpokenAnswer]]:
         return [[a[0] for a in d.answers(d.decode(d.prepare(heard)))] for d in decoders]
@@ -84,11 +85,16 @@ def compare(task: Task, utterances: Sequence[npt.NDArray[np.floating]], threads:
         noisy = [utterance + rng.uniform(0.0, NOISE, utterance.shape).astype(np.float32) for _ in range(NOISY_RUNS)]
         return all(same(a, b) for a, b in zip(*best(noisy), strict=True))
 
-    ours, theirs = best(utterances)
-    differ = [i for i, (a, b) in enumerate(zip(ours, theirs, strict=True)) if not same(a, b)]
+    mine, peers = best(utterances)
+    differ = [i for i, (a, b) in enumerate(zip(mine, peers, strict=True)) if not same(a, b)]
     ties = [i for i in differ if is_tie(utterances[i].astype(np.float32))]
-    off = max((abs(a.score - b.score) for a, b in zip(ours, theirs, strict=True) if same(a, b)), default=0.0)
-    return Comparison(ties, [i for i in differ if i not in ties], off, ours, theirs)
+    off = max((abs(a.score - b.score) for a, b in zip(mine, peers, strict=True) if same(a, b)), default=0.0)
+    return Comparison(ties, [i for i in differ if i not in ties], off, mine, peers)
+
+
+def compare_on(task: Task, utterances: Sequence[npt.NDArray[np.floating]], threads: int = 1) -> Comparison:
+    """Compares both decoders on a task."""
+    return compare(utterances, Baseline(task, threads), adapters.make("flashlight_text")(task))
 
 
 def plain_arpa(path: Path) -> Path:
@@ -154,7 +160,7 @@ def run(context: Context) -> Iterator[Row]:
             for label, options in OPTIONS.items():
                 context.progress(f"{kind}, {name}, {label}")
                 task, utterances = task_and_utterances(kind, dataset, options)
-                found = compare(task, utterances)
+                found = compare_on(task, utterances)
                 yield {
                     "set": name,
                     "lexicon": kind,

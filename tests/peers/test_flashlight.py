@@ -33,7 +33,7 @@ def test_demo(demo, options):
     lm = folder / "novels.3gram.arpa.xz"
     tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
     task = Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, OPTIONS[options])
-    check(baseline_equal.compare(task, dataset.utterances))
+    check(baseline_equal.compare_on(task, dataset.utterances))
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -41,7 +41,7 @@ def test_demo_without_a_lexicon(demo, options):
     dataset, folder = demo
     search = {name: value for name, value in OPTIONS[options].items() if name not in WORD_OPTIONS}
     task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
-    check(baseline_equal.compare(task, dataset.utterances))
+    check(baseline_equal.compare_on(task, dataset.utterances))
 
 
 @pytest.mark.slow
@@ -50,4 +50,4 @@ def test_demo_without_a_lexicon(demo, options):
 @pytest.mark.parametrize("name", SETS)
 def test_real_sets(arcbeam_data, name, kind, options):
     dataset = datasets.load(name).first(SETS[name])
-    check(baseline_equal.compare(*baseline_equal.task_and_utterances(kind, dataset, OPTIONS[options]), threads=2))
+    check(baseline_equal.compare_on(*baseline_equal.task_and_utterances(kind, dataset, OPTIONS[options]), threads=2))
