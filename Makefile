@@ -3,7 +3,7 @@
 #   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, speech, large or sanitizer runs
+#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, transducer, speech, large or sanitizer runs
 #                   one alone (TOOLS=memcheck, racecheck, synccheck or initcheck: one tool of the last). Needs nvcc
 #                   and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and
 #                   CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
@@ -39,7 +39,7 @@ SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test lint format sanitize release-check bench-check clean
-.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-speech gpu-large gpu-sanitizer
+.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-transducer gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -70,8 +70,8 @@ GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(P
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
-GPU_TEST_PARTS := $(or $(PART),driver decode speech sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single batch nemo arcs host_arrays balance twin ceilings)
+GPU_TEST_PARTS := $(or $(PART),driver decode transducer speech sanitizer)
+GPU_BENCH_PARTS := $(or $(PART),riva single batch ll24 nemo arcs host_arrays balance twin ceilings)
 TOOLS ?= memcheck racecheck synccheck initcheck
 
 # Wheels and data from elsewhere, where they are named; and no second time.
@@ -104,6 +104,9 @@ gpu-driver: gpu-build
 
 gpu-decode: gpu-build
 	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py $(PYTEST_ARGS)
+
+gpu-transducer: gpu-build
+	$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS)
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried

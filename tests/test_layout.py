@@ -72,6 +72,17 @@ def test_stages_without_a_kernel_have_none():
     assert stages(ROOT)["twin"] >= WITHOUT_A_KERNEL
 
 
+def test_transducer_stages_are_named_after_their_files():
+    """Their twins are methods of cpu_reference/transducer, tested together; each file says which stage it is."""
+    found = {}
+    for path in (ROOT / "cuda" / "transducer").glob("*.cuh"):
+        title = re.match(r"// Stage (\w+):", path.read_text())
+        if title:
+            found[path.stem] = title[1]
+    assert set(found) == {"project", "joint", "predict", "result"}
+    assert all(stem == title for stem, title in found.items())
+
+
 def test_a_missing_piece_is_named(tmp_path):
     for place, name, text in [
         ("cpu_reference/decode", "whole.hpp", "// Stage whole: a\n"),
@@ -160,12 +171,14 @@ MAY_INCLUDE = {
     "cpu_reference/decode": {"decode", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},
+    "cuda/transducer": {"transducer", "shared"},
     "cpu_reference/staging": {"staging", "pool", "decode"},
 }
 
 
 @pytest.mark.parametrize("folder", MAY_INCLUDE)
 def test_includes_go_one_way(folder):
-    for path in sorted((ROOT / folder).rglob("*.[ch]pp")):
+    suffixes = {".cpp", ".hpp"} | ({".cuh", ".cu"} if folder == "cuda/transducer" else set())
+    for path in sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in suffixes):
         for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
             assert included.split("/")[0] in MAY_INCLUDE[folder], f"{path.relative_to(ROOT)} includes {included}"

@@ -6,3 +6,16 @@
 #else
 #define ARCBEAM_HD inline
 #endif
+
+// One rounding: a * b + c.
+#if defined(__CUDA_ARCH__)
+#define ARCBEAM_FMA(a, b, c) __fmaf_rn(a, b, c)
+#else
+#define ARCBEAM_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#endif
+
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define ARCBEAM_INLINED ARCBEAM_HD __attribute__((always_inline))  // into code for any vector unit
+#else
+#define ARCBEAM_INLINED ARCBEAM_HD
+#endif

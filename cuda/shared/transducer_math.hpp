@@ -19,23 +19,11 @@
 
 #include "shared/portable.hpp"
 
-#if defined(__GNUC__) && !defined(__CUDACC__)
-#define ARCBEAM_INLINED ARCBEAM_HD __attribute__((always_inline))  // into code for any vector unit
-#else
-#define ARCBEAM_INLINED ARCBEAM_HD
-#endif
-
 namespace arcbeam::transducer {
 
 constexpr int kPartials = 32;
 
-ARCBEAM_INLINED float fused(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-    return __fmaf_rn(a, b, c);
-#else
-    return __builtin_fmaf(a, b, c);
-#endif
-}
+ARCBEAM_INLINED float fused(float a, float b, float c) { return ARCBEAM_FMA(a, b, c); }
 
 ARCBEAM_INLINED std::uint32_t bits_of(float value) {
     std::uint32_t bits;

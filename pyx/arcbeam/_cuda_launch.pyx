@@ -147,7 +147,7 @@ cdef class Function:
         """:meth:`clusters_on_device` of so many blocks, from Python."""
         cdef LaunchShape shape
         shape.blocks = shape.cluster = blocks
-        shape.threads, shape.shared_bytes = threads, shared_bytes
+        shape.threads, shape.shared_bytes, shape.cooperative = threads, shared_bytes, 0
         with self.module.context:
             if blocks > 8:
                 self.allow_large_clusters()
@@ -180,18 +180,20 @@ cdef int _raise_launch(Function function, const LaunchShape* shape, int code) ex
 
 
 def launch_kernel(Function function not None, Stream stream not None, const unsigned char[::1] parameter not None, *,
-                  uint32_t blocks, uint32_t threads, uint32_t cluster=1, uint32_t shared_bytes=0):
+                  uint32_t blocks, uint32_t threads, uint32_t cluster=1, uint32_t shared_bytes=0, bint cooperative=False):
     """:func:`launch` from Python, for single kernels under test or under a stopwatch.
 
     Parameters
     ----------
     parameter : bytes
         The kernel's one parameter, as the struct lies in memory.
-    blocks, threads, cluster, shared_bytes
-        Blocks, threads a block, blocks a cluster, bytes of dynamic shared memory a block.
+    blocks, threads, cluster, shared_bytes, cooperative
+        Blocks, threads a block, blocks a cluster, bytes of dynamic shared memory a block; whether all blocks must run
+        at the same time.
     """
     cdef LaunchShape shape
     shape.blocks, shape.threads, shape.cluster, shape.shared_bytes = blocks, threads, cluster, shared_bytes
+    shape.cooperative = cooperative
     with function.module.context:
         if shared_bytes > 48 * 1024:
             function.allow_shared(shared_bytes)

@@ -95,6 +95,11 @@ cdef extern from *:
         attribute->value.clusterDim.y = attribute->value.clusterDim.z = 1;
         config.attrs = attribute;
         config.numAttrs = 1;
+      } else if (shape.cooperative != 0) {
+        attribute->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attribute->value.cooperative = 1;
+        config.attrs = attribute;
+        config.numAttrs = 1;
       }
       return config;
     }

@@ -12,6 +12,7 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         uint32_t threads
         uint32_t cluster
         uint32_t shared_bytes
+        uint32_t cooperative
 
     cdef struct DriverTable:
         int (*init)(unsigned int) noexcept nogil

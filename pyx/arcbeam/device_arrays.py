@@ -56,7 +56,16 @@ def is_on_device(log_probs: Any) -> bool:
 
 
 def as_device_utterances(
-    log_probs: Any, lengths: Any = None, *, columns: int, exact: bool, reader: Any, stream: Any = None
+    log_probs: Any,
+    lengths: Any = None,
+    *,
+    columns: int,
+    exact: bool,
+    reader: Any,
+    stream: Any = None,
+    name: str = "log_probs",
+    axis: str = "columns",
+    values: str = "log-probs",
 ) -> Utterances:
     """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it.
 
@@ -65,7 +74,7 @@ def as_device_utterances(
     log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
         float32 or float16 of torch, CuPy, JAX or anything with DLPack or ``__cuda_array_interface__``. The values of a
         frame must lie together.
-    lengths, columns, exact
+    lengths, columns, exact, name, axis, values
         As for :func:`arcbeam.log_probs.as_utterances`.
     reader : arcbeam._cuda_launch.Stream
         The stream that will read; what it does later waits for the arrays' producers.
@@ -83,16 +92,16 @@ def as_device_utterances(
         reader.wait_for_stream(stream_address(stream))
     ask = stream is None
     if not isinstance(log_probs, (list, tuple)):
-        batch = import_array(log_probs, "log_probs", reader, ask)
-        check_shape(batch, "log_probs", ("batch", "frames", "columns"), columns, exact)
-        _check_values_together(batch, "log_probs")
+        batch = import_array(log_probs, name, reader, ask, values)
+        check_shape(batch, name, ("batch", "frames", axis), columns, exact)
+        _check_values_together(batch, name)
         steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
         return Utterances(table, batch.shape[2], batch)
-    arrays = [import_array(item, f"log_probs[{i}]", reader, ask) for i, item in enumerate(log_probs)]
+    arrays = [import_array(item, f"{name}[{i}]", reader, ask, values) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
-        check_shape(array, f"log_probs[{i}]", ("frames", "columns"), columns, exact)
-        _check_values_together(array, f"log_probs[{i}]")
+        check_shape(array, f"{name}[{i}]", ("frames", axis), columns, exact)
+        _check_values_together(array, f"{name}[{i}]")
     rows = [(array.address, array.strides[0], array.shape[0], array.dtype == "float16") for array in arrays]
     return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
 
@@ -105,7 +114,9 @@ def _check_values_together(array: DeviceArray, name: str) -> None:
         )
 
 
-def import_array(item: Any, name: str, reader: Any, ask_producer: bool = True) -> DeviceArray:
+def import_array(
+    item: Any, name: str, reader: Any, ask_producer: bool = True, values: str = "log-probs"
+) -> DeviceArray:
     """Takes one array over; with `ask_producer`, work of the stream `reader` from now on waits for its producer."""
     wanted = reader.context.ordinal
     got = _device_of(item)
@@ -116,11 +127,11 @@ def import_array(item: Any, name: str, reader: Any, ask_producer: bool = True) -
     if getattr(item, "requires_grad", False):
         item = item.detach()
     if hasattr(item, "__dlpack__"):
-        return _by_dlpack(item, name, reader, ask_producer)
-    return _by_interface(item, name, reader, ask_producer)
+        return _by_dlpack(item, name, reader, ask_producer, values)
+    return _by_interface(item, name, reader, ask_producer, values)
 
 
-def _by_dlpack(item: Any, name: str, reader: Any, ask_producer: bool) -> DeviceArray:
+def _by_dlpack(item: Any, name: str, reader: Any, ask_producer: bool, values: str) -> DeviceArray:
     # The producer makes the stream that it is told wait for its own; -1 is none.
     stream = reader.address if ask_producer else -1
     try:
@@ -129,15 +140,15 @@ def _by_dlpack(item: Any, name: str, reader: Any, ask_producer: bool) -> DeviceA
         capsule = item.__dlpack__(stream=stream)
     taken = Import(capsule)
     if taken.dtype not in _VALUE_BYTES:
-        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {taken.dtype}")
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {taken.dtype}")
     return DeviceArray(taken.address, taken.shape, taken.strides, taken.dtype, reader.context.ordinal, taken)
 
 
-def _by_interface(item: Any, name: str, reader: Any, ask_producer: bool) -> DeviceArray:
+def _by_interface(item: Any, name: str, reader: Any, ask_producer: bool, values: str) -> DeviceArray:
     said = item.__cuda_array_interface__
     dtype = _TYPESTRS.get(said["typestr"])
     if dtype is None:
-        raise TypeError(f"{name}: expected float32 or float16 log-probs, got {said['typestr']}")
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {said['typestr']}")
     if said.get("mask") is not None:
         raise TypeError(f"{name}: expected an array without a mask")
     shape = tuple(said["shape"])

@@ -10,9 +10,11 @@ import numpy as np
 
 from arcbeam._transducer import BadFrame, CpuEngine, Network
 from arcbeam.decoder import usable_cores
+from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.errors import CapacityError
 from arcbeam.log_probs import as_utterances
 from arcbeam.transducer_confidence import ConfidenceMethod, measure
+from arcbeam.transducer_device import TransducerMemory, cuda_engine, ordinal_of
 from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
 from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping
 from arcbeam.transducer_options import TransducerOptions
@@ -44,9 +46,11 @@ class TransducerDecoder:
     TypeError, ValueError
         An option out of its range, weights that are not finite, or shapes that do not fit each other.
     NotImplementedError
-        ``precision="bfloat16"`` and GPUs: not there yet.
-    CapacityError
-        The machine does not give that many threads.
+        ``precision="bfloat16"``: not there yet; ``algorithm="frame-looping"`` on a GPU.
+    MissingDependencyError, CudaError
+        A GPU is named as the device and cannot decode: the message says why.
+    CudaOutOfMemoryError, CapacityError
+        The weights do not fit the GPU; or the machine does not give that many threads.
 
     Notes
     -----
@@ -104,10 +108,15 @@ class TransducerDecoder:
             "cell": (layers, prediction.units),
             "context": (0 if layers else prediction.context,),  # type: ignore[union-attr]
         }
-        self._network = _pack(prediction, joint)
-        threads = options.threads or usable_cores()
         method = options.confidence
         assert not isinstance(method, str)
+        sure = None if method is None else measure(method, tokens)
+        self._ordinal = ordinal_of(options, prediction)
+        if self._ordinal is not None:
+            self._engine: Any = cuda_engine(prediction, joint, options, sure, self._ordinal)
+            return
+        self._network = _pack(prediction, joint)
+        threads = options.threads or usable_cores()
         try:
             self._engine = CpuEngine(
                 self._network,
@@ -115,7 +124,7 @@ class TransducerDecoder:
                 max_symbols=options.max_symbols,
                 durations=options.durations or (),
                 frame_looping=options.algorithm == "frame-looping",
-                confidence=None if method is None else measure(method, tokens),
+                confidence=sure,
                 threads=threads,
             )
         except RuntimeError as error:  # std::system_error: the machine gives no more
@@ -227,8 +236,8 @@ class TransducerDecoder:
 
     @property
     def device(self) -> str:
-        """The device that decodes: ``"cpu"``."""
-        return "cpu"
+        """The device that decodes: ``"cpu"`` or ``"cuda:N"``."""
+        return "cpu" if self._ordinal is None else f"cuda:{self._ordinal}"
 
     @property
     def has_text(self) -> bool:
@@ -243,10 +252,21 @@ class TransducerDecoder:
     @property
     def nbytes(self) -> int:
         """Bytes of the packed weights, and of the tables of what depends on a token alone."""
-        return int(self._network.nbytes)
+        return self.memory().weights
+
+    def memory(self) -> TransducerMemory:
+        """What the decoder holds on its device."""
+        if self._ordinal is None:
+            return TransducerMemory(weights=int(self._network.nbytes))
+        return TransducerMemory(**self._engine.memory())
 
     def decode(
-        self, encoder_output: Any, lengths: Any = None, state: Sequence[TransducerState | None] | None = None
+        self,
+        encoder_output: Any,
+        lengths: Any = None,
+        state: Sequence[TransducerState | None] | None = None,
+        *,
+        stream: Any = None,
     ) -> list[TransducerHypothesis]:
         """Decodes a batch of utterances, or of chunks of streams.
 
@@ -254,12 +274,15 @@ class TransducerDecoder:
         ----------
         encoder_output : array [batch, frames, features], or sequence of arrays [frames, features]
             float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a frame's features lie
-            apart.
+            apart. A decoder on a GPU also takes arrays there, of anything with DLPack or
+            ``__cuda_array_interface__``, and copies none.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         state : sequence of TransducerState or None, one for each utterance, optional
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
             give the same bytes as one piece.
+        stream : int, or a stream of torch, CuPy or cuda.core; optional
+            Where arrays on a GPU are being written. By default their library is asked.
 
         Returns
         -------
@@ -272,21 +295,32 @@ class TransducerDecoder:
         ValueError
             NaN or an infinity among the frames, or computed from them; wrong dimensions or features; a length that is
             negative or beyond the frames; a state of another network.
-        MemoryError
-            The search does not fit; the decoder can still be used.
+        MemoryError, CudaOutOfMemoryError
+            The batch does not fit; the decoder can still be used.
+        CudaError
+            A call of the driver failed.
         """
-        utterances = as_utterances(
-            encoder_output,
-            lengths,
-            columns=self._features,
-            exact=True,
-            name="encoder_output",
-            axis="features",
-            values="values",
-        )
+        wanted: Any = {
+            "columns": self._features,
+            "exact": True,
+            "name": "encoder_output",
+            "axis": "features",
+            "values": "values",
+        }
+        on_device = self._ordinal is not None and is_on_device(encoder_output)
+        if stream is not None and not on_device:
+            raise ValueError("stream: expected None, since the encoder output or the decoder are not on a GPU")
+        if on_device:
+            reader = self._engine.stream
+            utterances = as_device_utterances(encoder_output, lengths, **wanted, reader=reader, stream=stream)
+        else:
+            utterances = as_utterances(encoder_output, lengths, **wanted)
         states = self._states(state, len(utterances.table))
         try:
-            results = self._engine.decode(utterances.table, states)
+            if self._ordinal is None:
+                results = self._engine.decode(utterances.table, states)
+            else:
+                results = self._engine.decode(utterances.table, states, not on_device)
         except BadFrame as bad:
             i, frame, *column = bad.args
             if not column:
@@ -294,8 +328,9 @@ class TransducerDecoder:
                     f"encoder_output: the network's output is not finite in utterance {i}, frame {frame}: "
                     f"the values there, or the weights, are too large for float32"
                 ) from None
+            value = column[1] if len(column) > 1 else utterances.arrays[i][frame, column[0]]
             raise ValueError(
-                f"encoder_output: expected finite values, got {utterances.arrays[i][frame, column[0]]} in "
+                f"encoder_output: expected finite values, got {value} in "
                 f"utterance {i}, frame {frame}, feature {column[0]}"
             ) from None
         return [self._hypothesis(*result) for result in results]

@@ -27,7 +27,7 @@ class TransducerOptions:
     precision: str = "float32"
     """``"float32"``: the exact mode, whose bytes are the same on every machine."""
     device: str = "cpu"
-    """``"cpu"`` or ``"auto"``."""
+    """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU."""
     threads: int | None = None
     """CPU threads; None for one a usable core."""
     frame_shift: float | None = None
@@ -59,10 +59,6 @@ class TransducerOptions:
     def _refuse_what_is_not_there(self) -> None:
         if self.precision != "float32":
             raise NotImplementedError(f"precision: {self.precision} is not there yet, only float32")
-        if self.device.startswith("cuda"):
-            raise NotImplementedError(
-                f"device: transducers are not decoded on a GPU ({self.device}) yet, only on the CPU"
-            )
 
 
 def _durations(durations: Iterable[int]) -> tuple[int, ...]:

@@ -142,7 +142,6 @@ OPTIONS = {
     "precision": ({"precision": "float8"}, ValueError, r"precision: expected float32 or bfloat16, got 'float8'"),
     "bfloat16": ({"precision": "bfloat16"}, NotImplementedError, r"bfloat16 is not there yet, only float32"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu"'),
-    "cuda": ({"device": "cuda:1"}, NotImplementedError, r"not decoded on a GPU \(cuda:1\) yet, only on the CPU"),
     "threads": ({"threads": 0}, ValueError, r"threads: expected a whole number of at least 1"),
     "frame_shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0"),
     "algorithm": ({"algorithm": "beam"}, ValueError, r"algorithm: expected label-looping or frame-looping, got 'beam'"),

@@ -1,0 +1,97 @@
+"""Transducers on one GPU, non-encoder: batches of 1 to 1,024, RNN-T and TDT, beside NeMo's label-looping in graphs.
+
+The network has the published size (LSTM and joint network of 640 units, 1,024 tokens), random dense weights, and known
+answers (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms and about 40 tokens. The encoder output lies
+on the GPU. The clock is read around calls that return when the hypotheses are on the host (NeMo's: on the GPU), in
+turns; before, our answers are those of the CPU, byte for byte, and the labels that were put in. float32, TF32 off.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from arcbeam import TransducerDecoder
+from benchmarks import adapters, gpu, timing
+from benchmarks.registry import Column, Context, Row
+from data import synthetic_transducer as synthetic
+
+ON_GPU = True
+ORDER = 230
+TITLE = "Transducers: label-looping in one launch"
+BATCHES = (1, 4, 16, 32, 128, 512, 1024)
+FRAMES, FRAME_SHIFT = 150, 0.08
+CHECKED = 128  # utterances that the CPU decodes, too
+COLUMNS = [
+    Column("model", "model"),
+    Column("batch", "batch", "{:,}"),
+    Column("milliseconds", "ms", "{:.2f}"),
+    Column("spread", "spread", "{:.2f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("microseconds a token, of one utterance", "us_a_token", "{:.2f}"),
+    Column("RTFx NeMo", "peer_rtfx", "{:,.0f}"),
+    Column("ratio", "ratio", "{:.1f}"),
+    Column("same tokens as NeMo, %", "equal", "{:.1f}"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    gpu.require()
+    for model in ("RNN-T", "TDT"):
+        yield from gpu.rows_or_failure({"model": model}, every_batch, context, model)
+
+
+def every_batch(context: Context, model: str) -> Iterator[Row]:
+    sizes = synthetic.Sizes()
+    durations = synthetic.DURATIONS if model == "TDT" else None
+    arrays = synthetic.weights(sizes, tdt=durations is not None)
+    options: dict[str, Any] = {"durations": durations, "activation": "relu"}
+    decoder = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", **options)
+    twin = TransducerDecoder.from_arrays(arrays, sizes.blank, **options)
+    theirs, missing = None, None
+    try:
+        from benchmarks.adapters.nemo_transducer import NemoTransducer
+
+        theirs = NemoTransducer(arrays, sizes.blank, durations)
+    except (ImportError, OSError) as error:
+        missing = f"NeMo missing: {adapters.why(error)}"
+    batches = [batch for batch in BATCHES if batch <= (context.utterances or max(BATCHES))]
+    frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes)
+    for batch in batches:
+        context.progress(f"{model}, batch {batch}")
+        sent = gpu.send(list(frames[:batch]))
+        found = decoder.decode(sent)
+        check(found, twin.decode(frames[: min(batch, CHECKED)]), texts)
+        row: Row = {"model": model, "batch": batch, "frames": FRAMES, "status": missing}
+        contenders = {"ours": lambda s=sent: decoder.decode(s)}
+        if theirs is not None:
+            ready = theirs.prepare(frames[:batch])
+            said = theirs.tokens(theirs.decode(ready))
+            row["equal"] = 100 * sum(a == h.tokens.tolist() for a, h in zip(said, found, strict=True)) / batch
+            contenders["theirs"] = lambda r=ready: theirs.decode(r)
+        took = timing.interleave(contenders, 3 * context.repeats)
+        seconds = batch * FRAMES * FRAME_SHIFT
+        row |= {
+            "ms": 1e3 * took["ours"].seconds,
+            "spread": [1e3 * s for s in took["ours"].spread()],
+            "rtfx": seconds / took["ours"].seconds,
+            "us_a_token": 1e6 * took["ours"].seconds / max(1, max(len(h.tokens) for h in found)),
+        }
+        if theirs is not None:
+            row |= {"peer_rtfx": seconds / took["theirs"].seconds}
+            row["ratio"], row["ratio_spread"] = timing.ratio(took["theirs"], took["ours"])
+        yield row
+
+
+def check(found: list[Any], wanted: list[Any], texts: list[list[int]]) -> None:
+    """Raises Wrong unless the answers are the CPU's bytes, and the labels that were put in."""
+    for i, (one, other) in enumerate(zip(found, wanted, strict=False)):
+        for name in ("tokens", "frames", "log_probs"):
+            if getattr(one, name).tobytes() != getattr(other, name).tobytes():
+                raise gpu.Wrong(f"utterance {i}: its {name} are not those of the CPU")
+        if one.state.hidden.tobytes() != other.state.hidden.tobytes():
+            raise gpu.Wrong(f"utterance {i}: its state is not that of the CPU")
+    for i, (one, text) in enumerate(zip(found, texts, strict=False)):
+        if one.tokens.tolist() != text and i < len(found):
+            raise gpu.Wrong(f"utterance {i}: {np.size(one.tokens)} tokens, not the {len(text)} that were put in")

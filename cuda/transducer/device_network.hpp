@@ -1,0 +1,182 @@
+// What the host and the transducer kernels tell each other: plain structs, compiled by both.
+//
+// Rows of every matrix are padded with zeros to kStep inputs, and rows of zeros follow to a multiple of kRowGroup.
+// The rows of LSTM layers, their biases and the table come gate by gate of each unit: row 4 * unit + gate.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/portable.hpp"
+
+namespace arcbeam::transducer {
+
+constexpr std::uint32_t kStep = 32U;  // partial sums of a dot product: one a lane of a warp
+constexpr std::uint32_t kRowGroup = 16U;
+constexpr std::uint32_t kGates = 4U;
+constexpr std::uint32_t kMostLayers = 8U;
+constexpr std::uint32_t kNowhere = 0xffffffffU;
+constexpr std::uint64_t kNothingBad = 0xffffffffffffffffULL;
+constexpr std::uint32_t kKeyBuffers = 3U;  // see joint.cuh
+
+struct DeviceMatrix {
+    const float* values;  // [rows, and zeros up to a row group][stride]
+    const float* bias;    // [rows] or null
+    std::uint32_t rows;
+    std::uint32_t stride;
+};
+
+struct DeviceLayer {
+    DeviceMatrix recurrent;
+    DeviceMatrix input;  // of the second layer and those above
+};
+
+enum class JointActivation : std::uint32_t { tanh = 0, relu = 1, sigmoid = 2 };
+
+struct DeviceNetwork {
+    DeviceMatrix encoder;
+    DeviceMatrix prediction;
+    DeviceMatrix output;
+    DeviceLayer layers[kMostLayers];
+    const float* tables;            // LSTM: [tokens, 4 units]; stateless: [context, tokens, units]
+    const float* convolution_bias;  // [units] or null
+    std::uint32_t tokens;
+    std::uint32_t durations;
+    std::uint32_t units;
+    std::uint32_t features;
+    std::uint32_t num_layers;  // 0: stateless
+    std::uint32_t context;
+    std::uint32_t relu;
+    JointActivation activation;
+};
+
+// Encoder output of an utterance: rows of contiguous features, row_stride values apart.
+struct EncoderView {
+    const void* data;
+    std::int64_t row_stride;
+    std::uint32_t frames;
+    std::uint32_t is_half;
+    std::uint32_t first_row;  // of its projected frames
+    std::uint32_t padding;
+};
+
+// Up to kFrames frames of one utterance that are projected together.
+struct FrameGroup {
+    static constexpr std::uint32_t kFrames = 8U;
+    std::uint32_t utterance;
+    std::uint32_t first_frame;
+};
+
+struct ProjectParams {
+    DeviceNetwork network;
+    const EncoderView* utterances;
+    const FrameGroup* groups;   // [num_groups]
+    float* projected;           // [frames of all utterances][output.stride]
+    std::uint64_t* bad_inputs;  // of each utterance: frame << 32 | feature of the first that is not finite
+    std::uint32_t num_groups;
+};
+
+enum class LaneOutcome : std::uint32_t { decoded = 0, bad_input = 1, not_finite = 2 };
+
+// An utterance while it is being decoded. While a kernel runs every block has a copy in shared memory.
+struct LaneState {
+    std::uint32_t frame;  // to read next; at the end, how far it came
+    std::uint32_t frames;
+    std::uint32_t symbols;  // written on this frame
+    std::uint32_t window;   // frames to test at a time
+    std::uint32_t count;    // tokens written
+    std::uint32_t steps;    // of the prediction network: its last hidden state is in buffer steps % 2
+    LaneOutcome outcome;
+    std::uint32_t bad_frame;
+    std::uint32_t bad_feature;
+    std::uint32_t first_row;  // of its projected frames
+    std::uint32_t fresh;      // 1: at the start of a stream
+    float bad_value;
+};
+
+struct Record {
+    std::uint32_t token;
+    std::uint32_t frame;
+    std::uint32_t duration;
+    float log_prob;
+    float confidence;
+};
+
+// Why a launch ended. A launch that wants room goes on where it stopped, once every lane has more.
+enum class Ending : std::uint32_t { done = 0, room = 1, cancelled = 2 };
+
+enum class Statistic : std::uint32_t { none = 0, largest = 1, weighted = 2, power = 3, log_power = 4 };
+
+struct ConfidenceParams {
+    Statistic statistic;
+    std::uint32_t exponential;
+    float alpha;
+    float factor;
+    float offset;
+    float scale;
+    float shift;
+    std::uint32_t padding;
+};
+
+struct LoopParams {
+    DeviceNetwork network;
+    ConfidenceParams confidence;
+    LaneState* lanes;                 // [num_lanes]
+    const EncoderView* utterances;    // [num_lanes]
+    const std::uint64_t* bad_inputs;  // [num_lanes]
+    const float* projected;
+    float* hidden;                 // [2][num_lanes][layers, at least 1][prediction.stride]
+    float* cell;                   // [num_lanes][layers][prediction.stride]
+    std::int32_t* contexts;        // [num_lanes][context]
+    float* predictions;            // [num_lanes][output.stride]: the prediction network's part of the hidden layer
+    float* joined;                 // [most_tests][output.stride]: hidden layers
+    float* logits;                 // [most_tests][output.rows]
+    std::uint64_t* keys;           // [kKeyBuffers][2][most_tests], 0 at first: best token, best duration
+    Record* records;               // [num_lanes][room]
+    const std::uint32_t* lengths;  // [durations]: the frames that each stands for
+    std::uint32_t* arrived;        // at barriers, 0 at first
+    std::uint32_t* status;         // 0 at first; 1: a barrier waited in vain
+    std::uint32_t* ending;         // an Ending
+    std::uint32_t* cancelled;      // [2], 0 at first: what all blocks take for it in a round
+    const std::uint32_t* cancel;   // the host's wish
+    std::uint64_t patience;        // clock cycles at a barrier
+    std::uint32_t num_lanes;
+    std::uint32_t room;  // records of a lane
+    std::uint32_t most_tests;
+    std::uint32_t first_window;
+    std::uint32_t widest_window;
+    std::uint32_t blank;
+    std::uint32_t max_symbols;
+    std::uint32_t resumed;  // 1: predictions are there
+};
+
+// Dynamic shared memory of a block, in this order, each array padded to 16 bytes.
+constexpr std::uint64_t padded16(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
+
+constexpr std::uint32_t kLaneWords = 16U;    // arrays of a word a lane, see lanes.cuh
+constexpr std::uint32_t kTileValues = 128U;  // of the largest tile
+
+constexpr std::uint64_t common_bytes(std::uint64_t lanes, std::uint64_t tests, std::uint64_t context,
+                                     std::uint64_t warps) {
+    return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * lanes * context) + 2U * padded16(4U * tests) +
+           padded16(4U * 2U * kTileValues * warps);
+}
+
+// A block's share of a matrix, and the rows that hold it: whole groups of 4.
+ARCBEAM_HD constexpr std::uint32_t share_of(std::uint32_t items, std::uint32_t blocks) {
+    return (items + blocks - 1U) / blocks;
+}
+ARCBEAM_HD constexpr std::uint32_t held_rows(std::uint32_t rows) { return (rows + 3U) / 4U * 4U; }
+
+// What stationary weights and the inputs of a product take besides.
+constexpr std::uint64_t stationary_bytes(const DeviceNetwork& network, std::uint32_t blocks, std::uint32_t lanes,
+                                         std::uint32_t tests) {
+    const std::uint64_t units = network.prediction.stride;
+    const std::uint64_t joint = network.output.stride;
+    const std::uint64_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
+    const std::uint64_t inputs = tests * joint > 2U * lanes * units ? tests * joint : 2U * lanes * units;
+    return padded16(4U * matrices * kGates * share_of(network.units, blocks) * units) +
+           padded16(4U * held_rows(share_of(network.prediction.rows, blocks)) * units) +
+           padded16(4U * held_rows(share_of(network.output.rows, blocks)) * joint) + padded16(4U * inputs);
+}
+
+}  // namespace arcbeam::transducer

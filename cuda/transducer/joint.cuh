@@ -1,0 +1,114 @@
+// Stage joint: the joint network on the frames that are tested, and the best token and duration of each.
+//
+// in    lanes: tests; projected, predictions
+// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's
+// keys are raised by atomics, so they begin at 0: there are three buffers of them, and a round clears the one of
+// the next round, which nobody has read since the barrier before.
+#pragma once
+
+#include "transducer/lanes.cuh"
+#include "transducer/product.cuh"
+
+namespace arcbeam::transducer {
+
+ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
+    switch (activation) {
+        case JointActivation::tanh:
+            return tanh_of(x);
+        case JointActivation::relu:
+            return relu_of(x);
+        default:
+            return sigmoid_of(x);
+    }
+}
+
+// One hidden layer, by one warp, with zeros up to the stride.
+ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, std::uint32_t test, float* to) {
+    const DeviceNetwork& network = params.network;
+    const std::uint32_t stride = network.output.stride;
+    const float* const encoder =
+        params.projected + static_cast<std::size_t>(simt::load(lanes.test_row.at(test))) * stride;
+    const float* const prediction =
+        params.predictions + static_cast<std::size_t>(simt::load(lanes.test_lane.at(test))) * stride;
+    for (std::uint32_t i = simt::lane(); i < stride; i += kStep) {
+        simt::store(to + i, i < network.prediction.rows
+                                ? activate(network.activation,
+                                           simt::load_readonly(encoder + i) + simt::load(prediction + i))
+                                : 0.0F);
+    }
+}
+
+struct PackedColumns {
+    const float* first;
+    std::uint32_t stride;
+    ARCBEAM_DEVICE const float* operator()(std::uint32_t column) const {
+        return first + static_cast<std::size_t>(column) * stride;
+    }
+};
+
+template <class Rows>
+struct OutputStage {
+    const LoopParams& params;
+    Rows rows;  // from row `offset` on
+    std::uint32_t offset;
+    std::uint32_t num_rows;  // of this block, or all
+    std::uint32_t num_tests;
+    PackedColumns hidden;
+    std::uint64_t* keys;
+    float* scratch;
+
+    template <int kRows, int kColumns>
+    ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
+        constexpr auto kTests = static_cast<std::uint32_t>(kColumns);
+        multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_tests, scratch);
+        simt::warp_sync(simt::kAllLanes);
+        const DeviceNetwork& network = params.network;
+        const std::uint32_t test = first_column + simt::lane() % kTests;
+        std::uint64_t best = 0U;
+        std::uint64_t best_length = 0U;
+        for (std::uint32_t i = simt::lane(); i < static_cast<std::uint32_t>(kRows * kColumns);
+             i += simt::kWarpSize) {
+            const std::uint32_t local = first_row + i / kTests;
+            if (local >= num_rows || test >= num_tests) {
+                continue;
+            }
+            const std::uint32_t row = offset + local;
+            float logit = simt::load(scratch + i);
+            if (network.output.bias != nullptr) {
+                logit = logit + simt::load_readonly(network.output.bias + row);
+            }
+            simt::store(params.logits + static_cast<std::size_t>(test) * network.output.rows + row, logit);
+            if (row < network.tokens) {
+                const std::uint64_t key = rank_key(logit, row);
+                best = key > best ? key : best;
+            } else {
+                const std::uint64_t key = rank_key(logit, row - network.tokens);
+                best_length = key > best_length ? key : best_length;
+            }
+        }
+        best = largest_of_tests<kTests>(best);
+        best_length = network.durations > 0U ? largest_of_tests<kTests>(best_length) : 0U;
+        if (simt::lane() < kTests && test < num_tests) {
+            if (best != 0U) {
+                simt::atomic_max(keys + test, best);
+            }
+            if (best_length != 0U) {
+                simt::atomic_max(keys + params.most_tests + test, best_length);
+            }
+        }
+        simt::warp_sync(simt::kAllLanes);
+    }
+
+  private:
+    // Lanes of one test are kTests apart.
+    template <std::uint32_t kTests>
+    ARCBEAM_DEVICE static std::uint64_t largest_of_tests(std::uint64_t key) {
+        for (std::uint32_t d = kTests; d < simt::kWarpSize; d *= 2U) {
+            const std::uint64_t other = simt::shuffle_xor(simt::kAllLanes, key, d);
+            key = other > key ? other : key;
+        }
+        return key;
+    }
+};
+
+}  // namespace arcbeam::transducer

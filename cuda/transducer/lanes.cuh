@@ -1,0 +1,268 @@
+// The lanes of a launch, in the shared memory of every block: each block decides alike what comes next, so that a
+// round needs no barrier for it. Which frames are tested, where the results lead, who has found a label.
+#pragma once
+
+#include "shared/simt.cuh"
+#include "shared/transducer_math.hpp"
+#include "shared/transducer_rules.hpp"
+#include "transducer/device_network.hpp"
+#include "transducer/features.cuh"
+
+namespace arcbeam::transducer {
+
+constexpr std::uint64_t kNotFinite = 0xffffffffffffffffULL;
+
+// The largest of such keys belongs to the largest value, and of equal ones to the smallest index; 0 is below all. A
+// value that is not finite is above all.
+ARCBEAM_DEVICE std::uint64_t rank_key(float value, std::uint32_t index) {
+    if (!is_number(value)) {
+        return kNotFinite;
+    }
+    const std::uint32_t bits = bits_of(value + 0.0F);  // one zero
+    const std::uint32_t ordered = (bits & 0x80000000U) != 0U ? ~bits : bits | 0x80000000U;
+    return static_cast<std::uint64_t>(ordered) << 32U | (0xffffffffU - index);
+}
+
+ARCBEAM_DEVICE std::uint32_t index_of(std::uint64_t key) { return 0xffffffffU - static_cast<std::uint32_t>(key); }
+
+ARCBEAM_DEVICE float value_of(std::uint64_t key) {
+    const auto ordered = static_cast<std::uint32_t>(key >> 32U);
+    return from_bits((ordered & 0x80000000U) != 0U ? ordered & 0x7fffffffU : ~ordered);
+}
+
+// Words that the threads of a block share.
+struct BlockWords {
+    static constexpr std::uint32_t kVerdict = 0U;  // of the grid's barrier
+    static constexpr std::uint32_t kTests = 1U;
+    static constexpr std::uint32_t kListed = 2U;
+    static constexpr std::uint32_t kPlan = 3U;
+    static constexpr std::uint32_t kCount = 8U;
+};
+
+enum class Plan : std::uint32_t { test, end, room };
+
+struct Lanes {
+    simt::Array<std::uint32_t> words;  // BlockWords
+    simt::Array<std::uint32_t> frame, frames, symbols, window, count, steps, outcome, bad_frame, first_row;
+    simt::Array<std::uint32_t> first_test, tests;  // of this round
+    simt::Array<std::uint32_t> found;              // test that found a label in this round, or kNowhere
+    simt::Array<std::uint32_t> label_frame, token, duration;
+    simt::Array<std::uint32_t> list;    // [listed()]: lanes that a stage works on
+    simt::Array<std::int32_t> context;  // [lanes, context]
+    simt::Array<std::uint32_t> test_lane, test_row;
+
+    ARCBEAM_DEVICE void carve(simt::Carver& carver, const LoopParams& params) {
+        words = carver.take<std::uint32_t>(BlockWords::kCount);
+        for (auto* array : {&frame, &frames, &symbols, &window, &count, &steps, &outcome, &bad_frame, &first_row,
+                            &first_test, &tests, &found, &label_frame, &token, &duration, &list}) {
+            *array = carver.take<std::uint32_t>(params.num_lanes);
+        }
+        context = carver.take<std::int32_t>(params.num_lanes * params.network.context);
+        test_lane = carver.take<std::uint32_t>(params.most_tests);
+        test_row = carver.take<std::uint32_t>(params.most_tests);
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const {
+        return simt::load(words.at(BlockWords::kTests));
+    }
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t listed() const { return simt::load(words.at(BlockWords::kListed)); }
+
+    // Takes the lanes over from the launch before, or from the host. A barrier of the block must follow.
+    ARCBEAM_DEVICE void load(const LoopParams& params) const {
+        for (std::uint32_t i = simt::thread_rank(); i < params.num_lanes; i += simt::block_size()) {
+            const LaneState state = params.lanes[i];
+            const bool bad = simt::load_readonly(params.bad_inputs + i) != kNothingBad;
+            simt::store(frame.at(i), state.frame);
+            simt::store(frames.at(i), bad ? 0U : state.frames);
+            simt::store(symbols.at(i), state.symbols);
+            simt::store(window.at(i), state.window);
+            simt::store(count.at(i), state.count);
+            simt::store(steps.at(i), state.steps);
+            simt::store(outcome.at(i), static_cast<std::uint32_t>(bad ? LaneOutcome::bad_input : state.outcome));
+            simt::store(bad_frame.at(i), state.bad_frame);
+            simt::store(first_row.at(i), state.first_row);
+            simt::store(token.at(i), params.blank);
+            // The first step of a stream is taken with the blank.
+            simt::store(found.at(i), state.fresh != 0U && state.steps == 0U ? 0U : kNowhere);
+        }
+        for (std::uint32_t i = simt::thread_rank(); i < context.size; i += simt::block_size()) {
+            simt::store(context.at(i), simt::load(params.contexts + i));
+        }
+    }
+
+    // One block gives them back.
+    ARCBEAM_DEVICE void save(const LoopParams& params) const {
+        for (std::uint32_t i = simt::thread_rank(); i < params.num_lanes; i += simt::block_size()) {
+            LaneState& state = params.lanes[i];
+            const std::uint64_t bad = simt::load_readonly(params.bad_inputs + i);
+            simt::store(&state.frame, simt::load(frame.at(i)));
+            simt::store(&state.symbols, simt::load(symbols.at(i)));
+            simt::store(&state.window, simt::load(window.at(i)));
+            simt::store(&state.count, simt::load(count.at(i)));
+            simt::store(&state.steps, simt::load(steps.at(i)));
+            simt::store(&state.outcome, static_cast<LaneOutcome>(simt::load(outcome.at(i))));
+            simt::store(&state.bad_frame, simt::load(bad_frame.at(i)));
+            if (bad != kNothingBad) {
+                const auto its_frame = static_cast<std::uint32_t>(bad >> 32U);
+                const auto its_feature = static_cast<std::uint32_t>(bad);
+                simt::store(&state.bad_frame, its_frame);
+                simt::store(&state.bad_feature, its_feature);
+                simt::store(&state.bad_value, feature_at(params.utterances[i], its_frame, its_feature));
+            }
+            if (simt::load(outcome.at(i)) == static_cast<std::uint32_t>(LaneOutcome::not_finite)) {
+                simt::store(&state.frames, 0U);  // it has ended
+            }
+        }
+        for (std::uint32_t i = simt::thread_rank(); i < context.size; i += simt::block_size()) {
+            simt::store(params.contexts + i, simt::load(context.at(i)));
+        }
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE bool is_active(std::uint32_t i) const {
+        return simt::load(frame.at(i)) < simt::load(frames.at(i));
+    }
+
+    // The lanes for which `wanted` is true, in their order. Barriers of the block on both sides.
+    template <class Wanted>
+    ARCBEAM_DEVICE void make_list(const Wanted& wanted) const {
+        simt::block_barrier();
+        if (simt::warp() == 0U) {
+            std::uint32_t listed = 0U;
+            for (std::uint32_t base = 0U; base < frame.size; base += simt::kWarpSize) {
+                const std::uint32_t i = base + simt::lane();
+                const bool take = i < frame.size && wanted(i);
+                const std::uint32_t takers = simt::ballot(simt::kAllLanes, take);
+                if (take) {
+                    simt::store(list.at(listed + simt::place_in(takers)), i);
+                }
+                listed += simt::popcount(takers);
+            }
+            if (simt::lane() == 0U) {
+                simt::store(words.at(BlockWords::kListed), listed);
+            }
+        }
+        simt::block_barrier();
+    }
+
+    // Which frames this round tests: as many of each active lane as its window and all tests together allow.
+    // Barriers of the block on both sides.
+    ARCBEAM_DEVICE Plan plan(const LoopParams& params) const {
+        simt::block_barrier();
+        if (simt::warp() == 0U) {
+            plan_by_warp(params);
+        }
+        simt::block_barrier();
+        return static_cast<Plan>(simt::load(words.at(BlockWords::kPlan)));
+    }
+
+    // Follows the results of the lanes' tests until a label, the end of the tests, or that of the frames (Bataev et
+    // al. 2024, Algorithm 3). A duration may pass over frames that were tested in vain. A barrier of the block must
+    // follow.
+    ARCBEAM_DEVICE void follow(const LoopParams& params, const std::uint64_t* keys) const {
+        for (std::uint32_t i = simt::thread_rank(); i < frame.size; i += simt::block_size()) {
+            simt::store(found.at(i), kNowhere);
+            if (is_active(i)) {
+                follow_one(params, keys, i);
+            }
+        }
+    }
+
+  private:
+    ARCBEAM_DEVICE void plan_by_warp(const LoopParams& params) const {
+        std::uint32_t active = 0U;
+        bool full = false;
+        for (std::uint32_t base = 0U; base < frame.size; base += simt::kWarpSize) {
+            const std::uint32_t i = base + simt::lane();
+            const bool works = i < frame.size && is_active(i);
+            active += simt::popcount(simt::ballot(simt::kAllLanes, works));
+            full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room) || full;
+        }
+        std::uint32_t begin = 0U;
+        const std::uint32_t share = active > 0U ? params.most_tests / active : 0U;
+        for (std::uint32_t base = 0U; base < frame.size && !full; base += simt::kWarpSize) {
+            const std::uint32_t i = base + simt::lane();
+            std::uint32_t wanted = 0U;
+            if (i < frame.size && is_active(i)) {
+                const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
+                wanted = simt::load(window.at(i));
+                wanted = wanted < left ? wanted : left;
+                wanted = wanted < share ? wanted : share;
+            }
+            std::uint32_t end = wanted;
+            for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
+                const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, end, d);
+                end += simt::lane() >= d ? before : 0U;
+            }
+            if (i < frame.size) {
+                simt::store(first_test.at(i), begin + end - wanted);
+                simt::store(tests.at(i), wanted);
+                for (std::uint32_t k = 0U; k < wanted; ++k) {
+                    simt::store(test_lane.at(begin + end - wanted + k), i);
+                    simt::store(test_row.at(begin + end - wanted + k),
+                                simt::load(first_row.at(i)) + simt::load(frame.at(i)) + k);
+                }
+            }
+            begin += simt::shuffle(simt::kAllLanes, end, simt::kWarpSize - 1U);
+        }
+        if (simt::lane() == 0U) {
+            simt::store(words.at(BlockWords::kTests), begin);
+            const Plan found_plan = full ? Plan::room : active > 0U ? Plan::test : Plan::end;
+            simt::store(words.at(BlockWords::kPlan), static_cast<std::uint32_t>(found_plan));
+        }
+    }
+
+    ARCBEAM_DEVICE void follow_one(const LoopParams& params, const std::uint64_t* keys, std::uint32_t i) const {
+        const std::uint32_t tested = simt::load(tests.at(i));
+        const std::uint32_t first = simt::load(frame.at(i));
+        const std::uint32_t last = simt::load(frames.at(i));
+        Place place{first, simt::load(symbols.at(i))};
+        bool wrote = false;
+        while (!wrote && place.frame < last && place.frame - first < tested) {
+            const auto here = static_cast<std::uint32_t>(place.frame);
+            const std::uint32_t test = simt::load(first_test.at(i)) + (here - first);
+            const std::uint64_t best = simt::load(keys + test);
+            std::uint64_t best_length = 0U;
+            std::uint32_t length = 0U;
+            if (params.network.durations > 0U) {
+                best_length = simt::load(keys + params.most_tests + test);
+            }
+            if (best == kNotFinite || best_length == kNotFinite) {
+                simt::store(outcome.at(i), static_cast<std::uint32_t>(LaneOutcome::not_finite));
+                simt::store(bad_frame.at(i), here);
+                simt::store(frames.at(i), 0U);
+                return;
+            }
+            if (params.network.durations > 0U) {
+                length = simt::load_readonly(params.lengths + index_of(best_length));
+            }
+            if (index_of(best) == params.blank) {
+                place = after_blank(place, length);
+                continue;
+            }
+            wrote = true;
+            simt::store(found.at(i), test);
+            simt::store(label_frame.at(i), here);
+            simt::store(duration.at(i), length);
+            write_token(params, i, index_of(best));
+            place = after_label(place, length, params.max_symbols);
+        }
+        const std::uint32_t wider = 2U * simt::load(window.at(i));
+        simt::store(frame.at(i), static_cast<std::uint32_t>(place.frame));
+        simt::store(symbols.at(i), place.symbols);
+        simt::store(window.at(i), wrote                          ? params.first_window
+                                  : wider < params.widest_window ? wider
+                                                                 : params.widest_window);
+    }
+
+    ARCBEAM_DEVICE void write_token(const LoopParams& params, std::uint32_t i, std::uint32_t next) const {
+        simt::store(token.at(i), next);
+        simt::store(count.at(i), simt::load(count.at(i)) + 1U);
+        const std::uint32_t places = params.network.context;
+        for (std::uint32_t k = 0U; k < places; ++k) {
+            simt::store(context.at(i * places + k), k + 1U < places ? simt::load(context.at(i * places + k + 1U))
+                                                                    : static_cast<std::int32_t>(next));
+        }
+    }
+};
+
+}  // namespace arcbeam::transducer

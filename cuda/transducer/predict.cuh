@@ -1,0 +1,152 @@
+// Stage predict: the prediction network after a lane's last token, and its part of the joint network's hidden
+// layer.
+//
+// in    lanes: list, token or context; hidden of buffer steps % 2, cell
+// out   hidden of the other buffer, cell; predictions
+#pragma once
+
+#include "transducer/lanes.cuh"
+#include "transducer/product.cuh"
+
+namespace arcbeam::transducer {
+
+// A lane's hidden state of a layer, `ahead` steps from its last one.
+ARCBEAM_DEVICE float* hidden_of(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
+                                std::uint32_t layer, std::uint32_t ahead) {
+    const std::uint32_t layers = params.network.num_layers > 0U ? params.network.num_layers : 1U;
+    const std::size_t buffer = (simt::load(lanes.steps.at(lane)) + ahead) % 2U;
+    const std::size_t row = (buffer * params.num_lanes + lane) * layers + layer;
+    return params.hidden + row * params.network.prediction.stride;
+}
+
+// Hidden states of the listed lanes, in global memory or copied to shared memory.
+struct HiddenColumns {
+    const LoopParams& params;
+    const Lanes& lanes;
+    std::uint32_t layer;
+    std::uint32_t ahead;
+    const float* copied;  // null: they are not
+
+    ARCBEAM_DEVICE const float* operator()(std::uint32_t column) const {
+        if (copied != nullptr) {
+            return copied + static_cast<std::size_t>(column) * params.network.prediction.stride;
+        }
+        return hidden_of(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
+    }
+};
+
+// One value of a stateless network's output.
+ARCBEAM_DEVICE float look_up(const LoopParams& params, const Lanes& lanes, std::uint32_t lane, std::uint32_t unit) {
+    const DeviceNetwork& network = params.network;
+    float sum = 0.0F;
+    for (std::uint32_t place = 0U; place < network.context; ++place) {
+        const std::int32_t token = simt::load(lanes.context.at(lane * network.context + place));
+        if (token >= 0) {
+            const std::size_t row =
+                static_cast<std::size_t>(place) * network.tokens + static_cast<std::size_t>(token);
+            sum = sum + simt::load_readonly(network.tables + row * network.units + unit);
+        }
+    }
+    if (network.convolution_bias != nullptr) {
+        sum = sum + simt::load_readonly(network.convolution_bias + unit);
+    }
+    return network.relu != 0U ? relu_of(sum) : sum;
+}
+
+template <class Rows>
+struct LstmStage {
+    const LoopParams& params;
+    const Lanes& lanes;
+    std::uint32_t layer;
+    Rows recurrent;  // from unit `offset` on
+    Rows input;
+    std::uint32_t offset;
+    std::uint32_t num_units;  // of this block, or all
+    std::uint32_t num_columns;
+    HiddenColumns before;  // of this layer
+    HiddenColumns below;   // of the layer below, one step ahead
+    float* scratch;
+
+    template <int kRows, int kColumns>
+    ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
+        constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
+        constexpr std::uint32_t kUnits = static_cast<std::uint32_t>(kRows) / kGates;
+        float* const from_below = scratch + kTileValues;
+        multiply<kRows, kColumns>(recurrent, first_row, before, first_column, num_columns, scratch);
+        if (layer > 0U) {
+            multiply<kRows, kColumns>(input, first_row, below, first_column, num_columns, from_below);
+        }
+        simt::warp_sync(simt::kAllLanes);
+        for (std::uint32_t i = simt::lane(); i < kUnits * kLanes; i += simt::kWarpSize) {
+            const std::uint32_t local = first_row / kGates + i / kLanes;
+            const std::uint32_t column = first_column + i % kLanes;
+            if (local < num_units && column < num_columns) {
+                step(simt::load(lanes.list.at(column)), offset + local, (i / kLanes) * kGates * kLanes + i % kLanes,
+                     kLanes);
+            }
+        }
+        simt::warp_sync(simt::kAllLanes);
+    }
+
+  private:
+    // A unit of a lane; its gates' sums are `apart` from each other in the scratch memory.
+    ARCBEAM_DEVICE void step(std::uint32_t lane, std::uint32_t unit, std::uint32_t at, std::uint32_t apart) const {
+        const DeviceNetwork& network = params.network;
+        const std::uint32_t layers = network.num_layers;
+        float gates[kGates];
+        for (std::uint32_t g = 0U; g < kGates; ++g) {
+            const std::uint32_t row = unit * kGates + g;
+            float from_input;
+            if (layer > 0U) {
+                from_input = simt::load(scratch + kTileValues + at + g * apart) +
+                             simt::load_readonly(network.layers[layer].input.bias + row);
+            } else {
+                const std::size_t token = simt::load(lanes.token.at(lane));
+                from_input = simt::load_readonly(network.tables + token * kGates * network.units + row);
+            }
+            gates[g] = from_input + simt::load(scratch + at + g * apart);
+        }
+        const std::size_t row = static_cast<std::size_t>(lane) * layers + layer;
+        float* const cell = params.cell + row * network.prediction.stride + unit;
+        const float next = lstm_cell(gates[0], gates[1], gates[2], simt::load(cell));
+        simt::store(cell, next);
+        simt::store(hidden_of(params, lanes, lane, layer, 1U) + unit, lstm_hidden(gates[3], next));
+    }
+};
+
+template <class Rows>
+struct PredictionStage {
+    const LoopParams& params;
+    const Lanes& lanes;
+    Rows rows;  // from row `offset` on
+    std::uint32_t offset;
+    std::uint32_t num_rows;
+    std::uint32_t num_columns;
+    HiddenColumns hidden;
+    float* scratch;
+
+    template <int kRows, int kColumns>
+    ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
+        constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
+        multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_columns, scratch);
+        simt::warp_sync(simt::kAllLanes);
+        const DeviceNetwork& network = params.network;
+        for (std::uint32_t i = simt::lane(); i < static_cast<std::uint32_t>(kRows * kColumns);
+             i += simt::kWarpSize) {
+            const std::uint32_t local = first_row + i / kLanes;
+            const std::uint32_t column = first_column + i % kLanes;
+            if (local < num_rows && column < num_columns) {
+                const std::uint32_t row = offset + local;
+                float sum = simt::load(scratch + i);
+                if (network.prediction.bias != nullptr) {
+                    sum = sum + simt::load_readonly(network.prediction.bias + row);
+                }
+                const std::size_t lane = simt::load(lanes.list.at(column));
+                simt::store(params.predictions + lane * network.output.stride + row, sum);
+            }
+        }
+        simt::warp_sync(simt::kAllLanes);
+    }
+};
+
+}  // namespace arcbeam::transducer

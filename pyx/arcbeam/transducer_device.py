@@ -1,0 +1,87 @@
+"""Where a transducer is decoded, and its engine on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from arcbeam.devices import resolve_device
+from arcbeam.transducer_confidence import Measure
+from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction
+from arcbeam.transducer_options import TransducerOptions
+from arcbeam.transducer_weights import device_weights
+
+MOST_LAYERS = 8
+"""Of an LSTM on a GPU."""
+
+
+@dataclass(frozen=True)
+class TransducerMemory:
+    """Bytes that a transducer decoder holds.
+
+    Attributes
+    ----------
+    weights : int
+        Matrices, biases, and the tables of what depends on a token alone; on the CPU all there is.
+    encoder_output : int
+        Encoder output from the host; 0 while it comes from the GPU.
+    projected : int
+        Of each frame of a group of utterances, the encoder's part of the joint network.
+    hypotheses, batch : int
+        What utterances have written; their states, and the activations of a round.
+    pinned : int
+        Memory of the host: encoder output on its way to the device, results on their way back.
+    """
+
+    weights: int
+    encoder_output: int = 0
+    projected: int = 0
+    hypotheses: int = 0
+    batch: int = 0
+    pinned: int = 0
+
+    @property
+    def device_bytes(self) -> int:
+        """All but the pinned memory."""
+        return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch
+
+
+def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
+    """The number of the GPU that decodes, None for the CPU. ``"auto"`` takes a GPU that can decode this network."""
+    layers = len(getattr(prediction, "layers", ()))
+    only_cpu = options.algorithm == "frame-looping" or layers > MOST_LAYERS
+    if options.device == "auto" and only_cpu:
+        return None
+    ordinal = resolve_device(options.device)
+    if ordinal is not None and options.algorithm == "frame-looping":
+        raise NotImplementedError("algorithm: frame-looping is there for the CPU only; on a GPU use label-looping")
+    return ordinal
+
+
+def cuda_engine(
+    prediction: LstmPrediction | StatelessPrediction,
+    joint: Joint,
+    options: TransducerOptions,
+    confidence: Measure | None,
+    ordinal: int,
+) -> Any:
+    """The engine on a GPU, with the weights there."""
+    from arcbeam._transducer_cuda import CudaEngine
+
+    stateless = isinstance(prediction, StatelessPrediction)
+    return CudaEngine(
+        device_weights(prediction, joint),
+        ordinal,
+        tokens=prediction.tokens,
+        units=prediction.units,
+        features=joint.encoder_weight.shape[1],
+        joint=len(joint.encoder_weight),
+        layers=0 if stateless else len(prediction.layers),  # type: ignore[union-attr]
+        context=prediction.context if stateless else 0,  # type: ignore[union-attr]
+        relu=stateless and prediction.relu,  # type: ignore[union-attr]
+        activation=joint.activation,
+        blank=options.blank_id,
+        max_symbols=options.max_symbols,
+        durations=options.durations or (),
+        confidence=confidence,
+    )

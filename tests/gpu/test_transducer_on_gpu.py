@@ -1,0 +1,157 @@
+"""Transducers on a real GPU: the CPU engine's bytes, in every shape of a launch, in chunks, from either memory."""
+
+import gc
+import signal
+
+import numpy as np
+import pytest
+
+from arcbeam import TransducerDecoder, transducer_plan
+from arcbeam.devices import why_no_cuda
+from tests.transducer.equality import same
+from tests.transducer.networks import random_arrays, random_frames
+
+PUBLISHED = {"tokens": 1025, "units": 640, "joint": 640, "features": 512, "blank_bias": 8.0}
+NETWORKS = {
+    "rnnt": {"layers": 2},
+    "tdt": {"layers": 1, "durations": 5},
+    "stateless": {"layers": 0, "context": 2, "groups": 4, "units": 33},
+    "stateless tdt": {"layers": 0, "durations": 5},
+    "published": {"layers": 1, **PUBLISHED},
+    "published tdt": {"layers": 2, "durations": 5, **PUBLISHED},
+    "large": {"layers": 1, "tokens": 4097, "units": 1024, "joint": 1024, "features": 1024, "blank_bias": 8.0},
+}
+SIZES = {"tokens": 300, "size": 50, "units": 130, "joint": 97, "features": 71}
+SHAPES = {
+    "few": transducer_plan.FEW,
+    "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
+    "many": transducer_plan.MANY,
+    "crowd": transducer_plan.CROWD,
+    "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_kernels(gpu):
+    reason = why_no_cuda(gpu)
+    if reason:
+        pytest.skip(f"no kernels for this GPU: {reason}")
+
+
+def make(kind, device, **options):
+    shape = {**SIZES, "blank_bias": 3.0, **NETWORKS[kind]}
+    durations = [0, 1, 2, 3, 4] if "durations" in shape else None
+    more = {"confidence": "entropy", "durations": durations, "max_symbols": 3, **options}
+    return TransducerDecoder.from_arrays(random_arrays(5, **shape), 0, device=device, **more)
+
+
+def frames_of(kind, lengths, seed=0):
+    features = {**SIZES, **NETWORKS[kind]}["features"]
+    return [random_frames(seed + i, int(n), features) for i, n in enumerate(lengths)]
+
+
+LENGTHS = [0, 1, 2, 150, *np.random.default_rng(2).integers(3, 90, 36)]
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def wanted(kind):
+    return make(kind, "cpu").decode(frames_of(kind, LENGTHS))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_bytes(kind, wanted, shape, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape.startswith("few") else 1024)
+    decoder = make(kind, "cuda")
+    for _ in range(3):
+        same(decoder.decode(frames_of(kind, LENGTHS)), wanted)
+    assert sum(len(h.tokens) for h in wanted) > 50
+
+
+def test_any_number_of_utterances(kind, wanted):
+    decoder = make(kind, "cuda")
+    frames = frames_of(kind, LENGTHS)
+    for n in (1, 2, 3, 5, 16, 17, 33):
+        for first in range(0, len(frames), n):
+            same(decoder.decode(frames[first : first + n]), wanted[first : first + n])
+            if n < 5 and first > 12:
+                break
+
+
+def test_a_thousand_and_more():
+    frames = frames_of("tdt", np.random.default_rng(0).integers(0, 60, 2100))
+    same(make("tdt", "cuda").decode(frames), make("tdt", "cpu").decode(frames))
+
+
+def test_hypotheses_grow(kind, wanted, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "first_room", lambda frames: 1)
+    same(make(kind, "cuda").decode(frames_of(kind, LENGTHS)), wanted)
+
+
+def test_chunks(kind, wanted):
+    decoder, frames = make(kind, "cuda"), frames_of(kind, LENGTHS)
+    states, tokens = [None] * len(frames), [[] for _ in frames]
+    for begin in range(0, 150, 37):
+        found = decoder.decode([x[begin : begin + 37] for x in frames], state=states)
+        states = [h.state for h in found]
+        for i, one in enumerate(found):
+            tokens[i] += one.tokens.tolist()
+    assert tokens == [h.tokens.tolist() for h in wanted]
+    for state, one in zip(states, wanted, strict=True):
+        assert state.hidden.tobytes() == one.state.hidden.tobytes()
+        assert state.cell.tobytes() == one.state.cell.tobytes()
+        assert state.context.tolist() == one.state.context.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_arrays_of_torch(kind, dtype):
+    torch = pytest.importorskip("torch", reason="arrays of torch need it")
+    frames = np.stack([x[:40] for x in frames_of(kind, LENGTHS) if len(x) >= 40]).astype(dtype)
+    decoder = make(kind, "cuda")
+    expected = make(kind, "cpu").decode(frames)
+    same(decoder.decode(frames), expected)
+    same(decoder.decode(torch.from_numpy(frames).cuda()), expected)
+    assert decoder.memory().encoder_output > 0  # of the first decode, from the host
+
+
+def test_bad_values_are_named():
+    frames = frames_of("rnnt", LENGTHS)
+    frames[7][2, 5] = np.nan
+    decoder = make("rnnt", "cuda")
+    with pytest.raises(ValueError, match="finite values, got nan in utterance 7, frame 2, feature 5"):
+        decoder.decode(frames)
+    same(decoder.decode(frames[:7]), make("rnnt", "cpu").decode(frames[:7]))
+
+
+def test_control_c():
+    decoder = make("published", "cuda")
+    long = frames_of("published", [20_000] * 4)
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        decoder.decode([x[:10] for x in long])
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            while True:
+                decoder.decode(long)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    short = [x[:50] for x in long]
+    same(decoder.decode(short), make("published", "cpu").decode(short))
+
+
+def test_decoders_come_and_go():
+    frames = frames_of("tdt", [30])
+    expected = make("tdt", "cpu").decode(frames)
+    for _ in range(20):
+        same(make("tdt", "cuda").decode(frames), expected)
+        gc.collect()

@@ -1,0 +1,58 @@
+"""A GPU for tests of the transducer engine: the fake driver of tests/cuda_host, whose launches run in the emulator."""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from arcbeam import kernel_images, transducer_plan
+from arcbeam.kernel_images import BuildRecord
+from tests.simt import build
+
+BYTES = {"project": 544, "few": 720, "many": 720}  # of their parameters; loop_host.py spells them out
+IMAGE = "".join(f"kernel arcbeam_transducer_{name} {size}\n" for name, size in BYTES.items())
+
+
+class Shape(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint32) for name in ("blocks", "threads", "cluster", "shared_bytes", "cooperative")]
+
+
+class EmulatedGpu:
+    """Launches go to the emulator, in blocks of 64 threads whatever the launch says: no byte depends on it."""
+
+    def __init__(self, fake: Any, monkeypatch: Any) -> None:
+        self.fake = fake
+        self.kernels = build.load("cuda/transducer/transducer.cu")
+        self.seed = 0
+        self.resident = 0
+        self.after_loop: Callable[[], None] = lambda: None
+        self.errors: list[BaseException] = []
+        self.launches: list[tuple[str, int, int, int]] = []
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
+        self.callback = kind(self._launch)
+        record = BuildRecord(
+            nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={"search": "", "transducer": ""}
+        )
+        monkeypatch.setattr(kernel_images, "build_record", lambda: record)
+        monkeypatch.setattr(kernel_images, "image", lambda name: f"arch 9.0\n{IMAGE}".encode() + b"\0")
+        monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 3)
+        monkeypatch.setattr(transducer_plan, "PATIENCE_CYCLES", 100_000)
+        self.start()
+
+    def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
+        self.fake.start(devices, memory)
+        self.fake.on_launch(self.callback)
+
+    def _launch(self, name: bytes, shape: Any, parameter: int) -> None:
+        try:
+            self.seed += 1
+            one, kernel = shape.contents, name.decode()
+            self.launches.append((kernel.rpartition("_")[2], one.blocks, one.threads, one.cooperative))
+            params = (ctypes.c_char * BYTES[kernel.rpartition("_")[2]]).from_address(parameter)
+            self.kernels.launch(
+                kernel, params, grid=one.blocks, block=64, shared_bytes=one.shared_bytes, seed=self.seed,
+                detect_races=False, resident=self.resident,
+            )  # fmt: skip
+            if not kernel.endswith("project"):
+                self.after_loop()
+        except BaseException as error:
+            self.errors.append(error)

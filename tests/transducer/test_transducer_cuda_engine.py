@@ -1,0 +1,243 @@
+"""The transducer engine on a GPU, host side and kernels, without one: its results are the CPU engine's bytes."""
+
+import gc
+import pickle
+import signal
+
+import numpy as np
+import pytest
+
+from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from tests.decode.emulated_gpu import DeviceArray
+from tests.transducer.equality import as_bytes, same
+from tests.transducer.networks import random_arrays, random_frames
+
+NETWORKS = {
+    "rnnt": {"layers": 2},
+    "tdt": {"layers": 1, "durations": 4},
+    "stateless": {"layers": 0, "context": 2, "groups": 3},
+    "stateless tdt": {"layers": 0, "durations": 4},
+}
+BATCH = [random_frames(i, n) for i, n in enumerate((5, 0, 9, 1, 7))]
+
+
+def make(device, kind="rnnt", **options):
+    arrays = random_arrays(8, blank_bias=0.5, **NETWORKS[kind])
+    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
+    more = {"max_symbols": 2, "confidence": "entropy", **options}
+    return TransducerDecoder.from_arrays(arrays, 0, durations=durations, device=device, **more)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_same_bytes(gpu, kind):
+    wanted = make("cpu", kind).decode(BATCH)
+    assert sum(len(one.tokens) for one in wanted) > 5
+    decoder = make("cuda", kind)
+    assert decoder.device == "cuda:0"
+    same(decoder.decode(BATCH), wanted)
+    assert gpu.launches[:2] == [("project", 3, 256, 0), ("few", 3, 512, 1)]
+    same(decoder.decode([]), [])
+    without = make("cuda", kind, confidence=None).decode(BATCH)
+    assert without[0].confidence is None
+    same(without, make("cpu", kind, confidence=None).decode(BATCH))
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_many_utterances(gpu, monkeypatch, kind):
+    monkeypatch.setattr(transducer_plan, "FEW_UTTERANCES", 2)
+    monkeypatch.setattr(transducer_plan, "MOST_LANES", 4)
+    batch = [random_frames(i, n) for i, n in enumerate((3, 8, 0, 1, 5, 2, 2, 4, 1))]
+    same(make("cuda", kind).decode(batch), make("cpu", kind).decode(batch))
+    assert [launch[0] for launch in gpu.launches] == ["project", "many", "project", "many", "few"]
+    monkeypatch.setattr(transducer_plan, "MOST_FRAMES", 8)
+    gpu.launches.clear()
+    same(make("cuda", kind).decode(batch), make("cpu", kind).decode(batch))
+    assert len(gpu.launches) > 8
+
+
+def test_groups():
+    frames = np.array([5, 3, 3, 1, 0, 0])
+    assert transducer_plan.groups(frames, 10) == [(0, 6)]
+    assert transducer_plan.groups(frames, 4) == [(0, 4), (4, 6)]
+    assert transducer_plan.groups(np.array([1 << 21, 1 << 19, 1 << 19, 1]), 4) == [(0, 1), (1, 3), (3, 4)]
+    assert transducer_plan.groups(np.array([], np.int64), 4) == []
+
+
+def test_chunks(gpu):
+    for kind in NETWORKS:
+        whole, decoder = make("cpu", kind).decode([BATCH[2]]), make("cuda", kind)
+        state, tokens, places = None, [], []
+        for chunk in (BATCH[2][:4], BATCH[2][4:4], BATCH[2][4:5], BATCH[2][5:]):
+            [found] = decoder.decode([chunk], state=[pickle.loads(pickle.dumps(state))])
+            state = found.state
+            tokens += found.tokens.tolist()
+            places += found.frames.tolist()
+        assert (tokens, places) == (whole[0].tokens.tolist(), whole[0].frames.tolist())
+        assert as_bytes([found])[0][3:6] == as_bytes(whole)[0][3:6]
+        mixed = [state, None, None, state, None]
+        same(decoder.decode(BATCH, state=mixed), make("cpu", kind).decode(BATCH, state=mixed))
+        far = type(state)(state.hidden, state.cell, state.context, 2**40, 7)
+        same(decoder.decode(BATCH[:1], state=[far]), make("cpu", kind).decode(BATCH[:1], state=[far]))
+
+
+def test_hypotheses_grow(gpu, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "first_room", lambda frames: 1)
+    same(make("cuda").decode(BATCH), make("cpu").decode(BATCH))
+    assert [launch[0] for launch in gpu.launches].count("few") > 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_arrays_on_the_device_are_not_copied(gpu, dtype):
+    batch = np.stack([random_frames(i, 6) for i in range(3)]).astype(dtype)
+    wanted = make("cpu").decode(batch, [6, 0, 4])
+    decoder = make("cuda")
+    same(decoder.decode(DeviceArray(batch), [6, 0, 4], stream=2), wanted)
+    apart = np.concatenate([batch, batch], axis=-1)[..., :7]  # rows that lie apart
+    same(decoder.decode(DeviceArray(apart), [6, 0, 4]), wanted)
+    assert decoder.memory().encoder_output == 0
+    same(decoder.decode(apart, [6, 0, 4]), wanted)
+    memory = decoder.memory()
+    assert min(memory.weights, memory.encoder_output, memory.projected, memory.hypotheses, memory.pinned) > 0
+    assert memory.device_bytes > decoder.nbytes == memory.weights
+    with pytest.raises(ValueError, match=r"encoder_output: expected \[batch, frames, features\]"):
+        decoder.decode(DeviceArray(batch[0]))
+    with pytest.raises(TypeError, match=r"encoder_output\[1\]: expected an array on cuda:0, got one in CPU memory"):
+        decoder.decode([DeviceArray(batch[0]), batch[1]])
+    with pytest.raises(ValueError, match="stream: expected None, since the encoder output"):
+        decoder.decode(batch, stream=2)
+
+
+def test_auto_takes_the_gpu_if_it_can(gpu):
+    assert make("auto").device == "cuda:0"
+    assert make("auto", algorithm="frame-looping").device == "cpu"
+    with pytest.raises(NotImplementedError, match="algorithm: frame-looping"):
+        make("cuda", algorithm="frame-looping")
+    many = random_arrays(1, layers=9, units=3)
+    assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
+    with pytest.raises(ValueError, match="layers: expected at most 8"):
+        TransducerDecoder.from_arrays(many, 0, device="cuda")
+    gpu.start()
+    gpu.fake.library.fake_device(0, 7, 5, 1)
+    assert make("auto").device == "cpu"
+    with pytest.raises(CudaError, match=r"compute capability 7\.5"):
+        make("cuda")
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_bad_values_are_named(gpu, wrap, dtype):
+    spoiled = [frames.astype(dtype) for frames in BATCH]
+    spoiled[4][6, 3] = np.inf
+    spoiled[2][1, 4:] = np.nan
+    decoder = make("cuda")
+    with pytest.raises(ValueError, match="finite values, got nan in utterance 2, frame 1, feature 4"):
+        decoder.decode([wrap(frames) for frames in spoiled])
+    with pytest.raises(ValueError, match="got inf in utterance 1, frame 6, feature 3"):
+        decoder.decode([wrap(frames) for frames in spoiled[3:]])
+    same(decoder.decode(BATCH), make("cpu").decode(BATCH))
+
+
+def test_networks_that_overflow(gpu):
+    arrays = random_arrays(8, blank_bias=0.5, **NETWORKS["rnnt"])
+    arrays["output_weight"][5] = 3e38
+    said = []
+    for device in ("cpu", "cuda"):
+        decoder = TransducerDecoder.from_arrays(arrays, 0, activation="relu", device=device)
+        with pytest.raises(ValueError, match="not finite in utterance 0, frame") as caught:
+            decoder.decode(BATCH)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+
+
+def test_blocks_that_do_not_all_run(gpu):
+    decoder = make("cuda")
+    gpu.resident = 1
+    with pytest.raises(CudaError, match="the 3 blocks of a transducer kernel on cuda:0 have not run at the same time"):
+        decoder.decode(BATCH)
+    gpu.resident = 0
+    same(decoder.decode(BATCH), make("cpu").decode(BATCH))
+
+
+def test_contexts_that_do_not_fit(gpu):
+    arrays = random_arrays(8, layers=0, context=60_000, size=1, units=1)
+    with pytest.raises(ValueError, match="context: expected fewer tokens than 60000"):
+        TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode(BATCH)
+
+
+def test_weights_that_do_not_fit_shared_memory_are_streamed(gpu, monkeypatch):
+    arrays = random_arrays(8, units=120, joint=40)
+    monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 1)
+    wanted = TransducerDecoder.from_arrays(arrays, 0).decode(BATCH[:1])
+    same(TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode(BATCH[:1]), wanted)
+    assert gpu.launches[-1][0] == "many"
+
+
+def test_out_of_memory_costs_lanes_first(gpu):
+    wanted, tried = make("cpu").decode(BATCH), set()
+    for nth in range(1, 7):
+        decoder = make("cuda")
+        gpu.launches.clear()
+        gpu.fake.fail("allocate", 2, nth)
+        gpu.fake.fail("allocate", 2, nth)  # the second try, too
+        same(decoder.decode(BATCH), wanted)
+        tried.add(len(gpu.launches))
+    assert tried == {2}  # half of the lanes are still enough for all
+
+
+def test_out_of_memory_for_good(gpu):
+    decoder = make("cuda")
+    for _ in range(22):  # 1024 lanes to 1, each tried twice
+        gpu.fake.fail("allocate", 2)
+    with pytest.raises(CudaOutOfMemoryError, match="the states of the batch needs"):
+        decoder.decode(BATCH)
+    same(decoder.decode(BATCH), make("cpu").decode(BATCH))
+
+
+def failures(gpu, run):
+    """Runs it with every call of the driver failing in turn; gives the code of each error."""
+    run()
+    before = gpu.fake.library.fake_calls()
+    kept = run()
+    calls = gpu.fake.library.fake_calls() - before  # not those that free what was made
+    del kept
+    for nth in range(1, calls + 1):
+        gpu.fake.fail("", 803, nth)
+        try:
+            run()
+        except CudaError as error:
+            yield error.code
+
+
+def test_every_call_of_a_decode_may_fail(gpu):
+    decoder, wanted = make("cuda"), make("cpu").decode(BATCH[3:])
+    errors = list(failures(gpu, lambda: same(decoder.decode(BATCH[3:]), wanted)))
+    assert len(errors) > 10 and set(errors) == {803}
+    same(decoder.decode(BATCH[3:]), wanted)
+
+
+def test_every_call_of_making_a_decoder_may_fail(gpu):
+    errors = list(failures(gpu, lambda: make("cuda")))
+    assert len(errors) > 40 and set(errors) == {803}
+    gc.collect()
+    same(make("cuda").decode(BATCH), make("cpu").decode(BATCH))
+
+
+def test_control_c(gpu):
+    decoder, wanted = make("cuda"), make("cpu").decode(BATCH)
+    same(decoder.decode(BATCH), wanted)
+
+    def interrupt(signum, frame):
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        gpu.fake.library.fake_not_ready(10**9)
+        gpu.after_loop = lambda: signal.setitimer(signal.ITIMER_REAL, 0.05)  # not while Python plays the kernel
+        with pytest.raises(KeyboardInterrupt):
+            decoder.decode(BATCH)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+        gpu.fake.library.fake_not_ready(0)
+        gpu.after_loop = lambda: None
+    same(decoder.decode(BATCH), wanted)

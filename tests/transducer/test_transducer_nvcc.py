@@ -1,0 +1,34 @@
+"""What nvcc makes of the arithmetic of transducers: fused where fmaf is written, and nowhere else."""
+
+import re
+
+import pytest
+
+from tests.simt.build import ROOT
+from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
+
+SOURCE = ROOT / "cuda" / "transducer" / "transducer.cu"
+ENTRIES = [f"arcbeam_transducer_{name}" for name in ("project", "few", "many")]
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
+
+# An explicit fmaf is this instruction. So is one that the front end contracts; but then it leaves the sums and products
+# that it did not contract without .rn, for ptxas to contract, which inexact_arithmetic finds.
+FUSED = re.compile(r": fma\.rn\.f32 ")
+
+
+@needs_nvcc
+def test_nothing_is_fused_but_what_says_so(tmp_path):
+    ptx = ptx_of(SOURCE, tmp_path / "transducer.ptx")
+    found = inexact_arithmetic(ptx, ENTRIES)
+    assert [line for line in found if not FUSED.search(line)] == []
+    for entry in ENTRIES:
+        assert any(line.startswith(f"{entry}: fma.rn.f32") for line in found)
+        assert "add.rn.f32" in functions(ptx)[entry]
+    assert re.search(r"\bdiv\.(?!rn)\w+\.f32|\bdiv\.f32|\b(?:sin|cos|ex2|lg2|rcp|rsqrt|sqrt|tanh)\.", ptx) is None
+
+
+@needs_nvcc
+def test_contraction_is_found(tmp_path):
+    contracted = ptx_of(SOURCE, tmp_path / "contracted.ptx", flags=["-fmad=true"])
+    for entry in ENTRIES:
+        assert [line for line in inexact_arithmetic(contracted, [entry]) if not FUSED.search(line)] != []
