@@ -30,7 +30,7 @@ ORDER = 62
 TITLE = "The baseline's answers beside the graph search's"
 SETS = ("test-other-100", "ljspeech-200", "an4-test")
 BEAM, MAX_ACTIVE = 40.0, 1_000_000
-BEAM_SIZE, BEAM_THRESHOLD = 10_000, 50.0
+BEAM_SIZE, BEAM_THRESHOLD = 5_000, 50.0
 NOVELS = datasets.ROOT / "data" / "demo" / "novels.3gram.arpa.xz"
 LN10 = math.log(10.0)
 NEAR = 0.01  # scores are sums of thousands of float32 values
@@ -126,7 +126,7 @@ def finite(score: float) -> float | None:
 def normal_graph(name: str, tokens: TokenTable, lexicon: Lexicon, arpa: Path) -> "arcbeam.Graph":
     """The graph of a language model with the topology `normal`, kept in the cache."""
     file = graphs.FOLDER / f"char-{name}-normal-many.arcbeam"
-    with graphs.one_at_a_time():
+    with graphs.one_at_a_time(file.stem):
         if not file.exists():
             arcbeam.Graph.build(tokens, lexicon, arpa, topology="normal", separator_rule="many").save(file)
     return arcbeam.Graph.load(file)
