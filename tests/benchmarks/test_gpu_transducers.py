@@ -1,0 +1,69 @@
+"""The experiment on transducers on a GPU, on an emulated one: a small network, and NeMo is a stub or missing."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from arcbeam import TransducerDecoder
+from benchmarks import gpu as on_gpu
+from benchmarks.experiments import gpu_ll24
+from benchmarks.registry import Context
+from data import synthetic_transducer as synthetic
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.transducer.conftest import gpu  # noqa: F401
+
+SIZES = synthetic.Sizes(tokens=17, units=64, joint=120, features=96)
+
+
+class Peer:
+    """Says what arcbeam's CPU engine says."""
+
+    def __init__(self, arrays, blank, durations):
+        self.decoder = TransducerDecoder.from_arrays(arrays, blank, durations=durations, activation="relu")
+
+    def prepare(self, frames):
+        return frames
+
+    def decode(self, frames):
+        return self.decoder.decode(frames)
+
+    def tokens(self, hypotheses):
+        return [h.tokens.tolist() for h in hypotheses]
+
+
+@pytest.fixture
+def small(gpu, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(synthetic, "Sizes", lambda: SIZES)
+    monkeypatch.setattr(gpu_ll24, "FRAMES", 8)
+    monkeypatch.setattr(gpu_ll24, "BATCHES", (1, 3))
+    monkeypatch.setattr(on_gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
+
+
+@pytest.mark.parametrize("peer", [True, False])
+def test_rows(small, monkeypatch, peer):
+    module = types.ModuleType("benchmarks.adapters.nemo_transducer")
+    if peer:
+        module.NemoTransducer = Peer
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    rows = list(gpu_ll24.run(Context(1, 3 if peer else 1)))
+    batches = (1, 3) if peer else (1,)
+    assert [(row["model"], row["batch"]) for row in rows] == [(m, b) for m in ("RNN-T", "TDT") for b in batches]
+    for row in rows:
+        assert row["ms"] > 0 and row["rtfx"] > 0
+        assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
+
+
+def test_wrong_answers_are_not_timed():
+    decoder = TransducerDecoder.from_arrays(synthetic.weights(SIZES, tdt=False), SIZES.blank, activation="relu")
+    frames, texts, _ = synthetic.utterances(2, 12, SIZES)
+    found = decoder.decode(frames)
+    gpu_ll24.check(found, found, texts)
+    with pytest.raises(on_gpu.Wrong, match="utterance 0: its tokens"):
+        gpu_ll24.check(found, found[::-1], texts)
+    with pytest.raises(on_gpu.Wrong, match=r"utterance 1: \d+ tokens, not the"):
+        gpu_ll24.check(found, found, [texts[0], []])
+    found[1].log_probs[:] = np.float32(-1)
+    with pytest.raises(on_gpu.Wrong, match="utterance 1: its log_probs"):
+        gpu_ll24.check(found, decoder.decode(frames), texts)
