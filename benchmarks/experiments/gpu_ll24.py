@@ -6,12 +6,14 @@ on the GPU. The clock is read around calls that return when the hypotheses are o
 turns; before, our answers are those of the CPU, byte for byte, and the labels that were put in. float32, TF32 off.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from arcbeam import TransducerDecoder
+from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import adapters, gpu, timing
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -22,6 +24,13 @@ TITLE = "Transducers: label-looping in one launch"
 BATCHES = (1, 4, 16, 32, 128, 512, 1024)
 FRAMES, FRAME_SHIFT = 150, 0.08
 CHECKED = 128  # utterances that the CPU decodes, too
+TAKES = {
+    "batches": "sizes to run, as in 1,32",
+    "kernel": "few or many, whatever the batch",
+    "threads": "of a block",
+    "tests": "frames that a round tests at most",
+    "windows": "frames that an utterance tests, after a label and at most, as in 2,8",
+}
 COLUMNS = [
     Column("model", "model"),
     Column("batch", "batch", "{:,}"),
@@ -38,8 +47,33 @@ COLUMNS = [
 
 def run(context: Context) -> Iterator[Row]:
     gpu.require()
-    for model in ("RNN-T", "TDT"):
-        yield from gpu.rows_or_failure({"model": model}, every_batch, context, model)
+    with planned(context.options):
+        for model in ("RNN-T", "TDT"):
+            yield from gpu.rows_or_failure({"model": model}, every_batch, context, model)
+
+
+@contextmanager
+def planned(options: Mapping[str, str]) -> Iterator[None]:
+    """While this lasts, launches are laid out as the options say, for tuning."""
+    former = transducer_plan.loop_shapes
+    changes: dict[str, Any] = {key: int(options[key]) for key in ("threads", "tests") if key in options}
+    if "windows" in options:
+        changes["first_window"], changes["widest_window"] = map(int, options["windows"].split(","))
+    kernel = options.get("kernel")
+
+    def shapes(utterances: int) -> tuple[transducer_plan.LoopShape, ...]:
+        found = former(utterances)
+        if kernel == "few" and found[0].kernel != "few":
+            found = (transducer_plan.FEW, *found)
+        elif kernel == "many":
+            found = found[-1:]
+        return tuple(replace(shape, **changes) for shape in found)
+
+    transducer_plan.loop_shapes = shapes
+    try:
+        yield
+    finally:
+        transducer_plan.loop_shapes = former
 
 
 def every_batch(context: Context, model: str) -> Iterator[Row]:
@@ -56,14 +90,15 @@ def every_batch(context: Context, model: str) -> Iterator[Row]:
         theirs = NemoTransducer(arrays, sizes.blank, durations)
     except (ImportError, OSError) as error:
         missing = f"NeMo missing: {adapters.why(error)}"
-    batches = [batch for batch in BATCHES if batch <= (context.utterances or max(BATCHES))]
+    wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
+    batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
     frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes)
     for batch in batches:
         context.progress(f"{model}, batch {batch}")
         sent = gpu.send(list(frames[:batch]))
         found = decoder.decode(sent)
         check(found, twin.decode(frames[: min(batch, CHECKED)]), texts)
-        row: Row = {"model": model, "batch": batch, "frames": FRAMES, "status": missing}
+        row: Row = {"model": model, "batch": batch, "frames": FRAMES, "status": missing, **context.options}
         contenders = {"ours": lambda s=sent: decoder.decode(s)}
         if theirs is not None:
             ready = theirs.prepare(frames[:batch])

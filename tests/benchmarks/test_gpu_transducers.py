@@ -6,7 +6,7 @@ import types
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder
+from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import gpu as on_gpu
 from benchmarks.experiments import gpu_ll24
 from benchmarks.registry import Context
@@ -47,12 +47,23 @@ def test_rows(small, monkeypatch, peer):
     if peer:
         module.NemoTransducer = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    rows = list(gpu_ll24.run(Context(1, 3 if peer else 1)))
+    rows = list(gpu_ll24.run(Context(1, 3 if peer else 1, {} if peer else {"batches": "1,3", "kernel": "many"})))
     batches = (1, 3) if peer else (1,)
     assert [(row["model"], row["batch"]) for row in rows] == [(m, b) for m in ("RNN-T", "TDT") for b in batches]
     for row in rows:
         assert row["ms"] > 0 and row["rtfx"] > 0
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
+
+
+def test_plans_for_tuning():
+    plan = transducer_plan.loop_shapes
+    with gpu_ll24.planned({"kernel": "few", "threads": "128", "windows": "2,3"}):
+        shapes = transducer_plan.loop_shapes(100)
+    assert [(shape.kernel, shape.threads) for shape in shapes] == [("few", 128), ("many", 128)]
+    assert [(shape.first_window, shape.widest_window) for shape in shapes] == [(2, 3), (2, 3)]
+    with gpu_ll24.planned({"kernel": "many", "tests": "9"}):
+        assert [(shape.kernel, shape.tests) for shape in transducer_plan.loop_shapes(1)] == [("many", 9)]
+    assert transducer_plan.loop_shapes is plan
 
 
 def test_wrong_answers_are_not_timed():
