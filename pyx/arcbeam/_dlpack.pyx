@@ -82,8 +82,10 @@ cdef class Import:
             self.strides = tuple([tensor.strides[i] for i in range(tensor.ndim)])
         else:
             self.strides = _row_major(self.shape)
-        kind = _TYPES.get(tensor.code, f"type {tensor.code} of ")
-        self.dtype = kind if kind == "bool" else f"{kind}{tensor.bits}" + (f"x{tensor.lanes}" if tensor.lanes != 1 else "")
+        if tensor.code == 2 and tensor.lanes == 1 and tensor.bits in (16, 32):
+            self.dtype = "float32" if tensor.bits == 32 else "float16"
+        else:
+            self.dtype = _name_of(tensor.code, tensor.bits, tensor.lanes)
         self.device = (tensor.device_type, tensor.device_id)
 
     def __dealloc__(self):
@@ -91,6 +93,11 @@ cdef class Import:
             self.managed.deleter(self.managed)
         if self.versioned != NULL and self.versioned.deleter != NULL:
             self.versioned.deleter(self.versioned)
+
+
+cdef str _name_of(code, bits, lanes):
+    kind = _TYPES.get(code, f"type {code} of ")
+    return kind if kind == "bool" else f"{kind}{bits}" + (f"x{lanes}" if lanes != 1 else "")
 
 
 cdef tuple _row_major(tuple shape):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array as packed
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,23 +95,30 @@ def as_device_utterances(
     ask = stream is None
     if not isinstance(log_probs, (list, tuple)):
         batch = import_array(log_probs, name, reader, ask, values)
-        check_shape(batch, name, ("batch", "frames", axis), columns, exact)
-        _check_values_together(batch, name)
+        check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
+        _check_values_together(batch.shape, batch.strides, name)
         steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
         return Utterances(table, batch.shape[2], batch)
-    arrays = [import_array(item, f"{name}[{i}]", reader, ask, values) for i, item in enumerate(log_probs)]
-    for i, array in enumerate(arrays):
-        check_shape(array, f"{name}[{i}]", ("frames", axis), columns, exact)
-        _check_values_together(array, f"{name}[{i}]")
-    rows = [(array.address, array.strides[0], array.shape[0], array.dtype == "float16") for array in arrays]
-    return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
+    # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
+    producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
+    for i, item in enumerate(log_probs):
+        address, shape, strides, dtype, owner = producers.take(item, i)
+        if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+            check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+        if strides[1] != 1:
+            _check_values_together(shape, strides, f"{name}[{i}]")
+        rows.extend((address, strides[0], shape[0], dtype == "float16"))
+        widths.add(shape[1])
+        owners.append(owner)
+    producers.finish()
+    return Utterances(table_of(np.array(rows, np.int64), lengths), one_width(widths, columns), owners)
 
 
-def _check_values_together(array: DeviceArray, name: str) -> None:
-    if 0 not in array.shape and array.shape[-1] > 1 and array.strides[-1] != 1:
+def _check_values_together(shape: tuple[int, ...], strides: tuple[int, ...], name: str) -> None:
+    if 0 not in shape and shape[-1] > 1 and strides[-1] != 1:
         raise ValueError(
-            f"{name}: expected the values of a frame side by side, got a stride of {array.strides[-1]}; make the "
+            f"{name}: expected the values of a frame side by side, got a stride of {strides[-1]}; make the "
             "array contiguous first"
         )
 
@@ -118,50 +127,98 @@ def import_array(
     item: Any, name: str, reader: Any, ask_producer: bool = True, values: str = "log-probs"
 ) -> DeviceArray:
     """Takes one array over; with `ask_producer`, work of the stream `reader` from now on waits for its producer."""
-    wanted = reader.context.ordinal
-    got = _device_of(item)
-    if got is None:
-        raise TypeError(f"{name}: expected an array on cuda:{wanted}, got {_kind_of(item)}")
-    if got not in (wanted, _ANY):
-        raise TypeError(f"{name}: expected an array on cuda:{wanted}, where the decoder is, got one on cuda:{got}")
-    if getattr(item, "requires_grad", False):
-        item = item.detach()
-    if hasattr(item, "__dlpack__"):
-        return _by_dlpack(item, name, reader, ask_producer, values)
-    return _by_interface(item, name, reader, ask_producer, values)
+    producers = _Producers(name, reader, ask_producer, values)
+    address, shape, strides, dtype, owner = producers.take(item)
+    producers.finish()
+    return DeviceArray(address, shape, strides, dtype, reader.context.ordinal, owner)
 
 
-def _by_dlpack(item: Any, name: str, reader: Any, ask_producer: bool, values: str) -> DeviceArray:
-    # The producer makes the stream that it is told wait for its own; -1 is none.
-    stream = reader.address if ask_producer else -1
-    try:
-        capsule = item.__dlpack__(stream=stream, max_version=(1, 0))
-    except TypeError:  # a producer from before version 1
-        capsule = item.__dlpack__(stream=stream)
-    taken = Import(capsule)
-    if taken.dtype not in _VALUE_BYTES:
-        raise TypeError(f"{name}: expected float32 or float16 {values}, got {taken.dtype}")
-    return DeviceArray(taken.address, taken.shape, taken.strides, taken.dtype, reader.context.ordinal, taken)
+_Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shape, strides in values, dtype, owner
 
 
-def _by_interface(item: Any, name: str, reader: Any, ask_producer: bool, values: str) -> DeviceArray:
-    said = item.__cuda_array_interface__
-    dtype = _TYPESTRS.get(said["typestr"])
-    if dtype is None:
-        raise TypeError(f"{name}: expected float32 or float16 {values}, got {said['typestr']}")
-    if said.get("mask") is not None:
-        raise TypeError(f"{name}: expected an array without a mask")
-    shape = tuple(said["shape"])
-    size = _VALUE_BYTES[dtype]
-    steps = said.get("strides")
-    if steps is None:
-        steps = [size * int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-    if any(step % size for step in steps):
-        raise ValueError(f"{name}: expected strides of whole values, got {tuple(steps)} bytes for {dtype}")
-    if ask_producer and said.get("stream") is not None:
-        reader.wait_for_stream(stream_address(said["stream"]))
-    strides = tuple(step // size for step in steps)
-    return DeviceArray(said["data"][0], shape, strides, dtype, reader.context.ordinal, item)
+class _Producers:
+    """Those of a batch's arrays: takes the arrays over, and has the stream `reader` wait for each producer once."""
+
+    def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
+        self.name, self.values = name, values  # what messages call the batch, and what is in it
+        self.reader, self.ask, self.ordinal = reader, ask, reader.context.ordinal
+        self.stream = reader.address if ask else -1  # which a producer makes wait for its own; -1 is none
+        self.streams: set[int] = set()
+        self.asked: type | None = None
+        self.old: type | None = None
+
+    def name_of(self, index: int | None) -> str:
+        return self.name if index is None else f"{self.name}[{index}]"
+
+    def take(self, item: Any, index: int | None = None) -> _Taken:
+        """Takes one array over; `index` is its place in a list."""
+        told = getattr(item, "__dlpack_device__", None)
+        if told is None:
+            said = getattr(item, "__cuda_array_interface__", None)
+            if said is not None:
+                return self.by_interface(item, said, index)
+        else:
+            kind, number = told()
+            kind = int(kind)
+            if (kind == _CUDA and int(number) == self.ordinal) or kind == _CUDA_MANAGED:
+                return self.by_dlpack(item, index)
+            if kind == _CUDA:
+                raise TypeError(
+                    f"{self.name_of(index)}: expected an array on cuda:{self.ordinal}, where the decoder is, "
+                    f"got one on cuda:{int(number)}"
+                )
+        raise TypeError(f"{self.name_of(index)}: expected an array on cuda:{self.ordinal}, got {_kind_of(item)}")
+
+    def by_dlpack(self, item: Any, index: int | None) -> _Taken:
+        if getattr(item, "requires_grad", False):
+            item = item.detach()
+        kind = type(item)
+        stream = -1 if kind is self.asked else self.stream
+        if kind is self.old:
+            taken = Import(item.__dlpack__(stream=stream))
+        else:
+            try:
+                taken = Import(item.__dlpack__(stream=stream, max_version=(1, 0)))
+            except TypeError:  # a producer from before version 1
+                taken = Import(item.__dlpack__(stream=stream))
+                self.old = kind
+        # Tensors of torch do not know who writes them: what each makes our stream wait for is torch's current stream.
+        if kind.__module__ == "torch" and kind.__name__ == "Tensor":
+            self.asked = kind
+        dtype = taken.dtype
+        if dtype not in _VALUE_BYTES:
+            raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {dtype}")
+        return taken.address, taken.shape, taken.strides, dtype, taken
+
+    def by_interface(self, item: Any, said: Any, index: int | None) -> _Taken:
+        dtype = _TYPESTRS.get(said["typestr"])
+        if dtype is None:
+            raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {said['typestr']}")
+        if said.get("mask") is not None:
+            raise TypeError(f"{self.name_of(index)}: expected an array without a mask")
+        shape, steps = tuple(said["shape"]), said.get("strides")
+        if steps is None:
+            strides = (shape[1], 1) if len(shape) == 2 else _row_major(shape)
+        else:
+            size = _VALUE_BYTES[dtype]
+            if any(step % size for step in steps):
+                raise ValueError(
+                    f"{self.name_of(index)}: expected strides of whole values, got {tuple(steps)} bytes for {dtype}"
+                )
+            strides = tuple([step // size for step in steps])
+        stream = said.get("stream")
+        if stream is not None and self.ask:
+            self.streams.add(stream if type(stream) is int and stream > 0 else stream_address(stream))
+        return said["data"][0], shape, strides, dtype, item
+
+    def finish(self) -> None:
+        """Has the reader wait for the streams that arrays named."""
+        for stream in self.streams:
+            self.reader.wait_for_stream(stream)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
 def stream_address(stream: Any) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from arcbeam._plain_rows import plain_rows
+
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
@@ -61,22 +63,27 @@ def as_utterances(
     """
     if not isinstance(log_probs, (list, tuple)):
         batch = _as_numpy(log_probs, name, values)
-        check_shape(batch, name, ("batch", "frames", axis), columns, exact)
+        check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
         batch = batch if _is_readable(batch) else _native_copy(batch)
         address, half = batch.ctypes.data, batch.dtype == np.float16
         steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
         return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
+    table = np.empty((len(log_probs), 4), dtype=np.int64)
+    width = plain_rows(log_probs, np.ndarray, table, columns, exact)
+    if width:
+        return Utterances(table_of(table, lengths), width, list(log_probs))
     arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
-        check_shape(array, f"{name}[{i}]", ("frames", axis), columns, exact)
+        check_shape(array.shape, f"{name}[{i}]", ("frames", axis), columns, exact)
     arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
     rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
-    return Utterances(table_of(rows, lengths), one_width(arrays, columns), arrays)
+    widths = {array.shape[1] for array in arrays}
+    return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
-def table_of(rows: list[tuple[int, int, int, bool]], lengths: Any) -> np.ndarray:
+def table_of(rows: np.ndarray, lengths: Any) -> np.ndarray:
     """The table of utterances that lie apart; each has as many frames as its row says, or as `lengths` does."""
-    table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+    table = rows.reshape(-1, 4)
     table[:, 2] = frames_of(table[:, 2], lengths)
     return table
 
@@ -93,12 +100,11 @@ def table_of_batch(
     return table
 
 
-def one_width(arrays: Sequence[Any], columns: int) -> int:
-    """Columns of the arrays, `columns` if there is none."""
-    widths = {array.shape[1] for array in arrays} or {columns}
+def one_width(widths: set[int], columns: int) -> int:
+    """The columns of all arrays, `columns` if there is none."""
     if len(widths) > 1:
         raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
-    return widths.pop()
+    return widths.pop() if widths else columns
 
 
 def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
@@ -128,16 +134,16 @@ def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
         raise TypeError(f"{name}: expected float32 or float16 {values}, got {got} ({error})") from None
 
 
-def check_shape(array: Any, name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
+def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
     """Raises ValueError unless an array has these axes, and the columns that the graph needs."""
-    if array.ndim != len(axes):
-        hint = " (for one utterance, pass a list that holds it)" if array.ndim == 2 else ""
-        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {array.ndim} dimensions {array.shape}{hint}")
-    width = array.shape[-1]
+    if len(shape) != len(axes):
+        hint = " (for one utterance, pass a list that holds it)" if len(shape) == 2 else ""
+        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {len(shape)} dimensions {shape}{hint}")
+    width = shape[-1]
     if width < columns or (exact and width != columns):
         raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}")
-    if array.shape[-2] >= 2**31:
-        raise ValueError(f"{name}: expected fewer than 2**31 frames, got {array.shape[-2]}")
+    if shape[-2] >= 2**31:
+        raise ValueError(f"{name}: expected fewer than 2**31 frames, got {shape[-2]}")
 
 
 def _native_copy(array: np.ndarray) -> np.ndarray:

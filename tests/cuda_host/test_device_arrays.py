@@ -162,6 +162,31 @@ def test_the_interface_orders_streams(reader, fake):
     assert len(fake.journal()) == 2
 
 
+def test_a_stream_of_many_arrays_is_waited_for_once(reader, fake):
+    import_all([InterfaceOnly(shape=(3, 4), stream=s) for s in (2, 1, 2, None, 1)], reader)
+    waits = [line[:2] for line in fake.journal()]
+    assert sorted(line for line in waits if line[0] == "record") == [["record", "1"], ["record", "2"]]
+    assert waits.count(["wait", str(reader.address)]) == 2
+
+
+def test_the_current_stream_of_torch_is_asked_for_once(reader):
+    tensor = type("Tensor", (Exporter,), {"__module__": "torch"})
+    items = [tensor((3, 4)), Exporter((3, 4)), tensor((3, 4)), tensor((3, 4)), Exporter((3, 4))]
+    import_all(items, reader)
+    there = reader.address
+    assert [item.streams for item in items] == [[there], [there], [-1], [-1], [there]]
+
+
+def test_old_producers_of_a_list(reader):
+    items = [OldExporter((3, 4)), Exporter((2, 4), major=1), OldExporter((1, 4)), Exporter((0, 4), major=1)]
+    got = import_all(items, reader)
+    assert got.table[:, 2].tolist() == [3, 2, 1, 0]
+    assert all(item.streams == [reader.address] for item in items)
+    del got
+    gc.collect()
+    assert [item.released for item in items] == [1] * 4
+
+
 def test_a_given_stream_replaces_the_producers(reader, fake):
     batch = Exporter((2, 3, 4))
     import_all(batch, reader, stream=1)

@@ -1,5 +1,7 @@
 """Arrays of other libraries, taken by DLPack without a copy."""
 
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,58 @@ def test_memory_is_shared(dtype):
     utterances = as_utterances(Foreign(array), Foreign(np.array([3, 2])), columns=4, exact=True)
     assert utterances.table[:, 0].tolist() == [array[0].ctypes.data, array[1].ctypes.data]
     assert utterances.table[:, 2].tolist() == [3, 2]
+
+
+def odd(kind):
+    """[5, 4] in shapes and orders that plain arrays do not have."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((5, 4)).astype(np.float32)
+    if kind == "apart":
+        return rng.standard_normal((5, 9)).astype(np.float32)[:, :4]
+    if kind == "reversed":
+        return values[::-1]
+    if kind == "unaligned":
+        raw = np.empty(81, np.uint8)[1:].view(np.float32).reshape(5, 4)
+        raw[...] = values
+        return raw
+    if kind == "read-only":
+        values.flags.writeable = False
+    made = {"columns": np.asfortranarray, "swapped": lambda a: a.astype(">f4"), "foreign": Foreign}
+    return made.get(kind, np.asarray)(values)
+
+
+@pytest.mark.parametrize("kind", ["apart", "reversed", "unaligned", "read-only", "columns", "swapped", "foreign"])
+def test_lists_of_odd_arrays(kind):
+    """Plain arrays are described in a loop of their own; what is not plain beside them changes no value."""
+    items = [np.ones((2, 4), np.float32), odd(kind), np.ones((3, 4), np.float16), np.ones((0, 4), np.float32)]
+    got = as_utterances(items, columns=4, exact=True)
+    assert got.table[:, 2:].tolist() == [[2, 0], [5, 0], [3, 1], [0, 0]]
+    assert got.table[0].tolist() == [items[0].ctypes.data, 4, 2, 0]
+    values = np.asarray(getattr(items[1], "array", items[1]), np.float32)
+    assert np.asarray(got.arrays[1]).tolist() == values.tolist()
+    address, stride = got.table[1, :2].tolist()
+    rows = [(ctypes.c_float * 4).from_address(address + 4 * stride * i)[:] for i in range(5)]
+    assert rows == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("items", "error", "said"),
+    [
+        ([np.zeros((2, 4), np.float32), np.zeros((2, 4))], TypeError, r"log_probs\[1\]: .*float32 or float16.*float64"),
+        ([np.zeros((2, 4), np.float32), np.zeros((2, 4), "M8[s]")], TypeError, r"log_probs\[1\]: .*got datetime64"),
+        ([np.zeros((2, 4), np.float32), np.zeros(4, np.float32)], ValueError, r"log_probs\[1\]: .*got 1 dimensions"),
+        (
+            [np.zeros((2, 4), np.float32), np.zeros((2, 3), np.float32)],
+            ValueError,
+            r"log_probs\[1\]: .*4 columns, got 3",
+        ),
+        ([np.zeros((2, 4), np.float32), np.ma.zeros((2, 4), np.float32)], TypeError, "without a mask"),
+        ([np.zeros((2, 5), np.float32), np.zeros((2, 6), np.float32)], ValueError, "of one width"),
+    ],
+)
+def test_bad_arrays_in_lists(items, error, said):
+    with pytest.raises(error, match=said):
+        as_utterances(items, columns=4, exact=False)
 
 
 def test_other_types_are_refused():
