@@ -209,7 +209,7 @@ inline int64_t now_ns() {
 
 // The wait between two looks at an event: short work is polled for, long work slept for.
 inline void pause_between_looks(int64_t waited_ns) {
-    constexpr int64_t kPollFor = 2000000;
+    constexpr int64_t kPollFor = 20000000;  // a nap, 100 us with what the kernel adds, is little then
     if (waited_ns < kPollFor) {
         sched_yield();
     } else {
