@@ -182,6 +182,7 @@ int occupancy_blocks(int* blocks, void* function, int threads, size_t) {
 int occupancy_clusters(int* clusters, void* function, const LaunchShape* shape) {
     BEGIN_HERE("occupancy_clusters");
     if (find(function, "function") == nullptr) return kInvalidHandle;
+    if (shape->cluster <= 1) return kInvalidValue;  // it wants a size
     return give(clusters, here().multiprocessors / static_cast<int>(shape->cluster));
 }
 int launch(void* function, const LaunchShape* shape, void* parameter, void* stream) {

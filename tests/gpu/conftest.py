@@ -1,5 +1,6 @@
 """What tests on a real GPU share: they skip, saying why, where there is none."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,9 @@ from arcbeam import _cuda
 from arcbeam.errors import CudaError, MissingDependencyError
 
 HERE = Path(__file__).parent
+
+# JAX would take three quarters of the device's memory when it is first asked for an array.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def why_no_gpu() -> str | None:

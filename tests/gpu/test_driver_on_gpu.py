@@ -95,7 +95,8 @@ def test_clusters(gpu, probe_image, cluster):
         pytest.skip("the device has no clusters")
     engine = Engine(gpu, probe_image)
     engine.buffer.resize(4 * 32)
-    if engine.module.function("cluster_size").clusters(cluster, 128) == 0:
+    # The driver answers for launches with clusters only.
+    if cluster > 1 and engine.module.function("cluster_size").clusters(cluster, 128) == 0:
         pytest.skip(f"the device holds no cluster of {cluster}")
     engine.launch("cluster_size", 32, blocks=32, threads=128, cluster=cluster)
     assert engine.floats(32).tolist() == [cluster] * 32
@@ -310,7 +311,9 @@ def test_beside_torch_in_one_context(gpu, probe_image):
 
 def run(body):
     code = f"import sys\nsys.path[:0] = {sys.path!r}\n" + textwrap.dedent(body)
-    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    # From 3.12 on Python warns of a fork beside threads, which the driver has.
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
+    got = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert got.returncode == 0, got.stderr
     assert got.stderr == ""
     return got.stdout

@@ -120,7 +120,7 @@ def test_arrays_that_torch_has_pinned(graph, batch, wanted):
     torch = pytest.importorskip("torch")
     decoder = CtcDecoder(graph, device="cuda", **OPTIONS)
     same(decoder.decode(torch.from_numpy(batch[0]).pin_memory(), batch[1]), wanted)
-    assert decoder.memory().pinned < batch[0].nbytes // 100
+    assert decoder.memory().pinned < batch[0].nbytes // 20  # the paths alone are 400 KB
 
 
 BLOCKING = """
