@@ -6,6 +6,7 @@ Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in 
 in ``build_backend`` finds what CUDA needs and compiles the kernels; its own variables are explained there.
 """
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -110,6 +111,21 @@ def extensions():
         )
 
 
+def cython_jobs():
+    """Processes that translate side by side; 0, none besides this one, where they could not be started.
+
+    Where they are not forked they would run this file again; and some sandboxes have no semaphores for them.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if cores == 1 or multiprocessing.get_all_start_methods()[0] != "fork":
+        return 0
+    try:
+        multiprocessing.get_context("fork").Queue().close()
+    except (ImportError, OSError):
+        return 0
+    return cores
+
+
 setup(
     packages=[*find_packages("pyx"), "arcbeam.demo_data"],
     package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
@@ -120,6 +136,7 @@ setup(
         list(extensions()),
         include_path=["pyx"],
         build_dir="build/cython",
+        nthreads=cython_jobs(),
         language_level=3,
         compiler_directives={"boundscheck": False, "wraparound": False, "embedsignature": True},
     ),
