@@ -71,8 +71,8 @@ GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode transducer speech sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single batch ll24 nemo arcs host_arrays balance twin ceilings)
-TOOLS ?= memcheck racecheck synccheck initcheck
+GPU_BENCH_PARTS := $(or $(PART),riva single host_arrays ll24 nemo arcs batch balance twin ceilings shapes)
+TOOLS ?= memcheck synccheck initcheck racecheck
 
 # Wheels and data from elsewhere, where they are named; and no second time.
 gpu-site:
@@ -100,7 +100,7 @@ gpu-build: gpu-site
 gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
 gpu-driver: gpu-build
-	$(GPU_TESTS) tests/cuda_host tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
+	$(GPU_TESTS) tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
 
 gpu-decode: gpu-build
 	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py $(PYTEST_ARGS)
@@ -124,22 +124,25 @@ gpu-profile: gpu-carried
 		--import-source yes --force-overwrite --export build/profile $(GPU_PYTHON) -m benchmarks.one_decode $(DECODE_ARGS)
 	ncu --import build/profile.ncu-rep --page details >build/profile.txt
 
-# Every part is tried, whatever becomes of the others.
+# The parts by their worth, for time may run out; every one is tried, whatever becomes of the others.
 gpu-bench: gpu-carried
 	@failed=; \
 	for part in $(GPU_BENCH_PARTS); do \
-		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks --device gpu $(if $(FORCE),,--resume) $(BENCH_ARGS) gpu_$$part || failed="$$failed $$part"; \
+		$(GPU_RUN) $(GPU_PYTHON) -m benchmarks --device gpu --repeats 3 $(if $(FORCE),,--resume) $(BENCH_ARGS) gpu_$$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 gpu-sanitizer: gpu-build
+	@failed=; \
 	for tool in $(TOOLS); do \
 		for begin in "" --grow; do \
 			if [ "$$tool$$begin" = initcheck--grow ]; then continue; fi; \
 			echo "== $$tool $$begin"; \
-			$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/sanitized.py $$begin; \
+			$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/sanitized.py $$begin || \
+				failed="$$failed $$tool$$begin"; \
 		done; \
-	done
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 release-check: $(VENV)/has-test
 	$(BIN)/python -m benchmarks.report --release
