@@ -4,6 +4,7 @@ import argparse
 import inspect
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -129,4 +130,6 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
 
 
 if __name__ == "__main__":
+    # `timeout` sends it: the children end with us, and the rows so far stay.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

@@ -7,6 +7,7 @@ that it used events.
 
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -139,6 +140,7 @@ class ChildFailed(RuntimeError):
 
 
 def _work(pipe: Any, function: Callable[..., Iterator[Row]], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not for a child
     try:
         for row in function(*arguments):
             pipe.send(("row", row))

@@ -27,13 +27,17 @@ def write_words(words: Sequence[str], path: Path) -> Path:
     return path
 
 
-def config(options: SearchOptions, max_batch_size: int, frames_a_chunk: int, frame_shift: float) -> Any:
+def config(
+    options: SearchOptions, max_batch_size: int, frames_a_chunk: int, frame_shift: float, tokens: int | None = None
+) -> Any:
     made = BatchedMappedDecoderCudaConfig()
     made.n_input_per_chunk = frames_a_chunk
     online = made.online_opts
     online.decoder_opts.default_beam = options.beam
     online.decoder_opts.lattice_beam = options.lattice_beam
     online.decoder_opts.max_active = options.max_active
+    if tokens is not None:
+        online.decoder_opts.ntokens_pre_allocated = tokens
     online.determinize_lattice = True
     online.max_batch_size = max_batch_size
     online.num_channels = 2 * max_batch_size
@@ -44,14 +48,17 @@ def config(options: SearchOptions, max_batch_size: int, frames_a_chunk: int, fra
 
 
 class Riva:
-    """`max_batch_size`: lanes of its engine; `frames_a_chunk`: frames that a lane decodes at a time."""
+    """`max_batch_size`: lanes of its engine; `frames_a_chunk`: frames that a lane decodes at a time.
+
+    `tokens`: for how many of an utterance it has room on the host at first; None is its own default.
+    """
 
     name = "riva-asrlib-decoder decode_mbr"
     device = "cuda"
 
     def __init__(
         self, files: GraphFiles, options: SearchOptions, max_batch_size: int = 200, frames_a_chunk: int = 50,
-        frame_shift: float = 0.04,
+        frame_shift: float = 0.04, tokens: int | None = None,
     ) -> None:  # fmt: skip
         if not torch.cuda.is_available():
             raise Unavailable("torch sees no CUDA device")
@@ -62,8 +69,9 @@ class Riva:
         self.settings = (
             f"lattice_beam {options.lattice_beam:g}, max_batch_size {max_batch_size}, num_channels "
             f"{2 * max_batch_size}, n_input_per_chunk {frames_a_chunk}, batch {self.batch}"
+            + (f", ntokens_pre_allocated {tokens:,}" if tokens is not None else "")
         )
-        made = config(options, max_batch_size, frames_a_chunk, frame_shift)
+        made = config(options, max_batch_size, frames_a_chunk, frame_shift, tokens)
         self.decoder = BatchedMappedDecoderCuda(made, str(files.fst), str(words), files.graph.num_columns)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> Any:

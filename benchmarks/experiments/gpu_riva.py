@@ -19,8 +19,9 @@ ON_GPU = True
 ORDER = 200
 TITLE = "Beside riva-asrlib-decoder"
 BATCH = 264
-# Lanes of its engine, frames of a lane at a time.
-RIVA_SETTINGS = ((200, 50), (BATCH, 50), (BATCH, 200))
+# Lanes of its engine, frames of a lane at a time, tokens that there is room for at first; with the tokens of its own
+# evaluation, and with its default.
+RIVA_SETTINGS = ((200, 50, 10_000_000), (200, 50, None), (BATCH, 50, None), (BATCH, 200, None))
 LEAST_EQUAL = 0.5  # of the utterances: fewer, and one of the decoders reads the graph or the log-probs wrongly
 COLUMNS = [
     Column("graph", "graph"),
@@ -61,17 +62,21 @@ def run(context: Context) -> Iterator[Row]:
 def fastest(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions):  # type: ignore[no-untyped-def]
     """riva with the settings that decode the set in the least time, and the times of all."""
     riva = adapters.make("riva")
+
+    def make(lanes: int, frames: int, tokens: int | None):  # type: ignore[no-untyped-def]
+        return riva(
+            files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift, tokens=tokens
+        )
+
     tried = {}
-    for lanes, frames in RIVA_SETTINGS:
-        made = riva(files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift)
+    for settings in RIVA_SETTINGS:
+        made = make(*settings)
         prepared = made.prepare(dataset.utterances)
         took = timing.interleave({"riva": lambda m=made, p=prepared: m.decode(p)}, 2)["riva"]
-        tried[lanes, frames] = min(took.wall)
-        context.progress(f"riva with {lanes} lanes, {frames} frames: RTFx {dataset.seconds / min(took.wall):,.0f}")
+        tried[settings] = min(took.wall)
+        context.progress(f"riva with {made.settings}: RTFx {dataset.seconds / min(took.wall):,.0f}")
         del made, prepared
-    lanes, frames = min(tried, key=tried.__getitem__)
-    best = riva(files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift)
-    return best, [[*settings, seconds] for settings, seconds in tried.items()]
+    return make(*min(tried, key=tried.__getitem__)), [[*settings, seconds] for settings, seconds in tried.items()]
 
 
 def one(

@@ -1,9 +1,11 @@
 """Every launch shape that the search can have, for both graphs and beams, one utterance and full batches.
 
-For tuning `pyx/arcbeam/cuda_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes.
+For tuning `pyx/arcbeam/cuda_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes. Rows
+with `512 shared` keep so many states of a frame in shared memory, which leaves the rest of it to the L1 cache.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest import mock
 
 from arcbeam import cuda_plan
@@ -15,6 +17,7 @@ ON_GPU = True
 ORDER = 300
 TITLE = "Launch shapes"
 BATCHES = (1, 64, 264, 1056)
+LITTLE_SHARED, LITTLE_SHARED_BATCHES = 512, (1, 264)  # states in shared memory, batches of which it is tried
 COLUMNS = [
     Column("graph", "graph"),
     Column("beam / max_active", "search"),
@@ -70,19 +73,25 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
 
     arrays = gpu.send(dataset.utterances)
     chosen = chosen_for(len(arrays), _cuda.device_properties(0)["multiprocessors"])
+    first_room = cuda_plan.first_room
     rows: list[Row] = []
-    for shape, team_tokens in shapes():
+    tried = [(*shape, None) for shape in shapes()]
+    if len(arrays) in LITTLE_SHARED_BATCHES:
+        tried += [(*shape, LITTLE_SHARED) for shape in shapes()]
+    for shape, team_tokens, shared in tried:
         row: Row = {
             "graph": files.name,
             "search": gpu.beam_text(options),
             "batch": len(arrays),
             "shape": f"{shape.kernel} {shape.threads} x {shape.blocks_per_multiprocessor}"
-            + (f", cluster {shape.cluster} from {team_tokens:,} tokens" if shape.cluster > 1 else ""),
-            "chosen": "chosen" if (shape, team_tokens) == chosen else None,
+            + (f", cluster {shape.cluster} from {team_tokens:,} tokens" if shape.cluster > 1 else "")
+            + (f", {shared} shared" if shared else ""),
+            "chosen": "chosen" if (shape, team_tokens, shared) == (*chosen, None) else None,
         }
         with (
             mock.patch.object(cuda_plan, "launch_shapes", lambda *_, shape=shape: (shape, cuda_plan.WIDE)),
             mock.patch.object(cuda_plan, "TEAM_TOKENS", team_tokens),
+            mock.patch.object(cuda_plan, "first_room", lambda n, s=shared: replace(first_room(n), shared_states=s)),
         ):
             decoder = gpu.decoder(files.graph, options)
             try:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -90,7 +92,9 @@ def test_riva(small):
     rows = rows_of("gpu_riva")
     assert [row["search"] for row in rows] == ["17 / 10,000", "12 / 5,000"]
     assert all(row["equal"] == 100.0 and row["wer"] == row["peer_wer"] and row["ratio"] > 0 for row in rows)
-    assert [tried[:2] for tried in rows[0]["tried"]] == [[200, 50], [264, 50], [264, 200]]
+    assert [tried[:3] for tried in rows[0]["tried"]] == [
+        [200, 50, 10_000_000], [200, 50, None], [264, 50, None], [264, 200, None],
+    ]  # fmt: skip
 
 
 def test_riva_that_is_missing_or_wrong(small, monkeypatch):
@@ -202,6 +206,10 @@ def test_shapes(small, monkeypatch):
     rows = rows_of("gpu_shapes", utterances=2)
     assert [bool(row["chosen"]) for row in rows] == [True, False] * 2
     assert min(row["to_best"] for row in rows) == 1.0
+    monkeypatch.setattr(experiment, "LITTLE_SHARED_BATCHES", (2,))
+    rows = rows_of("gpu_shapes", utterances=2)[:4]
+    assert [row["shape"].endswith(", 512 shared") for row in rows] == [False, False, True, True]
+    assert [bool(row["chosen"]) for row in rows] == [True, False, False, False]
 
 
 def test_one_decode_for_a_profiler(small, capsys, monkeypatch):
@@ -249,6 +257,42 @@ def test_sets_are_cycled_to_larger_ones(small):
 
 
 # Children
+
+
+def test_children_end_with_a_command_that_is_ended(tmp_path):
+    """As `timeout` does it: the handler of the command must not be theirs, and none may stay behind."""
+    code = f"""
+import runpy, sys, time
+from benchmarks import gpu, registry, record
+def child():
+    yield {{"n": 1}}
+    import os, pathlib
+    pathlib.Path({str(tmp_path / "child")!r}).write_text(str(os.getpid()))
+    yield {{"n": 2}}
+    time.sleep(60)
+class Experiment:
+    COLUMNS, TAKES, ON_GPU = [registry.Column("n", "n")], {{}}, False
+    run = staticmethod(lambda context: gpu.rows_or_failure({{}}, child))
+registry.load = lambda name: Experiment
+registry.summary = lambda name: name
+sys.argv[1:] = ["some", "--out", {str(tmp_path)!r}]
+runpy.run_module("benchmarks", run_name="__main__")
+"""
+    command = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=datasets.ROOT, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    partial = tmp_path / "some.partial.jsonl"
+    for _ in range(600):
+        if partial.exists() and partial.read_text().count("\n") == 3:
+            break
+        time.sleep(0.1)
+    command.terminate()
+    said = command.communicate(timeout=30)
+    assert command.returncode == 143, said
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "child").read_text()), 0)
+    assert partial.read_text().count("\n") == 3 and not (tmp_path / "some.jsonl").exists()
 
 
 def rows_of_a_child(how):
