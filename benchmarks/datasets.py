@@ -102,7 +102,16 @@ def load(name: str, utterances: int | None = None) -> Dataset:
     kind, _, pieces = name.partition("-")
     if kind != "workload" or not pieces.isdigit():
         raise KeyError(f"no data set {name!r}; there are: {', '.join(REAL)}, workload-512, workload-1024")
-    model = sentencepiece_model(int(pieces))
-    options = workload.WorkloadOptions() if utterances is None else workload.WorkloadOptions(utterances=utterances)
-    made = workload.generate(workload_lines(int(pieces)), model, options)
+    count = workload.WorkloadOptions().utterances if utterances is None else utterances
+    if name not in _made or len(_made[name].ids) < count:
+        _made[name] = make_workload(name, int(pieces), count)
+    return _made[name].first(count)
+
+
+_made: dict[str, Dataset] = {}  # the largest workload of each name that this process has made
+
+
+def make_workload(name: str, pieces: int, utterances: int) -> Dataset:
+    model, options = sentencepiece_model(pieces), workload.WorkloadOptions(utterances=utterances)
+    made = workload.generate(workload_lines(pieces), model, options)
     return Dataset(name, made.log_probs, made.lengths, made.ids, made.references, workload.FRAME_SECONDS, made.tokens)

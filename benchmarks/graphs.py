@@ -180,7 +180,6 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
         name, options = name.removesuffix(NORMAL), {"topology": "normal", **options}
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
-    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()
     if name in LMS:
         lm = LMS[name]
         if not lm.exists():
@@ -192,6 +191,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     if name in ("char-3gram", "char-large"):
         tokens = TokenTable.read(data / "tokens.txt")
         return arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm, **options)
+    words = (data / "lm" / "words.txt").read_text(encoding="utf-8").split()  # the others get theirs from the LM
     if name == "char-small":
         return make_small(data / "tokens.txt", words[:SMALL_WORDS], lm, **options)
     pieces = int(name.removeprefix("spm").removesuffix("-3gram"))

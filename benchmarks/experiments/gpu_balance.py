@@ -6,7 +6,9 @@ they were, with them hot, and one of them hot and alone. If the load were balanc
 would take what its additional work takes when it is spread over the device, and never more than both others together.
 """
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -53,8 +55,9 @@ def tokens_a_frame(decoder: "arcbeam.CtcDecoder", utterances: list[np.ndarray]) 
     return decoder.stats.tokens / max(1, decoder.stats.frames)
 
 
-def heated(decoder: "arcbeam.CtcDecoder", logp: np.ndarray, wanted: float) -> np.ndarray:
+def heated(files: graphs.GraphFiles, options: SearchOptions, logp: np.ndarray, wanted: float) -> np.ndarray:
     """The log-probs times the factor at which a frame keeps the wanted number of tokens, as nearly as can be."""
+    decoder = gpu.decoder(files.graph, options, device="cpu", threads=1)
     low, high = 0.0, 1.0
     for _ in range(8):
         middle = np.float32((low + high) / 2)
@@ -64,15 +67,17 @@ def heated(decoder: "arcbeam.CtcDecoder", logp: np.ndarray, wanted: float) -> np
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
     single = [np.array(u, np.float32) for u in dataset.utterances]
+    cores = len(os.sched_getaffinity(0))
     twin = gpu.decoder(files.graph, options, device="cpu")
     usual = tokens_a_frame(twin, single)
     # Utterances of middle length, so that it is their tokens that make them long.
     order = np.argsort([len(u) for u in single], kind="stable")
     places = order[(np.linspace(0.4, 0.6, max(1, len(single) // EVERY)) * (len(single) - 1)).astype(int)]
     mixed = list(single)
-    for place in places:
-        mixed[place] = heated(twin, single[place], TIMES * usual)
-    hot = [mixed[place] for place in places]
+    with ThreadPoolExecutor(cores) as pool:
+        hot = list(pool.map(lambda place: heated(files, options, single[place], TIMES * usual), places))
+    for place, logp in zip(places, hot, strict=True):
+        mixed[place] = logp
     hottest = max(hot, key=lambda u: tokens_a_frame(twin, [u]) * len(u))
     batches = {"without": single, "with": mixed, "alone": [hottest]}
     arrays = {name: gpu.send(batch) for name, batch in batches.items()}

@@ -77,3 +77,15 @@ def test_a_step_through_the_table_never_comes_back_early():
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 def test_nvcc_compiles_them():
     assert len(ceilings.compile_kernels((9, 0))) > 1000
+
+
+def test_they_are_compiled_once(tmp_path, monkeypatch):
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/log\nfor last; do :; done\necho kernels > "$last"\n')
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("NVCC", str(nvcc))
+    monkeypatch.setattr(ceilings, "KEPT", tmp_path / "kept")
+    images = [ceilings.compile_kernels(capability) for capability in ((9, 0), (9, 0), (10, 0))]
+    assert images == [b"kernels\n"] * 3
+    assert ["-arch=sm_90" in line for line in (tmp_path / "log").read_text().splitlines()] == [True, False]
+    assert len(list((tmp_path / "kept").iterdir())) == 2
