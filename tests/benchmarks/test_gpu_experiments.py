@@ -142,6 +142,25 @@ def test_peers_that_break_leave_our_figures(small, monkeypatch):
             assert row["rtfx"] > 0 and "ratio" not in row
 
 
+def test_riva_without_room_for_so_many_tokens(small, monkeypatch):
+    class Small(Peer):
+        def __init__(self, files, options, **more):
+            if more["tokens"]:
+                raise MemoryError("std::bad_alloc")
+            super().__init__(files, options, **more)
+
+    def rows_or_failure(what, function, *arguments):
+        try:
+            yield from function(*arguments)
+        except MemoryError as error:
+            yield what | {"status": f"failed: {error}"}
+
+    monkeypatch.setattr(adapters, "make", lambda name: Small)
+    monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
+    rows = list(registry.load("gpu_riva").run(Context(1, 2)))
+    assert all("status" not in row and row["ratio"] > 0 and len(row["tried"]) == 3 for row in rows)
+
+
 def test_which_beam_stands_beside_nemos():
     experiment = registry.load("gpu_nemo")
 
