@@ -156,7 +156,8 @@ class LanguageModel:
         in_memory : bool
             Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
             share it, and it must not be changed in place while the model lives (`save` replaces files and never does
-            that). A file that shrinks all the same is found at that use or the next.
+            that). A file that is changed all the same is a FormatError at the next use; one that is changed during a
+            search may end the process, if it does not just shrink.
 
         Raises
         ------
@@ -198,6 +199,7 @@ class LanguageModel:
     def words(self) -> tuple[str, ...]:
         """The words in the order of their labels, from label 1."""
         text, ends = self.columns["words.text"].tobytes(), self.columns["words.ends"].tolist()
+        self.check_file()
         return tuple(text[b:e].decode("utf-8", "replace") for b, e in zip([0, *ends], ends, strict=False))
 
     @cached_property
@@ -256,7 +258,7 @@ class LanguageModel:
         return costs, sources, words
 
     def check_file(self) -> None:
-        """FormatError if the file that the model is mapped from has shrunk: what was read since is wrong."""
+        """FormatError if the file that the model is mapped from has been changed in place."""
         if self._map is not None:
             self._map.check()
 

@@ -62,7 +62,7 @@ class Rescoring:
         self.large_labels[ids] = np.where(self.large_labels[ids] == 0, unknown, self.large_labels[ids])
 
     def check_files(self) -> None:
-        """FormatError if a file that a model is mapped from has shrunk."""
+        """FormatError if a file that a model is mapped from has been changed in place."""
         self.large.check_file()
         self.small.check_file()
 

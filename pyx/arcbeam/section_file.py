@@ -16,6 +16,7 @@ import mmap
 import os
 import secrets
 import struct
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -66,26 +67,33 @@ class Kind:
 
 
 class Mapped:
-    """A mapped file. Should it shrink, what is lost reads as zeros, and `check` says so.
+    """A mapped file. Should it shrink, what is lost reads as zeros; `check` finds that, and other changes in place.
+
+    A file that is replaced under its name leaves the mapped one as it was.
 
     Parameters
     ----------
     path : path
+    file : int
+        A descriptor of the file, which may be closed afterwards.
     data : mmap.mmap
     """
 
-    def __init__(self, path: str | os.PathLike[str], data: mmap.mmap) -> None:
+    def __init__(self, path: str | os.PathLike[str], file: int, data: mmap.mmap) -> None:
         self.path = os.path.abspath(path)
         self.data = data
         self._guard = MapGuard(data)
+        self._file = os.dup(file)
+        weakref.finalize(self, os.close, self._file)
+        self._written = os.fstat(self._file).st_mtime_ns
 
     def check(self) -> None:
-        """FormatError if the file has shrunk: what was read since is wrong."""
-        if self._guard.is_broken or self.data.size() < len(self.data):
-            raise FormatError(
-                f"{self.path}: the file shrank from {len(self.data)} to {self.data.size()} bytes while it was mapped; "
-                "load it again, or with in_memory=True"
-            )
+        """FormatError if the file has been changed in place since: what is read now may be anything."""
+        now, size = os.fstat(self._file), len(self.data)
+        if now.st_size == size and now.st_mtime_ns == self._written and not self._guard.is_broken:
+            return
+        what = f"shrank from {size} to {now.st_size} bytes" if now.st_size < size else "was changed in place"
+        raise FormatError(f"{self.path}: the file {what} while it was mapped; load it again, or with in_memory=True")
 
 
 def write(
@@ -157,7 +165,7 @@ def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArra
         if size < HEADER.size:
             raise FormatError(f"{path}: expected {kind.name} with a header of {HEADER.size} bytes, got {size}")
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    mapped = Mapped(path, data)
+        mapped = Mapped(path, file.fileno(), data)
     if hasattr(data, "madvise"):
         data.madvise(mmap.MADV_WILLNEED)
     arrays = read_sections(path, kind, data, len(data))

@@ -138,6 +138,20 @@ def test_other_bus_errors_are_left_alone(large_file):
     assert done.stdout == "nothing was said\n"
 
 
+@pytest.mark.parametrize("size", ["smaller", "same", "larger"])
+def test_a_file_that_is_changed_in_place_while_it_is_mapped(path, tmp_path, size):
+    used, fresh = LanguageModel.load(path), LanguageModel.load(path)
+    used.score("a b")
+    data = {"smaller": path.read_bytes()[:500], "same": path.read_bytes()[::-1], "larger": bytes(100_000)}[size]
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))  # clocks of file systems are coarse: the writing may have been within one tick
+    message = "the file shrank from" if size == "smaller" else "the file was changed in place while it was mapped"
+    uses = (lambda: used.score("a b"), lambda: used.save(tmp_path / "x"), lambda: fresh.words, lambda: "a" in fresh)
+    for use in uses:
+        with pytest.raises(FormatError, match=message):
+            use()
+
+
 def test_a_replaced_file_leaves_the_mapped_one_alone(path, tmp_path):
     mapped = LanguageModel.load(path)
     score = mapped.score("a b")
