@@ -22,11 +22,12 @@ struct TeamFrame {
 ARCBEAM_DEVICE std::uint32_t lane_number() { return simt::block_rank() / simt::cluster_size(); }
 
 // The lane as any block of its cluster sees it: all is the owner's but for the acoustic costs, of which each block
-// has a copy.
+// has a copy, and what warps work in.
 ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
     Lane lane;
     carve_lane(params, simt::shared_memory(), lane);
     const Array<float> own = lane.acoustic;
+    const WarpRoom own_room = lane.warp_room;
     carve_lane(params, simt::map_shared(simt::shared_memory(), 0U), lane);
     if (!ClusterTeam::owns_lane()) {
         for (std::uint32_t column = simt::thread_rank(); column < params.columns; column += simt::block_size()) {
@@ -35,11 +36,13 @@ ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
         simt::block_barrier();
     }
     lane.acoustic = own;
+    lane.warp_room = own_room;
     return lane;
 }
 
 // A frame by all blocks of the cluster; they have met at a barrier since it was posted.
-ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& params, Counts& counts) {
+ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& given, Counts& counts) {
+    const SearchParams params = given;  // a copy of its own, which no store can change
     Lane lane = shared_lane(params);
     const Posted& posted = lane.control->posted;
     lane.state = params.lanes[lane_number()];

@@ -12,10 +12,12 @@
 // Work is shared out in chunks of eight arcs, the columns of which are one load:
 //
 //     a warp's tokens   t0: 3 chunks   t1: 0 (cannot be within the bound)   t2: 70   ...
-//     first chunk of     0              3                                    3         73
-//     its lanes         t0 t0 t0 t2 t2 t2 ...   in rounds of 32 chunks, each finding its token in the prefix sum
+//     their first one    0                                                   3
+//     its lanes         t0 t0 t0 t2 t2 t2 ...   in rounds of 32 chunks
 //
-// so a state of many arcs is spread over the warp, and states of few arcs share a round.
+// so a state of many arcs is spread over the warp, and states of few arcs share a round. The few arcs that a round
+// finds affordable wait in a queue until there are 32, for to follow one takes a load that none should wait for
+// alone.
 #pragma once
 
 #include "decode/team.cuh"
@@ -31,14 +33,17 @@ struct ExpandInput {
     const Array<float>& acoustic;
     float smallest_acoustic;
     float known_bound;
+    WarpRoom room;
 };
 
-// What a lane must know of a token to follow its arcs.
-struct Leaving {
+// A chunk of a token's arcs, and what a lane must know to judge them.
+struct Chunk {
+    ColumnChunk columns;
+    std::uint32_t owner;  // the token's place among those of the warp that have chunks
+    std::uint32_t first;  // arc of the chunk
+    std::uint32_t own;    // arcs of the chunk that are the token's, a bit each; 0: no chunk
     float cost;
     float smallest_weight;
-    std::uint32_t first;
-    std::uint32_t end;
 };
 
 template <class Team>
@@ -51,61 +56,132 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
     return bound < in.known_bound ? bound : in.known_bound;
 }
 
+// The lane's chunk in the round that begins with chunk `round` of `all`. `starts` has a bit for each chunk of the
+// round that is the first of its token; `before` tokens begin before the round.
+ARCBEAM_DEVICE Chunk find_chunk(const GraphView& graph, const ExpandInput& in, std::uint32_t round,
+                                std::uint32_t all, std::uint32_t starts, std::uint32_t before) {
+    Chunk chunk{};
+    const std::uint32_t number = round + simt::lane();
+    if (number < all) {
+        const std::uint32_t up_to_here = starts & (simt::lanes_below() | 1U << simt::lane());
+        chunk.owner = before + simt::popcount(up_to_here) - 1U;
+        const std::uint32_t token = in.room.tokens[chunk.owner];
+        chunk.cost = in.tokens.cost[token];
+        chunk.smallest_weight = in.tokens.smallest_weight[token];
+        const std::uint32_t first = in.tokens.first_emitting[token];
+        const std::uint32_t end = in.tokens.arcs_end[token];
+        chunk.first = (first / kChunk + number - in.room.starts[chunk.owner]) * kChunk;
+        chunk.columns = simt::load_readonly(reinterpret_cast<const ColumnChunk*>(graph.columns + chunk.first));
+        const std::uint32_t skipped = first > chunk.first ? first - chunk.first : 0U;
+        const std::uint32_t used = end - chunk.first < kChunk ? end - chunk.first : kChunk;
+        chunk.own = (1U << used) - (1U << skipped);
+    }
+    return chunk;
+}
+
+// Follows `count` queued arcs from place `from` of the queue on, one a lane.
 template <class Team>
-ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, const Leaving& from,
-                           std::uint32_t token, std::uint32_t arc, float acoustic, const Workspace& work,
-                           Control& control) {
-    const ArcTarget target = simt::load_readonly(params.graph.targets + arc);
-    const float reached = extend(from.cost, acoustic, target.weight);
-    if (!admits(running_bound<Team>(in, params.beam, control), reached)) {
+ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, std::uint32_t from,
+                           std::uint32_t count, const Workspace& work, Control& control) {
+    const std::uint32_t lane = simt::lane();
+    std::uint32_t key = kNoCost;
+    std::uint32_t arc = 0U;
+    std::uint32_t token = 0U;
+    float reached = kInfiniteCost;
+    ArcTarget target{0U, 0.0F};
+    if (lane < count) {
+        const std::uint32_t label = in.room.labels[from + lane];
+        arc = in.room.arcs[from + lane];
+        token = in.room.tokens[label >> 16U];
+        const float cost = in.tokens.cost[token];
+        const float acoustic = in.acoustic[label & 0xffffU];
+        const float bound = running_bound<Team>(in, params.beam, control);  // may have fallen since it was queued
+        if (extend(cost, acoustic, in.tokens.smallest_weight[token]) <= bound) {
+            target = simt::load_readonly(params.graph.targets + arc);
+            reached = extend(cost, acoustic, target.weight);
+            key = admits(bound, reached) ? ordered(reached) : kNoCost;
+        }
+    }
+    const std::uint32_t least = simt::reduce_min(simt::kAllLanes, key);
+    const std::uint32_t noted = simt::ballot(simt::kAllLanes, key != kNoCost);
+    if (noted == 0U) {
         return;
     }
-    const std::uint32_t key = ordered(reached);
-    if (key < simt::load_relaxed<Team::kScope>(&control.best)) {
-        simt::atomic_min<Team::kScope>(&control.best, key);
+    std::uint32_t at = 0U;
+    if (lane == 0U) {
+        if (least < simt::load_relaxed<Team::kScope>(&control.best)) {
+            simt::atomic_min<Team::kScope>(&control.best, least);
+        }
+        at = simt::atomic_add<Team::kScope>(&control.num_candidates, simt::popcount(noted));
     }
-    const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
-    if (at < work.candidate.size) {
+    at = simt::shuffle(simt::kAllLanes, at, 0U) + simt::place_in(noted);
+    if (key != kNoCost && at < work.candidate.size) {
         work.candidate[at] = pack(reached, arc);
         work.candidate_place[at] = target.next_state;
         work.candidate_source[at] = in.first_log + token;
+        simt::prefetch(params.graph.states + target.next_state);
     }
 }
 
-// The arcs of chunk `first_arc / kChunk` that belong to the token.
+// Puts one arc of every lane that has some left into the queue; follows 32 when there are so many. `arc` is the
+// lane's choice among those left.
 template <class Team>
-ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, const Leaving& from,
-                          std::uint32_t token, std::uint32_t first_arc, const Workspace& work, Control& control) {
-    const auto columns =
-        simt::load_readonly(reinterpret_cast<const ColumnChunk*>(params.graph.columns + first_arc));
-    std::uint32_t left = 0U;  // arcs of the token, a bit each
-    float acoustic[kChunk];
-    float least = kInfiniteCost;
-    std::uint32_t cheapest = 0U;
-    for (std::uint32_t i = 0U; i < kChunk; ++i) {
-        const std::uint32_t arc = first_arc + i;
-        const bool own = arc >= from.first && arc < from.end;
-        left |= own ? 1U << i : 0U;
-        acoustic[i] = own ? static_cast<float>(in.acoustic[columns.column(i)]) : kInfiniteCost;
-        cheapest = acoustic[i] < least ? i : cheapest;
-        least = acoustic[i] < least ? acoustic[i] : least;
+ARCBEAM_DEVICE void queue_arcs(const SearchParams& params, const ExpandInput& in, const Chunk& chunk, bool has,
+                               std::uint32_t arc, std::uint32_t& queued, const Workspace& work, Control& control) {
+    const std::uint32_t lanes = simt::ballot(simt::kAllLanes, has);
+    if (has) {
+        const std::uint32_t at = queued + simt::place_in(lanes);
+        in.room.arcs[at] = chunk.first + arc;
+        in.room.labels[at] = chunk.owner << 16U | chunk.columns.column(arc);
     }
+    queued += simt::popcount(lanes);
+    simt::warp_sync(simt::kAllLanes);
+    if (queued >= simt::kWarpSize) {
+        queued -= simt::kWarpSize;
+        follow<Team>(params, in, queued, simt::kWarpSize, work, control);
+        simt::warp_sync(simt::kAllLanes);
+    }
+}
+
+// The arc of the chunk with the cheapest label; kChunk if none can be read at all.
+ARCBEAM_DEVICE std::uint32_t cheapest_label(const ExpandInput& in, const Chunk& chunk) {
+    std::uint32_t cheapest = kChunk;
+    float least = kInfiniteCost;
+    for (std::uint32_t i = 0U; i < kChunk; ++i) {
+        if ((chunk.own >> i & 1U) != 0U && in.acoustic[chunk.columns.column(i)] < least) {
+            least = in.acoustic[chunk.columns.column(i)];
+            cheapest = i;
+        }
+    }
+    return cheapest;
+}
+
+template <class Team>
+ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, const Chunk& chunk,
+                          std::uint32_t& queued, const Workspace& work, Control& control) {
+    std::uint32_t left = chunk.own;
     float bound = running_bound<Team>(in, params.beam, control);
-    if (bound == kInfiniteCost && least < kInfiniteCost) {
+    if (simt::any(simt::kAllLanes, bound == kInfiniteCost)) {
         // Nothing is known yet, so all are affordable: the cheapest label goes first, and the others may fall to
         // it.
-        follow<Team>(params, in, from, token, first_arc + cheapest, least, work, control);
+        const std::uint32_t cheapest = cheapest_label(in, chunk);
+        queue_arcs<Team>(params, in, chunk, cheapest < kChunk, cheapest, queued, work, control);
         left &= ~(1U << cheapest);
+        follow<Team>(params, in, 0U, queued, work, control);
+        queued = 0U;
+        simt::warp_sync(simt::kAllLanes);
         bound = running_bound<Team>(in, params.beam, control);
     }
     for (std::uint32_t i = 0U; i < kChunk; ++i) {
-        if (!(extend(from.cost, acoustic[i], from.smallest_weight) <= bound)) {
+        if ((left >> i & 1U) != 0U &&
+            !(extend(chunk.cost, in.acoustic[chunk.columns.column(i)], chunk.smallest_weight) <= bound)) {
             left &= ~(1U << i);
         }
     }
-    for (; left != 0U; left &= left - 1U) {
-        const std::uint32_t i = simt::lowest_bit(left);
-        follow<Team>(params, in, from, token, first_arc + i, in.acoustic[columns.column(i)], work, control);
+    while (simt::any(simt::kAllLanes, left != 0U)) {
+        const bool has = left != 0U;
+        queue_arcs<Team>(params, in, chunk, has, has ? simt::lowest_bit(left) : 0U, queued, work, control);
+        left &= left - 1U;
     }
 }
 
@@ -118,15 +194,15 @@ ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, co
     const std::uint32_t width = share < simt::kWarpSize ? share : simt::kWarpSize;
     for (std::uint32_t base = Team::rank() / simt::kWarpSize * width; base < in.num_tokens; base += warps * width) {
         const std::uint32_t token = base + lane;
-        Leaving own{0.0F, 0.0F, 0U, 0U};
         std::uint32_t chunks = 0U;
         if (lane < width && token < in.num_tokens && in.tokens.cost[token] <= in.cutoff) {
-            own = {in.tokens.cost[token], in.tokens.smallest_weight[token], in.tokens.first_emitting[token],
-                   in.tokens.arcs_end[token]};
-            counts.leaving_arcs += own.end - own.first;
-            if (own.first < own.end && extend(own.cost, in.smallest_acoustic, own.smallest_weight) <=
-                                           running_bound<Team>(in, params.beam, control)) {
-                chunks = (own.end - 1U) / kChunk - own.first / kChunk + 1U;
+            const std::uint32_t first = in.tokens.first_emitting[token];
+            const std::uint32_t end = in.tokens.arcs_end[token];
+            counts.leaving_arcs += end - first;
+            if (first < end &&
+                extend(in.tokens.cost[token], in.smallest_acoustic, in.tokens.smallest_weight[token]) <=
+                    running_bound<Team>(in, params.beam, control)) {
+                chunks = (end - 1U) / kChunk - first / kChunk + 1U;
             }
         }
         std::uint32_t ends = chunks;  // the sum up to this lane's token
@@ -135,23 +211,26 @@ ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, co
             ends += lane >= distance ? before : 0U;
         }
         const std::uint32_t all = simt::shuffle(simt::kAllLanes, ends, simt::kWarpSize - 1U);
-        for (std::uint32_t round = 0U; round < all; round += simt::kWarpSize) {
-            const std::uint32_t chunk = round + lane;
-            std::uint32_t owner = 0U;  // the first lane whose chunks end behind this one
-            for (std::uint32_t step = simt::kWarpSize / 2U; step != 0U; step /= 2U) {
-                owner += simt::shuffle(simt::kAllLanes, ends, owner + step - 1U) <= chunk ? step : 0U;
-            }
-            const Leaving from{simt::shuffle(simt::kAllLanes, own.cost, owner),
-                               simt::shuffle(simt::kAllLanes, own.smallest_weight, owner),
-                               simt::shuffle(simt::kAllLanes, own.first, owner),
-                               simt::shuffle(simt::kAllLanes, own.end, owner)};
-            const std::uint32_t first_chunk = simt::shuffle(simt::kAllLanes, ends - chunks, owner);
-            if (chunk < all) {
-                leave<Team>(params, in, from, base + owner, (from.first / kChunk + chunk - first_chunk) * kChunk,
-                            work, control);
-            }
-            simt::warp_sync(simt::kAllLanes);
+        const std::uint32_t start = ends - chunks;
+        const std::uint32_t owners = simt::ballot(simt::kAllLanes, chunks != 0U);
+        if (chunks != 0U) {
+            in.room.tokens[simt::place_in(owners)] = token;
+            in.room.starts[simt::place_in(owners)] = start;
         }
+        simt::warp_sync(simt::kAllLanes);
+        std::uint32_t before = 0U;  // tokens that begin before the round
+        std::uint32_t queued = 0U;
+        for (std::uint32_t round = 0U; round < all; round += simt::kWarpSize) {
+            const bool begins = chunks != 0U && start - round < simt::kWarpSize;
+            const std::uint32_t starts = simt::reduce_or(simt::kAllLanes, begins ? 1U << (start - round) : 0U);
+            const Chunk chunk = find_chunk(params.graph, in, round, all, starts, before);
+            before += simt::popcount(starts);
+            leave<Team>(params, in, chunk, queued, work, control);
+        }
+        if (queued != 0U) {
+            follow<Team>(params, in, 0U, queued, work, control);
+        }
+        simt::warp_sync(simt::kAllLanes);
     }
 }
 

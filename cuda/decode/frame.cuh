@@ -18,6 +18,7 @@ struct Lane {
     Control* control;
     Array<float> acoustic;
     Array<std::uint32_t> histogram;
+    WarpRoom warp_room;
     Tokens shared_tokens;
     Workspace shared_work;
     Tokens tokens;                 // where the tokens are now: shared_tokens, or those of the spill
@@ -33,6 +34,8 @@ ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory
     lane.control = reinterpret_cast<Control*>(memory);
     memory += kControlBytes;
     lane.histogram = carve<std::uint32_t>(memory, 256U);
+    lane.warp_room = carve_warp_room(memory);
+    memory += simt::num_warps() * kWarpRoomBytes;
     lane.acoustic = carve<float>(memory, params.columns);
     lane.shared_tokens = carve_tokens(memory, params.shared_capacity);
     lane.shared_work =
@@ -197,9 +200,9 @@ template <class Team>
 ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
-    ExpandInput in{lane.tokens,  lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
-                   cut,          lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
-                   kInfiniteCost};
+    ExpandInput in{lane.tokens,   lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
+                   cut,           lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
+                   kInfiniteCost, lane.warp_room};
     for (;;) {
         expand<Team>(params, in, work, control, lane.counts);
         Team::barrier();

@@ -34,6 +34,9 @@ ARCBEAM_DEVICE void add_state(const GraphView& graph, std::uint32_t state, std::
     work.first_emitting[index] = record.first_emitting;
     work.arcs_end[index] = arcs_end;
     work.smallest_weight[index] = record.smallest_weight;
+    if (record.first_emitting != arcs_end) {
+        simt::prefetch(graph.columns + record.first_emitting);
+    }
     const bool has_epsilon = record.first_arc != record.first_emitting;
     work.depth[index] = has_epsilon ? record.depth : kNoIndex;
     if (has_epsilon) {

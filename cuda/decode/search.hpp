@@ -79,20 +79,10 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
 // have come, or by a cluster.
 enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, cluster = 5 };
 
-// Arrays of tokens, [capacity] each. The arcs of a token's state travel with it, so that they need not be looked
-// up.
-struct TokensView {
-    std::uint32_t* state;
-    float* cost;
-    std::uint32_t* first_emitting;
-    std::uint32_t* arcs_end;
-    float* smallest_weight;
-};
-
 // Room for the frames that shared memory cannot hold, in global memory. table_size is a power of two.
 struct SpillView {
     unsigned char* memory;   // workspace_bytes(capacity, candidates, table_size)
-    TokensView tokens;       // also where the tokens of a stopped lane wait
+    unsigned char* tokens;   // tokens_bytes(capacity); also where the tokens of a stopped lane wait
     std::uint32_t capacity;  // states of a frame
     std::uint32_t candidates;
     std::uint32_t table_size;
@@ -159,11 +149,13 @@ constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t ca
 
 constexpr std::uint64_t kControlBytes = 192U;  // what the threads of a block tell each other
 
+constexpr std::uint64_t kWarpRoomBytes = 768U;  // what a warp works in
+
 // Dynamic shared memory of the search kernel.
-constexpr std::uint64_t shared_bytes(std::uint64_t columns, std::uint64_t capacity, std::uint64_t candidates,
-                                     std::uint64_t table_size) {
-    return kControlBytes + 1024U + padded(4U * columns) + tokens_bytes(capacity) +
-           workspace_bytes(capacity, candidates, table_size);
+constexpr std::uint64_t shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,
+                                     std::uint64_t candidates, std::uint64_t table_size) {
+    return kControlBytes + 1024U + (threads + 31U) / 32U * kWarpRoomBytes + padded(4U * columns) +
+           tokens_bytes(capacity) + workspace_bytes(capacity, candidates, table_size);
 }
 
 }  // namespace arcbeam

@@ -30,6 +30,8 @@ struct Tokens {
     Array<std::uint32_t> milestone;  // in the workspace beside these; of two arrays, frames take turns
 };
 
+// Five arrays in a row, tokens_bytes(capacity). The arcs of a token's state travel with it, so that they need not
+// be looked up.
 ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacity) {
     Tokens tokens;
     tokens.state = carve<std::uint32_t>(memory, capacity);
@@ -41,10 +43,26 @@ ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacit
 }
 
 ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill) {
-    const TokensView& view = spill.tokens;
-    return {{view.state, spill.capacity},           {view.cost, spill.capacity},
-            {view.first_emitting, spill.capacity},  {view.arcs_end, spill.capacity},
-            {view.smallest_weight, spill.capacity}, {}};
+    unsigned char* memory = spill.tokens;
+    return carve_tokens(memory, spill.capacity);
+}
+
+// What a warp works in while it expands tokens, in the block's own shared memory.
+struct WarpRoom {
+    Array<std::uint32_t> tokens;  // [32]: those that have arcs within the bound
+    Array<std::uint32_t> starts;  // [32]: their first chunks, in the warp's order
+    Array<std::uint32_t> arcs;    // [64]: a queue of arcs to follow
+    Array<std::uint32_t> labels;  // [64]: whose they are, a place among `tokens`, and the column, in 16 bits each
+};
+
+ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
+    memory += simt::warp() * kWarpRoomBytes;
+    WarpRoom room;
+    room.tokens = carve<std::uint32_t>(memory, 32U);
+    room.starts = carve<std::uint32_t>(memory, 32U);
+    room.arcs = carve<std::uint32_t>(memory, 64U);
+    room.labels = carve<std::uint32_t>(memory, 64U);
+    return room;
 }
 
 // A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of

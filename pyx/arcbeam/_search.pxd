@@ -51,16 +51,9 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         log_probs
         cluster
 
-    cdef struct TokensView:
-        uint32_t* state
-        float* cost
-        uint32_t* first_emitting
-        uint32_t* arcs_end
-        float* smallest_weight
-
     cdef struct SpillView:
         unsigned char* memory
-        TokensView tokens
+        unsigned char* tokens
         uint32_t capacity
         uint32_t candidates
         uint32_t table_size
@@ -107,7 +100,8 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
     uint64_t log_bytes(uint32_t capacity)
     uint64_t tokens_bytes(uint64_t capacity)
     uint64_t workspace_bytes(uint64_t capacity, uint64_t candidates, uint64_t table_size)
-    uint64_t shared_bytes(uint64_t columns, uint64_t capacity, uint64_t candidates, uint64_t table_size)
+    uint64_t shared_bytes(uint64_t threads, uint64_t columns, uint64_t capacity, uint64_t candidates,
+                          uint64_t table_size)
 
 
 cdef class DeviceGraph:

@@ -116,14 +116,8 @@ cdef class LaneRoom:
 
     cdef int describe(self, LaneState* lane) except -1:
         """Tells the kernel where the memory is; the rest of the lane's state stays."""
-        cdef uint64_t step = padded(4 * <uint64_t> self.capacity)
-        cdef unsigned char* tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.memory = <unsigned char*> <uintptr_t> self.work.address
-        lane.spill.tokens.state = <uint32_t*> tokens
-        lane.spill.tokens.cost = <float*> (tokens + step)
-        lane.spill.tokens.first_emitting = <uint32_t*> (tokens + 2 * step)
-        lane.spill.tokens.arcs_end = <uint32_t*> (tokens + 3 * step)
-        lane.spill.tokens.smallest_weight = <float*> (tokens + 4 * step)
+        lane.spill.tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.capacity = self.capacity
         lane.spill.candidates = 2 * self.capacity
         lane.spill.table_size = power_of_two(2 * <uint64_t> self.capacity)

@@ -41,7 +41,7 @@ cdef class Launches:
         params.hot_lanes = 0 if shape.cluster > 1 else self.lanes_of(cuda_plan.CLUSTERS[0], columns, room)
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
         self.shape.threads = shape.threads
-        self.shape.shared_bytes = <uint32_t> shared_bytes(columns, capacity, 2 * capacity, params.shared_table_size)
+        self.shape.shared_bytes = <uint32_t> bytes_for(shape, columns, capacity)
         return 0
 
     cdef int start(self, SearchParams* params, Stream stream) except -1:
@@ -63,13 +63,13 @@ cdef class Launches:
         cdef LaunchShape one
         if shape.cluster > 1 and not self.context.state.clusters:
             return 0, 0
-        while shared_bytes(columns, capacity + step, 2 * (capacity + step), power_of_two(2 * (capacity + step))) <= most:
+        while bytes_for(shape, columns, capacity + step) <= most:
             capacity += step
             if shared_states:
                 break
         if capacity == 0:
             return 0, 0
-        bytes = shared_bytes(columns, capacity, 2 * capacity, power_of_two(2 * capacity))
+        bytes = bytes_for(shape, columns, capacity)
         entry = <Function> self.entries[shape.kernel]
         if shape.cluster == 1:
             return capacity, entry.blocks_per_multiprocessor(shape.threads, bytes) * self.context.state.multiprocessors
@@ -85,5 +85,10 @@ cdef class Launches:
     cdef uint32_t _most_columns(self):
         cdef uint32_t step = cuda_plan.SHARED_STEP
         cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE), rest
-        rest = shared_bytes(0, step, 2 * step, power_of_two(2 * step))
+        rest = bytes_for(cuda_plan.WIDE, 0, step)
         return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
+
+
+cdef uint64_t bytes_for(shape, uint32_t columns, uint32_t capacity):
+    """Shared memory of a block that holds so many states of a frame."""
+    return shared_bytes(shape.threads, columns, capacity, 2 * capacity, power_of_two(2 * capacity))

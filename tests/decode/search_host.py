@@ -18,8 +18,7 @@ RESULT = np.dtype(
      ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 LANE = np.dtype(
-    [("memory", "u8"), ("token_state", "u8"), ("token_cost", "u8"), ("token_first_emitting", "u8"),
-     ("token_arcs_end", "u8"), ("token_smallest_weight", "u8"), ("capacity", "u4"), ("candidates", "u4"),
+    [("memory", "u8"), ("tokens", "u8"), ("capacity", "u4"), ("candidates", "u4"),
      ("table_size", "u4"), ("spill_padding", "u4"), ("log", "u8"), ("log_capacity", "u4"), ("log_size", "u4"),
      ("offset", "f8"), ("utterance", "u4"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
@@ -187,7 +186,7 @@ class SearchHost:
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
                 hot_lanes=np.uint32(shape.hot_lanes),
             )  # fmt: skip
-            shared = 192 + 1024 + padded(4 * columns) + tokens_bytes(room.capacity)
+            shared = 192 + 1024 + (shape.block + 31) // 32 * 768 + padded(4 * columns) + tokens_bytes(room.capacity)
             shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
@@ -225,13 +224,12 @@ class SearchHost:
         memory[padded(8 * table) : padded(8 * table) + 4 * table] = 0xFF
         lane["memory"], lane["capacity"] = memory.ctypes.data, capacity
         lane["candidates"], lane["table_size"] = 2 * capacity, table
-        for name in ("token_state", "token_cost", "token_first_emitting", "token_arcs_end", "token_smallest_weight"):
-            larger = np.zeros(capacity, np.uint32)
-            old = keep.get(f"{name}[{number}]")
-            if old is not None:
-                larger[: len(old)] = old
-            keep[f"{name}[{number}]"] = larger
-            lane[name] = larger.ctypes.data
+        larger = np.zeros((5, padded(4 * capacity)), np.uint8)
+        old = keep.get(f"tokens[{number}]")
+        if old is not None:
+            larger[:, : old.shape[1]] = old
+        keep[f"tokens[{number}]"] = larger
+        lane["tokens"] = larger.ctypes.data
 
     def _grow_log(self, lane, number, capacity, keep):
         larger = np.zeros(capacity + (capacity + 31) // 32 + capacity // 16, np.uint64)  # entries, marks, milestones

@@ -162,7 +162,7 @@ def test_paths_that_are_longer_than_what_comes_back_unasked(gpu):
     same(CtcDecoder(GRAPH, device="cuda", **options).decode(batch), on_cpu(batch, **options))
 
 
-@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape("dense", 32, 4)])
+@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape("dense", 64, 4)])
 def test_launch_shapes(gpu, shape):
     gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096))
     gpu.launch_as(shape)

@@ -36,30 +36,40 @@ ARCBEAM_DEVICE void after_atomic() {
 }  // namespace detail
 
 // Each gives the value before. T: uint32, uint64, int32. Cluster scope takes the device's: there is no built-in.
-#define ARCBEAM_ATOMIC(function, builtin)                                         \
-    template <Scope scope = Scope::device, Order order = Order::relaxed, class T> \
-    ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {            \
-        detail::before_atomic<scope, order>();                                    \
-        auto* const target = detail::atomic_address(address);                     \
-        const auto operand = static_cast<detail::Atomic<T>>(value);               \
-        detail::Atomic<T> before;                                                 \
-        if constexpr (scope == Scope::block) {                                    \
-            before = builtin##_block(target, operand);                            \
-        } else if constexpr (scope == Scope::system) {                            \
-            before = builtin##_system(target, operand);                           \
-        } else {                                                                  \
-            before = builtin(target, operand);                                    \
-        }                                                                         \
-        detail::after_atomic<scope, order>();                                     \
-        return static_cast<T>(before);                                            \
+// For 8 bytes it swaps and compares, since of the built-ins the compiler makes a plain load and store where the
+// address may be another block's shared memory. `combined` is the new value, of `found` and `operand`.
+#define ARCBEAM_ATOMIC(function, builtin, combined)                                  \
+    template <Scope scope = Scope::device, Order order = Order::relaxed, class T>    \
+    ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {               \
+        detail::before_atomic<scope, order>();                                       \
+        auto* const target = detail::atomic_address(address);                        \
+        const auto operand = static_cast<detail::Atomic<T>>(value);                  \
+        detail::Atomic<T> before;                                                    \
+        if constexpr (scope == Scope::block) {                                       \
+            before = builtin##_block(target, operand);                               \
+        } else if constexpr (scope == Scope::system) {                               \
+            before = builtin##_system(target, operand);                              \
+        } else if constexpr (scope == Scope::cluster && sizeof(T) == 8U) {           \
+            before = load_relaxed<Scope::cluster>(address);                          \
+            for (bool done = false; !done;) {                                        \
+                const detail::Atomic<T> found = before;                              \
+                const detail::Atomic<T> wanted = (combined);                         \
+                before = wanted == found ? found : atomicCAS(target, found, wanted); \
+                done = before == found;                                              \
+            }                                                                        \
+        } else {                                                                     \
+            before = builtin(target, operand);                                       \
+        }                                                                            \
+        detail::after_atomic<scope, order>();                                        \
+        return static_cast<T>(before);                                               \
     }
 
-ARCBEAM_ATOMIC(atomic_add, atomicAdd)
-ARCBEAM_ATOMIC(atomic_min, atomicMin)
-ARCBEAM_ATOMIC(atomic_max, atomicMax)
-ARCBEAM_ATOMIC(atomic_or, atomicOr)
-ARCBEAM_ATOMIC(atomic_and, atomicAnd)
-ARCBEAM_ATOMIC(atomic_exchange, atomicExch)
+ARCBEAM_ATOMIC(atomic_add, atomicAdd, found + operand)
+ARCBEAM_ATOMIC(atomic_min, atomicMin, operand < found ? operand : found)
+ARCBEAM_ATOMIC(atomic_max, atomicMax, found < operand ? operand : found)
+ARCBEAM_ATOMIC(atomic_or, atomicOr, found | operand)
+ARCBEAM_ATOMIC(atomic_and, atomicAnd, found& operand)
+ARCBEAM_ATOMIC(atomic_exchange, atomicExch, operand)
 #undef ARCBEAM_ATOMIC
 
 // Writes `value` where `expected` is found; gives what was found.
