@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -31,7 +32,7 @@ void Engine::decode(std::size_t worker, std::size_t utterance) {
             lane = std::make_unique<Lane>(model_);
         }
         lane->decode(batch_[utterance], cancel_, result);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         lane.reset();
         result = Result{};
         result.outcome = Outcome::kOutOfMemory;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -38,7 +39,7 @@ void Engine::decode(std::size_t worker, std::size_t utterance) {
     Result& result = results_[utterance];
     try {
         decode_on_lane(worker, batch_[utterance], result);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         if (rescores_) {
             rescoring_lanes_[worker].reset();
         } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -43,7 +44,7 @@ void Engine::decode(std::size_t worker, const std::vector<std::size_t>& members)
             groups_[worker] = std::make_unique<Group>();
         }
         groups_[worker]->decode(network_, options_, batch_, members, cancel_, results_);
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
         groups_[worker].reset();
         for (const std::size_t member : members) {
             results_[member] = Result{};

@@ -74,6 +74,13 @@ class _Decoder:
         """The options, as validated."""
         return self._options
 
+    def _space(self) -> int | None:
+        """The column of the space between words: of models of letters, whose lexicons in files do not name it."""
+        from arcbeam.build.lexicon import WORD_START, find_separator
+
+        found = find_separator(self.tokens)
+        return None if found is None or found == WORD_START else self.tokens.column(found)
+
     def _silence(self, sil: str | int | None, default: int | None) -> int:
         """The silence column, or NO_TOKEN."""
         column = default if isinstance(sil, str) and sil == "auto" else sil
@@ -192,8 +199,9 @@ class LexiconDecoder(_Decoder):
     lm : KenLM, optional
         Words it does not have score as its unknown word. None: all words are alike.
     blank, sil : str, int or None
-        The blank, by default a token with a usual name. The silence token, by default the lexicon's separator if that
-        is a token of its own; it may be repeated freely between words. None: there is no silence token.
+        The blank, by default a token with a usual name. The silence token, by default the lexicon's separator, or else
+        the token that stands for the space between words; it may be repeated freely between words. None: there is no
+        silence token.
     **options
         See :class:`LexiconOptions`.
 
@@ -221,7 +229,7 @@ class LexiconDecoder(_Decoder):
         super().__init__(tokens, blank)
         self._options: LexiconOptions = _make_options(LexiconOptions, options)
         separator = getattr(lexicon, "separator_column", None)
-        silence = self._silence(sil, separator)
+        silence = self._silence(sil, self._space() if separator is None and sil == "auto" else separator)
         self.words, spellings = self._spellings(lexicon)
         separator = silence if separator is None else int(separator)
         self._start(silence, separator, lm, [*self.words, UNKNOWN], spellings, self._options.smearing)

@@ -7,6 +7,8 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from arcbeam.options import check_threads
+
 
 @dataclass(frozen=True, kw_only=True)
 class LexiconFreeOptions:
@@ -36,9 +38,10 @@ class LexiconFreeOptions:
     def __post_init__(self) -> None:
         for name in ("beam_size", "nbest"):
             _whole(name, getattr(self, name))
-        for name in ("beam_size_token", "threads"):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name))
+        if self.beam_size_token is not None:
+            _whole("beam_size_token", self.beam_size_token)
+        if self.threads is not None:
+            check_threads(self.threads)
         _number("beam_threshold", self.beam_threshold, "of at least 0", lowest=0.0, infinite=math.inf)
         _number("lm_weight", self.lm_weight, "of at least 0", lowest=0.0)
         _number("sil_score", self.sil_score, "that is finite")

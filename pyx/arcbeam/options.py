@@ -38,6 +38,16 @@ def _count(name: str, value: object, below: int = 2**31) -> None:
         raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {value!r}")
 
 
+MOST_THREADS = 4096
+
+
+def check_threads(threads: object) -> None:
+    """Raises TypeError or ValueError unless so many threads can be meant."""
+    _count("threads", threads)
+    if threads > MOST_THREADS:  # type: ignore[operator]
+        raise ValueError(f"threads: expected at most {MOST_THREADS:,}, got {threads!r}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
     """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs."""
@@ -82,7 +92,7 @@ class DecoderOptions:
         if self.max_active is not None:
             _count("max_active", self.max_active)
         if self.threads is not None:
-            _count("threads", self.threads)
+            check_threads(self.threads)
         check_name(self.device)
         if self.memory_limit is not None:
             _count("memory_limit", self.memory_limit, below=2**62)

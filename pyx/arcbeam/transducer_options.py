@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.devices import check_name
-from arcbeam.options import _count, _real
+from arcbeam.options import _count, _real, check_threads
 from arcbeam.transducer_confidence import ConfidenceMethod, resolve
 
 ALGORITHMS = ("label-looping", "frame-looping")
@@ -50,7 +50,7 @@ class TransducerOptions:
                 raise ValueError(f"{name}: expected {' or '.join(known)}, got {getattr(self, name)!r}")
         check_name(self.device)
         if self.threads is not None:
-            _count("threads", self.threads)
+            check_threads(self.threads)
         if self.frame_shift is not None:
             _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
         object.__setattr__(self, "confidence", resolve(self.confidence))

@@ -100,6 +100,16 @@ def test_a_separator_that_is_no_silence_is_heard_once():
     assert freely.decode([twice])[0].score > once.decode([twice])[0].score + 3.0
 
 
+def test_a_lexicon_from_elsewhere_has_the_space_for_its_silence():
+    tokens = TokenTable.from_list(["<space>", *TOKENS[1:]])
+    spelled = {"ab": ["a", "b", "<space>"], "cab": ["c", "a", "b", "<space>"]}
+    said = saying("ab___cab__")
+    (named,) = baseline.LexiconDecoder(spelled, tokens, sil="<space>", threads=1, lm_weight=0.0).decode([said])
+    (found,) = baseline.LexiconDecoder(spelled, tokens, threads=1, lm_weight=0.0).decode([said])
+    assert found.text == named.text == "ab cab"
+    assert found.score == named.score
+
+
 def test_a_search_that_dies_answers_with_what_it_had():
     dead = SAID.copy()
     dead[5:] = -np.inf

@@ -149,6 +149,7 @@ OPTIONS = {
     "penalty inf": ({"blank_penalty": float("inf")}, ValueError, r"blank_penalty"),
     "frame shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0"),
     "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
+    "too many threads": ({"threads": 2**31 - 1}, ValueError, r"threads: expected at most 4,096, got 2147483647"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu", "cuda", "cuda:N" or "auto", got \'tpu\''),
     "device a number": ({"device": 0}, ValueError, r"device: .* got 0"),
     "device nameless": ({"device": "cuda:"}, ValueError, r"device: .* got 'cuda:'"),
