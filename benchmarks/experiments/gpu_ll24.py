@@ -85,7 +85,7 @@ def every_batch(context: Context, model: str) -> Iterator[Row]:
     twin = TransducerDecoder.from_arrays(arrays, sizes.blank, **options)
     theirs, missing = None, None
     try:
-        from benchmarks.adapters.nemo_transducer import NemoTransducer
+        from benchmarks.nemo_transducer import NemoTransducer
 
         theirs = NemoTransducer(arrays, sizes.blank, durations)
     except (ImportError, OSError) as error:

@@ -43,7 +43,7 @@ def small(gpu, monkeypatch):  # noqa: F811
 
 @pytest.mark.parametrize("peer", [True, False])
 def test_rows(small, monkeypatch, peer):
-    module = types.ModuleType("benchmarks.adapters.nemo_transducer")
+    module = types.ModuleType("benchmarks.nemo_transducer")
     if peer:
         module.NemoTransducer = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
