@@ -134,6 +134,7 @@ class CtcDecoder:
             raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {known}") from None
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
+        graph.check_file()
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
@@ -240,14 +241,15 @@ class CtcDecoder:
             integers.
         ValueError
             NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+        FormatError
+            A file that the graph or a language model is mapped from has been changed in place.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
             A call of the driver failed.
         """
         graph = self._graph
-        if self._rescoring is not None:
-            self._rescoring.check_files()
+        self._check_files()
         columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
         width: Any = {"columns": columns, "exact": graph.width_is_exact}
         on_device = self._ordinal is not None and is_on_device(log_probs)
@@ -270,11 +272,16 @@ class CtcDecoder:
                 f"log_probs: expected finite values or -inf, got {value} in utterance {i}, "
                 f"frame {frame}, column {column}"
             ) from None
-        if self._rescoring is not None:
-            self._rescoring.check_files()
+        self._check_files()
         self._stats = DecodeStats(**work)
         shift, rescoring = self._options.frame_shift, self._rescoring
         return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]
+
+    def _check_files(self) -> None:
+        """FormatError if a file that the graph or a model is mapped from has been changed in place."""
+        self._graph.check_file()
+        if self._rescoring is not None:
+            self._rescoring.check_files()
 
 
 def usable_cores() -> int:

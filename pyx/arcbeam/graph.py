@@ -14,6 +14,7 @@ from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph_info import GraphInfo
 from arcbeam.graph_inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
 from arcbeam.pronunciations import Pronunciations
+from arcbeam.section_file import Mapped
 from arcbeam.symbols import SymbolTable, TokenTable, find_blank
 
 __all__ = ["Graph", "GraphInfo", "Pronunciations"]
@@ -103,6 +104,7 @@ class Graph:
         self.separator_column = separator_column if separator_column is not None else self._find_separator()
         self.meta: Meta = dict(meta or {})
         self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
+        self._map: Mapped | None = None
         if tokens is not None and len(tokens) != self.num_columns:
             raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
         if pronunciations is not None:
@@ -229,7 +231,9 @@ class Graph:
         """Loads a graph of arcbeam's own format, or an OpenFst `vector` or `const` file; which, its first bytes say.
 
         A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
-        replaces files and never does that).
+        replaces files and never does that). One that is changed all the same is a FormatError when the graph next
+        decodes, is saved, or is taken by a decoder; one that is changed meanwhile may end the process, if it does not
+        just shrink.
 
         Parameters
         ----------
@@ -272,7 +276,7 @@ class Graph:
             given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
             names = ", ".join(name for name, value in given.items() if value is not None)
             raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
-        fields = graph_file.read(path)
+        fields, mapped = graph_file.read(path)
         overridden = words is not None or tokens is not None or blank is not None
         if words is not None:
             fields["word_symbols"] = as_words(words)
@@ -282,6 +286,7 @@ class Graph:
         if blank is not None:
             fields["blank"] = blank
         graph = cls(**fields)
+        graph._map = mapped
         graph._file = None if overridden else (os.path.abspath(path), head)
         return graph
 
@@ -325,7 +330,13 @@ class Graph:
         """
         from arcbeam import graph_file
 
+        self.check_file()
         graph_file.write(path, self)
+
+    def check_file(self) -> None:
+        """FormatError if the file that the graph is mapped from has been changed in place."""
+        if self._map is not None:
+            self._map.check()
 
     @cached_property
     def word_reader(self) -> WordReader:

@@ -66,7 +66,7 @@ def write(path: str | os.PathLike[str], graph: Any) -> None:
     if graph.word_symbols is not None:
         add_table(arrays, "symbols", graph.word_symbols)
     about = {name: getattr(graph, name) for name in ABOUT}
-    section_file.write(path, KIND, arrays, about)
+    section_file.write(path, KIND, arrays, about, graph.check_file)
 
 
 def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable) -> None:
@@ -76,8 +76,8 @@ def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable
         arrays[f"{name}.{part}"] = array
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map.
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], section_file.Mapped]:
+    """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     OSError
         The file cannot be read.
     """
-    arrays, about, _ = section_file.read(path, KIND)
+    arrays, about, mapped = section_file.read(path, KIND)
     check_about(path, about)
     for name in _graph.COLUMNS:
         if name not in arrays:
@@ -112,7 +112,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
     except (FormatError, GraphError, ValueError) as error:
         raise FormatError(f"{path}: {error}") from None
-    return {"columns": columns} | about
+    return {"columns": columns} | about, mapped
 
 
 def check_about(path: object, about: dict[str, Any]) -> None:

@@ -75,6 +75,7 @@ class Hypothesis:
         """What the large language model says more than the graph's own, the sentence end included; 0 without one."""
         if self._rescoring is None:
             return 0.0
+        self._rescoring.check_files()
         return 0.0 - rescoring_cost(self._graph, self._rescoring, self.arcs, self.reached_final)
 
     @property

@@ -5,6 +5,8 @@ import os
 import pickle
 import stat
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -263,3 +265,46 @@ def test_bad_pronunciations():
 def test_checksum_of_the_example_file_is_stable(path):
     # What version 1 means: a change here needs a new version.
     assert f"{_graph.checksum(path.read_bytes()):016x}" == "3de15d7ceb5ec4d0"
+
+
+CHANGED = """
+import os, sys
+import numpy as np
+from arcbeam import CtcDecoder, FormatError, Graph
+path, size = sys.argv[1], int(sys.argv[2])
+graph = Graph.load(path)
+decoder, frames = CtcDecoder(graph), np.full((1, 5, graph.num_columns), -1, np.float32)
+decoder.decode(frames)
+if sys.argv[3] == "search":  # as if it shrank after the check
+    check, Graph.check_file = Graph.check_file, lambda self: setattr(Graph, "check_file", check)
+os.truncate(path, 0)
+os.truncate(path, size)
+for use in (lambda: decoder.decode(frames), lambda: CtcDecoder(graph), lambda: graph.save(path + ".other")):
+    try:
+        use()
+    except FormatError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "search"])
+@pytest.mark.parametrize("part", ["empty", "third", "whole"])
+def test_a_file_that_is_changed_in_place_while_it_is_mapped(tmp_path, part, when):
+    path, n = tmp_path / "graph", 20_000
+    chain = np.arange(n)
+    Graph.from_arcs((chain, chain + 1, chain % 3 + 1, chain * 0, chain * 0.0), finals={n: 0.0}).save(path)
+    whole = path.stat().st_size
+    size = {"empty": 0, "third": whole // 3, "whole": whole}[part]
+    os.utime(path, ns=(1, 1))
+    done = subprocess.run([sys.executable, "-c", CHANGED, path, str(size), when], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    what = "was changed in place" if part == "whole" else f"shrank from {whole} to {size} bytes"
+    assert [f"the file {what} while it was mapped" in line for line in done.stdout.splitlines()] == [True] * 3
+    assert not path.with_name("graph.other").exists()
+
+
+def test_a_replaced_file_leaves_the_mapped_one_alone(path):
+    graph = Graph.load(path)
+    examples.example(meta={"new": 1}).save(path)
+    graph.check_file()
+    examples.same(graph, examples.example())
