@@ -21,8 +21,34 @@ Guard guards[kMostGuards];
 std::mutex changes;
 std::uintptr_t page_size = 0;
 struct sigaction before = {};
+std::atomic<bool> passed_on{false};  // since ours was installed
 
-void on_bus_error(int, siginfo_t* info, void*) {
+void on_bus_error(int signal, siginfo_t* info, void*);
+
+void set_ours() {
+    struct sigaction ours = {};
+    ours.sa_sigaction = on_bus_error;
+    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    sigemptyset(&ours.sa_mask);
+    passed_on = false;
+    sigaction(SIGBUS, &ours, nullptr);
+}
+
+// Who was installed between two of our installations has ours as the handler before it, and may come back to it:
+// then the default is what is left.
+void set_before() {
+    struct sigaction fallback = {};
+    fallback.sa_handler = SIG_DFL;
+    sigaction(SIGBUS, passed_on.exchange(true) ? &fallback : &before, nullptr);
+}
+
+void on_bus_error(int signal, siginfo_t* info, void*) {
+    if (info->si_code <= 0 || info->si_code == SI_USER) {  // sent by a process: no access will repeat it
+        set_before();
+        raise(signal);
+        set_ours();
+        return;
+    }
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     for (Guard& guard : guards) {
         if (address < guard.begin || address >= guard.end) continue;
@@ -31,7 +57,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
         guard.broken = true;
         return;
     }
-    sigaction(SIGBUS, &before, nullptr);  // not ours: the access is repeated and meets the handler before
+    set_before();  // not ours: the access is repeated and meets the handler before
 }
 
 void install() {
@@ -39,12 +65,8 @@ void install() {
     struct sigaction current = {};
     sigaction(SIGBUS, nullptr, &current);
     if ((current.sa_flags & SA_SIGINFO) != 0 && current.sa_sigaction == on_bus_error) return;
-    struct sigaction ours = {};
-    ours.sa_sigaction = on_bus_error;
-    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    sigemptyset(&ours.sa_mask);
     before = current;
-    sigaction(SIGBUS, &ours, nullptr);
+    set_ours();
 }
 
 }  // namespace

@@ -138,6 +138,46 @@ def test_other_bus_errors_are_left_alone(large_file):
     assert done.stdout == "nothing was said\n"
 
 
+SIGNALS = """
+import faulthandler, mmap, os, signal, sys
+from arcbeam import FormatError, LanguageModel
+path, case = sys.argv[1:]
+if case == "handled":
+    signal.signal(signal.SIGBUS, lambda *_: print("handled"))
+first = LanguageModel.load(path)
+if case == "between":
+    faulthandler.enable()
+model = LanguageModel.load(path)
+if case == "between":
+    with open(path + ".other", "w+b") as file:
+        file.truncate(10_000)
+        data = mmap.mmap(file.fileno(), 0)
+        file.truncate(0)
+    data[5000]
+for _ in range(2):
+    os.kill(os.getpid(), signal.SIGBUS)
+os.truncate(path, 4096)
+model.columns["arcs"].tobytes()
+print("guarded")
+"""
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer handles the signal itself")
+@pytest.mark.parametrize(
+    ("case", "code", "out", "reports"),
+    [
+        ("sent", -signal.SIGBUS, "", 0),
+        ("handled", 0, "handled\nhandled\nguarded\n", 0),
+        ("between", -signal.SIGBUS, "", 1),
+    ],
+)
+def test_signals_that_are_not_ours(large_file, case, code, out, reports):
+    command = [sys.executable, "-c", SIGNALS, str(large_file), case]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, out)
+    assert done.stderr.count("Bus error") == reports
+
+
 @pytest.mark.parametrize("size", ["smaller", "same", "larger"])
 def test_a_file_that_is_changed_in_place_while_it_is_mapped(path, tmp_path, size):
     used, fresh = LanguageModel.load(path), LanguageModel.load(path)
