@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from arcbeam.errors import FormatError, MissingDependencyError
@@ -32,13 +33,31 @@ def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
             raise ValueError(
                 f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {len(pieces)}"
             )
-        return lambda ids: join_pieces([pieces[i] for i in ids if i < len(pieces)])
+        return _Pieces(pieces)
     if callable(tokenizer):
         return tokenizer
     raise TypeError(
         f"tokenizer: expected the path of a SentencePiece model, a list of pieces or a function, "
         f"got {type(tokenizer).__name__}"
     )
+
+
+# Classes and no lambdas: hypotheses hold them, and are pickled from process to process.
+@dataclass(frozen=True)
+class _Pieces:
+    pieces: list[str]
+
+    def __call__(self, ids: Sequence[int]) -> str:
+        return join_pieces([self.pieces[i] for i in ids if i < len(self.pieces)])
+
+
+@dataclass(frozen=True)
+class _SentencePieces:
+    model: Any
+    size: int
+
+    def __call__(self, ids: Sequence[int]) -> str:
+        return str(self.model.decode([int(i) for i in ids if i < self.size]))
 
 
 def join_pieces(pieces: Sequence[str]) -> str:
@@ -68,4 +87,4 @@ def _sentencepiece(path: str, tokens: int) -> Callable[[Sequence[int]], str]:
         raise ValueError(
             f"tokenizer: expected {tokens} pieces, or {tokens - 1} without the blank, got {size} in {path}"
         )
-    return lambda ids: model.decode([int(i) for i in ids if i < size])
+    return _SentencePieces(model, size)

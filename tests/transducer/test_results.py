@@ -1,6 +1,7 @@
 """What a hypothesis says beside its tokens: times, confidence, text."""
 
 import io
+import pickle
 
 import numpy as np
 import pytest
@@ -104,6 +105,7 @@ def test_text_of_pieces():
     assert detokenizer(pieces, 13)(ids) == "the catsé the"
     assert detokenizer([*pieces, "<blk>"], 13)(ids) == "the catsé the"
     found = decode(tokenizer=pieces)
+    assert pickle.loads(pickle.dumps(found)).text == found.text
     assert found.text == detokenizer(pieces, 13)(found.tokens.tolist())
     assert found.text in repr(found)
 
@@ -128,6 +130,7 @@ def test_text_of_a_sentencepiece_model(tmp_path):
     arrays = random_arrays(4, tokens=processor.get_piece_size() + 1, blank=12)
     found = TransducerDecoder.from_arrays(arrays, 12, tokenizer=path).decode([FRAMES])[0]
     size = processor.get_piece_size()
+    assert pickle.loads(pickle.dumps(found)).text == found.text
     assert found.text == processor.decode([i for i in found.tokens.tolist() if i < size])
     with pytest.raises(ValueError, match=rf"tokenizer: expected 13 pieces, or 12 without the blank, got {size} in"):
         decode(tokenizer=path)
