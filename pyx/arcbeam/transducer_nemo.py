@@ -19,6 +19,11 @@ from arcbeam.transducer_torch_file import read_torch_file
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
 DECODERS = ("RNNTDecoder", "StatelessTransducerDecoder")
 JOINTS = ("RNNTJoint", "SampledRNNTJoint")
+MULTI_BLANK = (  # blanks of several frames: as many more outputs as a TDT has durations, and another search
+    "decoding.big_blank_durations",
+    "model_defaults.big_blank_durations",
+    "loss.multiblank_rnnt_kwargs.big_blank_durations",
+)
 PREDICTION, LSTM = "decoder.prediction.", "decoder.prediction.dec_rnn.lstm."
 
 
@@ -96,12 +101,17 @@ def _from_state_dict(
     }
     joint_weights = {ours_: _take(name, ours, theirs) for ours_, theirs in names.items()}
     options = _options(config)
+    # A TDT's configuration may list blanks for losses that it was not trained with.
+    blanks = MULTI_BLANK[:1] if "durations" in options else MULTI_BLANK
     if durations is not None:
         options["durations"] = list(durations)
     outputs = len(joint_weights["output_weight"])
     prediction = _prediction(name, ours, {outputs, outputs - len(options.get("durations", ()))})
     if ours:
         raise FormatError(f"{name}: unsupported layer {sorted(ours)[0]}")
+    wide = next((path for path in blanks if _get(config, path)), None)
+    if wide is not None and outputs != prediction.tokens:
+        raise FormatError(f"{name}: unsupported multi-blank transducer: {wide} is {_get(config, wide)}")
     if outputs == prediction.tokens and durations is None:
         options.pop("durations", None)  # the configuration of an RNN-T may list some
     elif "durations" not in options:

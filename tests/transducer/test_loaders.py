@@ -130,6 +130,23 @@ def test_configurations_of_nemo_that_are_not_supported(tmp_path, case):
         TransducerDecoder.from_nemo(path)
 
 
+@pytest.mark.parametrize("durations", [None, [0, 1, 2]])
+@pytest.mark.parametrize("place", ["decoding", "model_defaults", "loss.multiblank_rnnt_kwargs"])
+def test_multi_blank_models_of_nemo_are_no_tdts(tmp_path, place, durations):
+    yaml = pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    config = yaml.safe_load(CONFIG)
+    part = config
+    for key in place.split("."):
+        part = part.setdefault(key, {})
+    part["big_blank_durations"] = [2, 4, 8]
+    path = nemo_file(tmp_path / "m.nemo", yaml.safe_dump(config), nemo_names(arrays_of("tdt")))
+    message = rf"m.nemo: unsupported multi-blank transducer: {place}.big_blank_durations is \[2, 4, 8\]"
+    with pytest.raises(FormatError, match=message):
+        TransducerDecoder.from_nemo(path, durations=durations)
+    plain = nemo_file(tmp_path / "m.nemo", yaml.safe_dump(config), nemo_names(arrays_of("rnnt")))
+    assert decoded(TransducerDecoder.from_nemo(plain)) == decoded(from_arrays("rnnt"))
+
+
 def test_archives_that_are_none(tmp_path):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
     weights = nemo_names(arrays_of("rnnt"))
