@@ -188,13 +188,15 @@ class TransducerDecoder:
         ------
         FormatError
             Not such an archive, or a layer that is not supported: the message names it.
+        ValueError
+            A configuration without a limit of tokens a frame, which ``max_symbols`` must then give.
         MissingDependencyError
             An archive without pyyaml.
         """
         from arcbeam.transducer_nemo import read_nemo
 
         model = read_nemo(source, activation, durations)
-        return cls(model.prediction, model.joint, **{"blank_id": model.blank_id, **model.options, **options})
+        return cls(model.prediction, model.joint, **model.options_with(options))
 
     @classmethod
     def from_icefall(

@@ -19,6 +19,7 @@ from arcbeam.transducer_torch_file import read_torch_file
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
 DECODERS = ("RNNTDecoder", "StatelessTransducerDecoder")
 JOINTS = ("RNNTJoint", "SampledRNNTJoint")
+MAX_SYMBOLS = ("max_symbols", "max_symbols_per_step")
 MULTI_BLANK = (  # blanks of several frames: as many more outputs as a TDT has durations, and another search
     "decoding.big_blank_durations",
     "model_defaults.big_blank_durations",
@@ -31,10 +32,21 @@ PREDICTION, LSTM = "decoder.prediction.", "decoder.prediction.dec_rnn.lstm."
 class NemoModel:
     """A transducer of NeMo, and the options that its configuration sets."""
 
+    name: str
     prediction: LstmPrediction | StatelessPrediction
     joint: Joint
     blank_id: int
     options: dict[str, Any] = field(default_factory=dict)
+
+    def options_with(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options; those given override the configuration."""
+        options = {"blank_id": self.blank_id, **self.options, **given}
+        if "max_symbols" not in given and options.get("max_symbols", 1) is None:
+            raise ValueError(
+                f"{self.name}: unsupported decoding.greedy: neither max_symbols nor max_symbols_per_step limits the "
+                f"tokens of a frame; give max_symbols="
+            )
+        return options
 
 
 def read_nemo(
@@ -120,7 +132,7 @@ def _from_state_dict(
             f"configuration, give durations="
         )
     activation = activation or _get(config, "joint.jointnet.activation", "relu")
-    return NemoModel(prediction, Joint(**joint_weights, activation=activation), prediction.tokens - 1, options)
+    return NemoModel(name, prediction, Joint(**joint_weights, activation=activation), prediction.tokens - 1, options)
 
 
 def _refuse_other_modules(name: str, config: Any) -> None:
@@ -178,9 +190,10 @@ def _options(config: Any) -> dict[str, Any]:
         if isinstance(durations, list) and durations:
             options["durations"] = list(durations)
             break
-    max_symbols = _get(config, "decoding.greedy.max_symbols")
-    if isinstance(max_symbols, int):
-        options["max_symbols"] = max_symbols
+    greedy = _get(config, "decoding.greedy")
+    limits = [greedy[key] for key in MAX_SYMBOLS if key in greedy] if isinstance(greedy, Mapping) else []
+    if limits:
+        options["max_symbols"] = next((limit for limit in limits if limit), None)  # as there, 0 is none either
     stride, factor = _get(config, "preprocessor.window_stride"), _get(config, "encoder.subsampling_factor")
     if isinstance(stride, (int, float)) and isinstance(factor, int):
         options["frame_shift"] = stride * factor

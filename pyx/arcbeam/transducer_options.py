@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.devices import check_name
-from arcbeam.options import _count, _real, check_threads
+from arcbeam.options import _real, check_threads
 from arcbeam.transducer_confidence import ConfidenceMethod, resolve
 
 ALGORITHMS = ("label-looping", "frame-looping")
@@ -42,9 +42,11 @@ class TransducerOptions:
             raise TypeError(f"blank_id: expected a whole number, got {type(self.blank_id).__name__}")
         if self.durations is not None:
             object.__setattr__(self, "durations", _durations(self.durations))
-        if self.max_symbols is None:
-            raise TypeError("max_symbols: expected a whole number of at least 1, got None")
-        _count("max_symbols", self.max_symbols)
+        if isinstance(self.max_symbols, bool) or not isinstance(self.max_symbols, numbers.Integral):
+            got = "None" if self.max_symbols is None else type(self.max_symbols).__name__
+            raise TypeError(f"max_symbols: expected a whole number of at least 1, got {got}")
+        if not 1 <= self.max_symbols < 2**31:
+            raise ValueError(f"max_symbols: expected a whole number of at least 1, got {self.max_symbols}")
         for name, known in (("precision", PRECISIONS), ("algorithm", ALGORITHMS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: expected {' or '.join(known)}, got {getattr(self, name)!r}")

@@ -133,7 +133,8 @@ OPTIONS = {
     "negative duration": ({"durations": [0, -1]}, ValueError, r"durations\[1\]: expected at least 0 frames, got -1"),
     "real duration": ({"durations": [0.5]}, TypeError, r"durations\[0\]: expected a whole number of frames, got float"),
     "a duration": ({"durations": 3}, TypeError, r"durations: expected whole numbers of frames, got int"),
-    "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1"),
+    "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1, got 0"),
+    "real max_symbols": ({"max_symbols": 1.5}, TypeError, r"max_symbols: expected a whole number .* 1, got float"),
     "no max_symbols": (
         {"max_symbols": None},
         TypeError,

@@ -130,6 +130,29 @@ def test_configurations_of_nemo_that_are_not_supported(tmp_path, case):
         TransducerDecoder.from_nemo(path)
 
 
+@pytest.mark.parametrize(
+    "greedy, limit",
+    [
+        ("max_symbols_per_step: 2", 2),
+        ("max_symbols: null, max_symbols_per_step: 2", 2),
+        ("max_symbols: 3, max_symbols_per_step: 2", 3),
+        ("preserve_alignments: false", 10),
+        ("max_symbols: null", None),
+        ("max_symbols: 0, max_symbols_per_step: null", None),
+    ],
+)
+def test_how_nemo_limits_the_tokens_of_a_frame(tmp_path, greedy, limit):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    config = CONFIG.replace("max_symbols: 3", greedy)
+    path = nemo_file(tmp_path / "m.nemo", config, nemo_names(arrays_of("rnnt")))
+    assert TransducerDecoder.from_nemo(path, max_symbols=4).options.max_symbols == 4
+    if limit is None:
+        with pytest.raises(ValueError, match=r"m.nemo: unsupported decoding.greedy: .* give max_symbols="):
+            TransducerDecoder.from_nemo(path)
+    else:
+        assert TransducerDecoder.from_nemo(path).options.max_symbols == limit
+
+
 @pytest.mark.parametrize("durations", [None, [0, 1, 2]])
 @pytest.mark.parametrize("place", ["decoding", "model_defaults", "loss.multiblank_rnnt_kwargs"])
 def test_multi_blank_models_of_nemo_are_no_tdts(tmp_path, place, durations):
