@@ -113,8 +113,17 @@ def test_names_of_arrays():
         TransducerDecoder.from_arrays(dict(ARRAYS, encoder_wieght=ARRAYS["encoder_weight"]), 0)
     with pytest.raises(ValueError, match=r"missing array weight_ih_l1"):
         TransducerDecoder.from_arrays({k: v for k, v in ARRAYS.items() if k != "weight_ih_l1"}, 0)
-    with pytest.raises(ValueError, match=r"missing array embedding"):
+    with pytest.raises(ValueError, match=r"missing array embedding, .*: got none$"):
         TransducerDecoder.from_arrays({}, 0)
+    with pytest.raises(ValueError, match=r"unknown array 3: expected some of"):
+        TransducerDecoder.from_arrays({3: ARRAYS["embedding"]}, 0)
+
+
+@pytest.mark.parametrize("arrays", [None, 3, list(ARRAYS.values())], ids=lambda arrays: type(arrays).__name__)
+def test_arrays_that_have_no_names(arrays):
+    expected = f"arrays: expected a mapping of names to arrays, got {type(arrays).__name__}"
+    with pytest.raises(TypeError, match=expected):
+        TransducerDecoder.from_arrays(arrays, 0)
 
 
 def test_stateless_networks():
