@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -352,16 +353,23 @@ class TransducerDecoder:
         values = []
         for name, shape in self._state_shapes.items():
             array = np.asarray(getattr(state, name))
+            if array.size and array.dtype.kind not in ("iu" if name == "context" else "f"):
+                kind = "whole numbers" if name == "context" else "floats"
+                raise TypeError(f"state[{i}]: expected {name} of {kind}, got {array.dtype}")
             if array.shape != shape:
                 raise ValueError(
                     f"state[{i}]: of another network: expected {name} of shape {list(shape)}, got {list(array.shape)}"
                 )
-            values.append(np.ascontiguousarray(array, dtype=np.int32 if name == "context" else np.float32))
+            values.append(np.ascontiguousarray(array, dtype=np.int64 if name == "context" else np.float32))
         hidden, cell, context = values
         if not (np.isfinite(hidden).all() and np.isfinite(cell).all()):
             raise ValueError(f"state[{i}]: expected finite values")
         if context.size and not -1 <= context.min() <= context.max() < self._tokens:
             raise ValueError(f"state[{i}]: expected a context of tokens below {self._tokens}, got {context.tolist()}")
+        for name in ("skip", "frames"):
+            value = getattr(state, name)
+            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+                raise TypeError(f"state[{i}]: expected {name} to be a whole number, got {type(value).__name__}")
         if min(state.skip, state.frames) < 0 or max(state.skip, state.frames) >= 2**62:
             raise ValueError(f"state[{i}]: expected frames of at least 0, got skip={state.skip}, frames={state.frames}")
         return hidden.reshape(-1), cell.reshape(-1), context.tolist(), int(state.skip), int(state.frames)

@@ -230,6 +230,28 @@ def test_states():
     assert len(one.decode([GOOD], state=[state])) == 1
 
 
+@pytest.mark.parametrize(
+    "name, value, got",
+    [("skip", 1.5, "float"), ("skip", True, "bool"), ("frames", "a", "str"), ("frames", None, "NoneType")],
+)
+def test_states_of_no_whole_number_of_frames(name, value, got):
+    one = decoder()
+    state = one.decode([GOOD])[0].state
+    with pytest.raises(TypeError, match=rf"state\[0\]: expected {name} to be a whole number, got {got}"):
+        one.decode([GOOD], state=[arcbeam.TransducerState(**{**vars(state), name: value})])
+    as_numpy = arcbeam.TransducerState(**{**vars(state), name: np.int32(getattr(state, name))})
+    assert len(one.decode([GOOD], state=[as_numpy])) == 1
+
+
+@pytest.mark.parametrize("layers, name, kind", [(2, "hidden", "floats"), (0, "context", "whole numbers")])
+def test_states_of_other_types(layers, name, kind):
+    one = TransducerDecoder.from_arrays(random_arrays(0, layers=layers), 0)
+    state = one.decode([GOOD])[0].state
+    wrong = np.full(getattr(state, name).shape, "a")
+    with pytest.raises(TypeError, match=rf"state\[0\]: expected {name} of {kind}, got <U1"):
+        one.decode([GOOD], state=[arcbeam.TransducerState(**{**vars(state), name: wrong})])
+
+
 def test_a_context_of_tokens_that_do_not_exist():
     one = TransducerDecoder.from_arrays(random_arrays(0, layers=0), 0)
     state = one.decode([GOOD])[0].state
