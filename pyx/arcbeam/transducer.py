@@ -17,7 +17,7 @@ from arcbeam.log_probs import as_utterances
 from arcbeam.transducer_confidence import ConfidenceMethod, measure
 from arcbeam.transducer_device import TransducerMemory, cuda_engine, ordinal_of
 from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
-from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping
+from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer_options import TransducerOptions
 from arcbeam.transducer_text import detokenizer
 
@@ -197,7 +197,8 @@ class TransducerDecoder:
         from arcbeam.transducer_nemo import read_nemo
 
         model = read_nemo(source, activation, durations)
-        return cls(model.prediction, model.joint, **model.options_with(options))
+        with named_as(model.name, model.keys):
+            return cls(model.prediction, model.joint, **model.options_with(options))
 
     @classmethod
     def from_icefall(
@@ -227,10 +228,11 @@ class TransducerDecoder:
         FormatError
             Not such a checkpoint, or a layer that is not supported: the message names it.
         """
-        from arcbeam.transducer_icefall import read_icefall
+        from arcbeam.transducer_icefall import KEYS, read_icefall
 
-        prediction, joint = read_icefall(source, relu)
-        return cls(prediction, joint, blank_id, max_symbols=max_symbols, **options)
+        name, prediction, joint = read_icefall(source, relu)
+        with named_as(name, KEYS):
+            return cls(prediction, joint, blank_id, max_symbols=max_symbols, **options)
 
     @property
     def options(self) -> TransducerOptions:

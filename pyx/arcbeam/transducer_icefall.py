@@ -9,14 +9,28 @@ from typing import Any
 import numpy as np
 
 from arcbeam.errors import FormatError
-from arcbeam.transducer_network import Joint, StatelessPrediction, as_weights
+from arcbeam.transducer_network import Joint, StatelessPrediction, as_weights, named_as
 from arcbeam.transducer_torch_file import read_torch_file
+
+KEYS = {
+    "embedding": "decoder.embedding.weight",
+    "convolution": "decoder.conv.weight",
+    "encoder_weight": "joiner.encoder_proj.weight",
+    "encoder_bias": "joiner.encoder_proj.bias",
+    "prediction_weight": "joiner.decoder_proj.weight",
+    "prediction_bias": "joiner.decoder_proj.bias",
+    "output_weight": "joiner.output_linear.weight",
+    "output_bias": "joiner.output_linear.bias",
+}
 
 
 def read_icefall(
     source: str | os.PathLike[str] | Mapping[str, Any], relu: bool | None
-) -> tuple[StatelessPrediction, Joint]:
-    """The networks of a checkpoint or a state dict; see :meth:`arcbeam.TransducerDecoder.from_icefall`."""
+) -> tuple[str, StatelessPrediction, Joint]:
+    """What messages call a checkpoint or a state dict, and its networks.
+
+    See :meth:`arcbeam.TransducerDecoder.from_icefall`.
+    """
     if isinstance(source, Mapping):
         name, weights = "state dict", source
     elif isinstance(source, (str, os.PathLike)):
@@ -33,19 +47,16 @@ def read_icefall(
         for key, value in weights.items()
         if str(key).startswith(("decoder.", "joiner.")) and "balancer" not in str(key)  # those act in training alone
     }
-    embedding = _take(name, ours, "decoder.embedding.weight", "decoder.embedding.scale")
+    embedding = _take(name, ours, KEYS["embedding"], "decoder.embedding.scale")
     convolution = None
-    if "decoder.conv.weight" in ours:
-        convolution = _take(name, ours, "decoder.conv.weight", "decoder.conv.weight_scale")
-    joint = {}
-    for part, layer in (("encoder", "encoder_proj"), ("prediction", "decoder_proj"), ("output", "output_linear")):
-        for kind in ("weight", "bias"):
-            key = f"joiner.{layer}.{kind}"
-            joint[f"{part}_{kind}"] = _take(name, ours, key, f"{key}_scale")
+    if KEYS["convolution"] in ours:
+        convolution = _take(name, ours, KEYS["convolution"], "decoder.conv.weight_scale")
+    joint = {part: _take(name, ours, key, f"{key}_scale") for part, key in KEYS.items() if key.startswith("joiner.")}
     if ours:
         raise FormatError(f"{name}: unsupported layer {sorted(ours)[0]}")
     relu = convolution is not None if relu is None else relu
-    return StatelessPrediction(embedding, convolution, relu=relu), Joint(**joint, activation="tanh")
+    with named_as(name, KEYS):
+        return name, StatelessPrediction(embedding, convolution, relu=relu), Joint(**joint, activation="tanh")
 
 
 def _take(name: str, weights: dict[str, Any], key: str, scale_key: str) -> np.ndarray:

@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from arcbeam.errors import FormatError, MissingDependencyError
-from arcbeam.transducer_network import Joint, LstmLayer, LstmPrediction, StatelessPrediction, as_weights
+from arcbeam.transducer_network import (
+    Joint,
+    LstmLayer,
+    LstmPrediction,
+    StatelessPrediction,
+    as_weights,
+    check_shape,
+    named_as,
+)
 from arcbeam.transducer_torch_file import read_torch_file
 
 CONFIG, WEIGHTS = "model_config.yaml", "model_weights.ckpt"
@@ -33,6 +41,7 @@ class NemoModel:
     """A transducer of NeMo, and the options that its configuration sets."""
 
     name: str
+    keys: dict[str, str]
     prediction: LstmPrediction | StatelessPrediction
     joint: Joint
     blank_id: int
@@ -103,7 +112,7 @@ def _from_state_dict(
         raise FormatError(f"{name}: expected a state dict, got {type(weights).__name__}")
     ours = {key: value for key, value in weights.items() if str(key).startswith(("decoder.", "joint."))}
     output = _last_linear(name, ours)
-    names = {
+    keys = {
         "encoder_weight": "joint.enc.weight",
         "encoder_bias": "joint.enc.bias",
         "prediction_weight": "joint.pred.weight",
@@ -111,14 +120,17 @@ def _from_state_dict(
         "output_weight": f"{output}.weight",
         "output_bias": f"{output}.bias",
     }
-    joint_weights = {ours_: _take(name, ours, theirs) for ours_, theirs in names.items()}
+    joint_weights = {part: _take(name, ours, key) for part, key in keys.items()}
+    keys |= {"embedding": f"{PREDICTION}embed.weight"}
+    keys |= {our_key: f"{LSTM}{our_key}" for our_key in (key.removeprefix(LSTM) for key in ours if LSTM in key)}
     options = _options(config)
     # A TDT's configuration may list blanks for losses that it was not trained with.
     blanks = MULTI_BLANK[:1] if "durations" in options else MULTI_BLANK
     if durations is not None:
         options["durations"] = list(durations)
     outputs = len(joint_weights["output_weight"])
-    prediction = _prediction(name, ours, {outputs, outputs - len(options.get("durations", ()))})
+    with named_as(name, keys):
+        prediction = _prediction(name, ours, {outputs, outputs - len(options.get("durations", ()))})
     if ours:
         raise FormatError(f"{name}: unsupported layer {sorted(ours)[0]}")
     wide = next((path for path in blanks if _get(config, path)), None)
@@ -132,7 +144,9 @@ def _from_state_dict(
             f"configuration, give durations="
         )
     activation = activation or _get(config, "joint.jointnet.activation", "relu")
-    return NemoModel(name, prediction, Joint(**joint_weights, activation=activation), prediction.tokens - 1, options)
+    with named_as(name, keys):
+        joint = Joint(**joint_weights, activation=activation)
+    return NemoModel(name, keys, prediction, joint, prediction.tokens - 1, options)
 
 
 def _refuse_other_modules(name: str, config: Any) -> None:
@@ -149,7 +163,9 @@ def _take(name: str, weights: dict[str, Any], key: str) -> np.ndarray:
     if key not in weights:
         raise FormatError(f"{name}: no {key}")
     value = weights.pop(key)
-    return as_weights(key, value, [f"axis {i}" for i in range(np.ndim(value))])
+    axes = ("outputs",) if "bias" in key.rpartition(".")[2] else ("outputs", "inputs")
+    with named_as(name, {key: key}):
+        return as_weights(key, value, axes)
 
 
 def _last_linear(name: str, weights: dict[str, Any]) -> str:
@@ -166,6 +182,9 @@ def _prediction(name: str, weights: dict[str, Any], tokens: set[int]) -> LstmPre
     if places:
         # The first table is that of the last token, and the tables' outputs lie side by side.
         tables = [_take(name, weights, f"{PREDICTION}embeds.{i}.weight") for i in range(len(places))]
+        for i, table in enumerate(tables):
+            with named_as(name, {"table": f"{PREDICTION}embeds.{i}.weight"}):
+                check_shape("table", table, (len(tables[0]), table.shape[1]))
         begins = np.cumsum([0, *(table.shape[1] for table in tables)])
         stacked = np.zeros((len(tables), len(tables[0]), int(begins[-1])), np.float32)
         for i, table in enumerate(tables):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -235,6 +236,18 @@ def as_bias(name: str, value: Any, size: int) -> np.ndarray | None:
     bias = as_weights(name, value, (str(size),))
     check_shape(name, bias, (size,))
     return bias
+
+
+@contextmanager
+def named_as(source: str, keys: Mapping[str, str]) -> Iterator[None]:
+    """Where what is wrong with one of our arrays is said of the key that it has in a file."""
+    try:
+        yield
+    except ValueError as error:
+        ours, colon, what = str(error).partition(":")
+        if ours not in keys:
+            raise
+        raise ValueError(f"{source}: {keys[ours]}{colon}{what}") from None
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:

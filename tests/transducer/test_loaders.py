@@ -199,6 +199,55 @@ def test_archives_that_are_none(tmp_path):
         TransducerDecoder.from_nemo({name: value for name, value in weights.items() if "joint_net" not in name})
 
 
+SHAPES = {
+    "decoder.prediction.dec_rnn.lstm.weight_ih_l1": (lambda w: w[:, 1:], r"expected shape \[44, 11\], got \[44, 10\]"),
+    "decoder.prediction.dec_rnn.lstm.bias_hh_l0": (lambda w: w[1:], r"expected shape \[44\], got \[43\]"),
+    "decoder.prediction.embed.weight": (lambda w: w[0], r"expected \[outputs, inputs\].* got shape \[9\]"),
+    "joint.enc.bias": (lambda w: w[1:], r"expected shape \[15\], got \[14\]"),
+    "joint.pred.weight": (lambda w: w[:, 1:], r"expected shape \[15, 11\], got \[15, 10\]"),
+    "joint.joint_net.2.weight": (lambda w: w[:, 1:], r"expected shape \[13, 15\], got \[13, 14\]"),
+}
+
+
+@pytest.mark.parametrize("key", SHAPES)
+def test_wrong_shapes_are_said_of_the_keys_of_nemo(key):
+    spoil, message = SHAPES[key]
+    weights = nemo_names(arrays_of("rnnt"))
+    weights[key] = spoil(weights[key])
+    with pytest.raises(ValueError, match=rf"^state dict: {key}: {message}"):
+        TransducerDecoder.from_nemo(weights)
+
+
+def test_tables_of_nemo_of_several_vocabularies():
+    arrays = random_arrays(6, layers=0, units=11, blank=12)
+    weights = nemo_names(arrays)
+    weights["decoder.prediction.embeds.0.weight"] = arrays["embedding"][1, :, :8]
+    weights["decoder.prediction.embeds.1.weight"] = arrays["embedding"][0, 1:, 8:]
+    with pytest.raises(ValueError, match=r"^state dict: decoder.prediction.embeds.1.weight: expected shape \[13, 3\]"):
+        TransducerDecoder.from_nemo(weights)
+
+
+@pytest.mark.parametrize(
+    "key, spoil",
+    [
+        ("decoder.conv.weight", lambda w: w[:, :8]),
+        ("decoder.embedding.weight", lambda w: w[0]),
+        ("joiner.decoder_proj.weight", lambda w: w[:, 1:]),
+        ("joiner.encoder_proj.bias", lambda w: w[1:]),
+        ("joiner.output_linear.weight", lambda w: w[1:]),
+    ],
+)
+def test_wrong_shapes_are_said_of_the_keys_of_icefall(key, spoil):
+    arrays = random_arrays(6, layers=0, context=2, groups=3)
+    del arrays["convolution_bias"]
+    weights = icefall_names(arrays)
+    weights[key] = spoil(weights[key])
+    if key == "joiner.output_linear.weight":
+        weights["joiner.output_linear.bias"] = weights["joiner.output_linear.bias"][1:]
+    with pytest.raises(ValueError, match=rf"^state dict: {key}: expected .*got "):
+        TransducerDecoder.from_icefall(weights)
+
+
 def test_an_archive_without_pyyaml(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "yaml", None)
     with pytest.raises(MissingDependencyError, match="pip install pyyaml"):
