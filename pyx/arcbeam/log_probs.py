@@ -141,7 +141,11 @@ def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns:
         raise ValueError(f"{name}: expected [{', '.join(axes)}], got {len(shape)} dimensions {shape}{hint}")
     width = shape[-1]
     if width < columns or (exact and width != columns):
-        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}")
+        hint = ""
+        if exact and shape[-2] == columns:
+            turned = ", ".join((*axes[:-2], axes[-1], axes[-2]))
+            hint = f" (is it [{turned}]? transpose it to [{', '.join(axes)}])"
+        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}{hint}")
     if shape[-2] >= 2**31:
         raise ValueError(f"{name}: expected fewer than 2**31 frames, got {shape[-2]}")
 

@@ -279,8 +279,8 @@ class TransducerDecoder:
         ----------
         encoder_output : array [batch, frames, features], or sequence of arrays [frames, features]
             float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a frame's features lie
-            apart. A decoder on a GPU also takes arrays there, of anything with DLPack or
-            ``__cuda_array_interface__``, and copies none.
+            apart. NeMo's encoders return [batch, features, frames], to be transposed first. A decoder on a GPU also
+            takes arrays there, of anything with DLPack or ``__cuda_array_interface__``, and copies none.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         state : sequence of TransducerState or None, one for each utterance, optional
