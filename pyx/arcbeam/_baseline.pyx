@@ -12,6 +12,8 @@ from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
+from posix.types cimport pid_t
+from posix.unistd cimport getpid
 
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
@@ -191,7 +193,7 @@ cdef class BaselineEngine:
     cdef vector[uint32_t] words
     cdef size_t threads
     cdef object turn
-    cdef object process
+    cdef pid_t process
 
     def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
                   size_t threads):
@@ -222,12 +224,12 @@ cdef class BaselineEngine:
 
     cdef int _start_threads(self) except -1:
         self.engine = new Engine(self.model, self.threads)
-        self.process = os.getpid()
+        self.process = getpid()
         return 0
 
     def __dealloc__(self):
         # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == os.getpid():
+        if self.engine != NULL and self.process == getpid():
             with nogil:
                 del self.engine
 
@@ -251,7 +253,7 @@ cdef class BaselineEngine:
             An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
         """
         with self.turn:
-            if self.process != os.getpid():
+            if self.process != getpid():
                 self._start_threads()
             return self._decode(utterances, columns)
 

@@ -1,6 +1,5 @@
 """The border to the CPU engine: addresses in, paths out."""
 
-import os
 import threading
 
 import numpy as np
@@ -11,6 +10,8 @@ from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
+from posix.types cimport pid_t
+from posix.unistd cimport getpid
 
 from arcbeam._graph_view cimport GraphView, view_of
 from arcbeam._lm_view cimport RescoringView, rescoring_view_of
@@ -107,7 +108,7 @@ cdef class CpuEngine:
     cdef object rescoring
     cdef RescoringOptions rescoring_options
     cdef object turn
-    cdef object process
+    cdef pid_t process
 
     def __cinit__(self, graph, *, float beam, uint32_t max_active, float acoustic_scale, float blank_penalty,
                   int32_t blank_column, uint32_t collect_above, size_t threads, rescoring=None,
@@ -126,12 +127,12 @@ cdef class CpuEngine:
         else:
             self.engine = new Engine(view_of(self.graph), self.options, rescoring_view_of(self.rescoring),
                                      self.rescoring_options, self.threads)
-        self.process = os.getpid()
+        self.process = getpid()
         return 0
 
     def __dealloc__(self):
         # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == os.getpid():
+        if self.engine != NULL and self.process == getpid():
             with nogil:
                 del self.engine
 
@@ -150,7 +151,7 @@ cdef class CpuEngine:
         work : dict of counters
         """
         with self.turn:
-            if self.process != os.getpid():
+            if self.process != getpid():
                 self._start_threads()
             return self._decode(utterances, columns)
 

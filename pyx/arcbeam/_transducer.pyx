@@ -1,6 +1,5 @@
 """The border to the transducer's CPU engine: weights and addresses in, tokens out."""
 
-import os
 import threading
 
 import numpy as np
@@ -12,6 +11,8 @@ from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
+from posix.types cimport pid_t
+from posix.unistd cimport getpid
 
 
 cdef extern from "shared/transducer_math.hpp" namespace "arcbeam::transducer" nogil:
@@ -226,7 +227,7 @@ cdef class CpuEngine:
     cdef Options options
     cdef size_t threads
     cdef object turn
-    cdef object process
+    cdef pid_t process
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
                   confidence, size_t threads):
@@ -251,12 +252,12 @@ cdef class CpuEngine:
 
     cdef int _start_threads(self) except -1:
         self.engine = new Engine(self.network.network.get()[0], self.options, self.threads)
-        self.process = os.getpid()
+        self.process = getpid()
         return 0
 
     def __dealloc__(self):
         # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == os.getpid():
+        if self.engine != NULL and self.process == getpid():
             with nogil:
                 del self.engine
 
@@ -274,7 +275,7 @@ cdef class CpuEngine:
         list of (tokens, frames, durations, log_probs, confidences, state)
         """
         with self.turn:
-            if self.process != os.getpid():
+            if self.process != getpid():
                 self._start_threads()
             return self._decode(utterances, states)
 
