@@ -1,4 +1,5 @@
-// What the device can do at most: random reads, dependent reads, atomic minima, barriers. Each answer can be checked.
+// What the device can do at most: random reads, dependent reads, atomic minima, barriers. Each answer can be
+// checked.
 #include "shared/simt.cuh"
 
 namespace arcbeam {
@@ -99,7 +100,8 @@ ARCBEAM_KERNEL(shared_minima, 1024, arcbeam::MinParams) {
     using namespace arcbeam;
     simt::Carver carver;
     const simt::Array<std::uint64_t> table = carver.take<std::uint64_t>(params.mask + 1U);
-    for (std::uint32_t i = simt::thread_rank(); i <= params.mask; i += simt::block_size()) table[i] = ~std::uint64_t{0};
+    for (std::uint32_t i = simt::thread_rank(); i <= params.mask; i += simt::block_size())
+        table[i] = ~std::uint64_t{0};
     simt::block_barrier();
     const std::uint32_t rank = global_rank();
     for (std::uint32_t step = 0U; step < params.steps; ++step) {

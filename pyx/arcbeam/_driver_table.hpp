@@ -17,8 +17,8 @@ namespace arcbeam::gpu {
 
 using Address = uint64_t;  // of device memory; 0 is none
 
-// What a launch covers. `cluster` is the number of blocks of a cluster; 1 launches without clusters. The blocks of a
-// cooperative launch, which has none, all run at the same time, or it fails.
+// What a launch covers. `cluster` is the number of blocks of a cluster; 1 launches without clusters. The blocks of
+// a cooperative launch, which has none, all run at the same time, or it fails.
 struct LaunchShape {
     uint32_t blocks;
     uint32_t threads;
