@@ -14,6 +14,7 @@ import numpy as np
 
 from arcbeam._baseline import KenLmModel, LibraryError, ModelError
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.lm_automaton import words_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,8 +58,8 @@ class KenLM:
         return isinstance(word, str) and self._index(word) != 0
 
     def score(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
-        """log10 probability of words (one string is split at spaces), between sentence marks if `bos` and `eos`."""
-        return float(self._model.score(self.indices(words.split() if isinstance(words, str) else words), bos, eos))
+        """log10 probability of words (a str is split at white space), between sentence marks if `bos` and `eos`."""
+        return float(self._model.score(self.indices(words_of("words", words)), bos, eos))
 
     def indices(self, words: Sequence[str]) -> npt.NDArray[np.uint32]:
         """The model's numbers of words; 0 for unknown ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self, TypeAlias
@@ -230,6 +230,8 @@ class LanguageModel:
 
         Raises
         ------
+        TypeError
+            Neither a str nor a sequence of them.
         ValueError
             ``<s>`` or ``</s>`` among the words.
         """
@@ -247,7 +249,7 @@ class LanguageModel:
         ]
 
     def _walk(self, sentence: str | Sequence[str], bos: bool, eos: bool) -> tuple[Any, Any, list[str]]:
-        words = sentence.split() if isinstance(sentence, str) else list(sentence)
+        words = words_of("sentence", sentence)
         for word in words:
             if word in (SENTENCE_START, SENTENCE_END):
                 raise ValueError(f"expected words, got {word}: bos and eos say how a sentence begins and ends")
@@ -271,6 +273,19 @@ class LanguageModel:
         if self._map is not None:
             return load_same, (self._map.path, self.digest)
         return LanguageModel, (self.columns, self.about)
+
+
+def words_of(name: str, sentence: str | Iterable[str]) -> list[str]:
+    """The words of a sentence, a str or words in their order; TypeError, which calls it `name`, for anything else."""
+    if isinstance(sentence, str):
+        return sentence.split()
+    if isinstance(sentence, (bytes, bytearray, memoryview, Mapping, Set)) or not isinstance(sentence, Iterable):
+        raise TypeError(f"{name}: expected a str or a sequence of str, got {type(sentence).__name__}")
+    words = list(sentence)
+    for i, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: expected a str or a sequence of str, got {type(word).__name__} as word {i}")
+    return words
 
 
 def load_same(path: str, digest: str) -> LanguageModel:

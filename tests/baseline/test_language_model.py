@@ -52,6 +52,13 @@ def test_words(kenlm, tmp_path):
     assert repr(lm).endswith("lm.arpa', order=2)")
 
 
+@pytest.mark.parametrize(("words", "got"), [(b"a b", "bytes"), (None, "NoneType"), (["a", 1], "int as word 1")])
+def test_what_is_no_sentence(kenlm, tmp_path, words, got):
+    lm = baseline.KenLM(NGrams(WORDS, 2, seed=0).write(tmp_path / "lm.arpa"))
+    with pytest.raises(TypeError, match=f"^words: expected a str or a sequence of str, got {got}$"):
+        lm.score(words)
+
+
 def test_compressed_files(kenlm, tmp_path):
     plain = NGrams(WORDS, 2, seed=0).write(tmp_path / "lm.arpa")
     expected = baseline.KenLM(plain).score("a b c")

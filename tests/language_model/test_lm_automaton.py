@@ -194,6 +194,33 @@ def test_reserved_words(tmp_path):
             model.score(f"a {word} b")
 
 
+NOT_SENTENCES = [
+    (b"a b", "bytes"),
+    (None, "NoneType"),
+    (7, "int"),
+    ({"a": 1}, "dict"),
+    ({"a": 1}.keys(), "dict_keys"),
+    ({"a"}, "set"),
+    (["a", 1], "int as word 1"),
+    ([b"a"], "bytes as word 0"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "got"), NOT_SENTENCES)
+def test_what_is_no_sentence(tmp_path, sentence, got):
+    model = build(tmp_path)
+    for score in (model.score, model.score_words):
+        with pytest.raises(TypeError, match=f"^sentence: expected a str or a sequence of str, got {got}$"):
+            score(sentence)
+
+
+def test_sentences_of_other_kinds(tmp_path):
+    model = build(tmp_path)
+    for sentence in (["a", "b"], ("a", "b"), np.array(["a", "b"]), iter(["a", "b"])):
+        assert model.score(sentence) == model.score("a b")
+    assert model.score([]) == model.score("")
+
+
 def test_info_and_pickle(tmp_path):
     model = build(tmp_path)
     info = model.info()
