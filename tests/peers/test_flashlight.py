@@ -45,6 +45,7 @@ def test_demo_without_a_lexicon(demo, options):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SETS)
