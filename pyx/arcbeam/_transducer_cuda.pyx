@@ -236,18 +236,19 @@ cdef class CudaEngine:
         return results
 
     cdef uint32_t _most_lanes(self) except 0:
-        """Lanes that a block's shared memory has room for."""
+        """Lanes for which the shared memory of a block has room, in whichever shape is the first that fits."""
         cdef uint32_t lanes = transducer_plan.MOST_LANES
         while lanes > 0:
-            (shape,) = [shape for shape in transducer_plan.loop_shapes(lanes) if shape.kernel == "many"]
-            if self._shared_bytes(shape, lanes, max(shape.tests, lanes)) <= self.context.state.shared_per_block:
-                return lanes
+            for shape in transducer_plan.loop_shapes(lanes):
+                if self._shared_bytes(shape, lanes) <= self.context.state.shared_per_block:
+                    return lanes
             lanes //= 2
         raise ValueError(f"context: expected fewer tokens than {self.params.network.context}, for which the shared memory "
                          f"of cuda:{self.context.state.ordinal} has no room; decode on the CPU")
 
-    cdef uint64_t _shared_bytes(self, shape, uint32_t lanes, uint32_t tests) except? 0:
+    cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
+        cdef uint32_t tests = max(shape.tests, lanes)
         cdef uint64_t bytes = common_bytes(lanes, tests, self.params.network.context, shape.threads // 32)
         if shape.kernel == "few":
             bytes += stationary_bytes(self.params.network, blocks, lanes, tests)
@@ -256,10 +257,8 @@ cdef class CudaEngine:
     cdef int _plan(self, uint32_t lanes) except -1:
         """Chooses the kernel and its launch, all of whose blocks must fit at the same time."""
         cdef uint64_t bytes
-        cdef uint32_t tests
         for shape in transducer_plan.loop_shapes(lanes):
-            tests = max(shape.tests, lanes)
-            bytes = self._shared_bytes(shape, lanes, tests)
+            bytes = self._shared_bytes(shape, lanes)
             self.kernel = self.few if shape.kernel == "few" else self.many
             if bytes > self.context.state.shared_per_block:
                 continue
@@ -268,7 +267,7 @@ cdef class CudaEngine:
             self.shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
             self.shape.threads, self.shape.shared_bytes = shape.threads, <uint32_t> bytes
             self.shape.cluster, self.shape.cooperative = 1, 1
-            self.params.most_tests, self.params.first_window = tests, shape.first_window
+            self.params.most_tests, self.params.first_window = max(shape.tests, lanes), shape.first_window
             self.params.widest_window = shape.widest_window
             return 0
         raise CudaError(f"no kernel of the transducer decoder fits a multiprocessor of cuda:{self.context.state.ordinal} "

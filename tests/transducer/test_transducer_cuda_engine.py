@@ -55,6 +55,22 @@ def test_many_utterances(gpu, monkeypatch, kind):
     assert len(gpu.launches) > 8
 
 
+SHAPES = {
+    "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
+    "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
+    "crowd": transducer_plan.CROWD,
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n: (SHAPES[shape], transducer_plan.MANY))
+    same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
+    asked = SHAPES[shape]
+    assert gpu.launches == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
+
+
 def test_groups():
     frames = np.array([5, 3, 3, 1, 0, 0])
     assert transducer_plan.groups(frames, 10) == [(0, 6)]
