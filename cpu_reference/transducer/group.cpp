@@ -188,6 +188,7 @@ void Group::test() {
         float* hidden = joint_.data() + i * stride;
         network.kernels.join(lane.projected(tests_[i].frame), lane.prediction.data(), network.activation,
                              network.output.inputs(), hidden);
+        network.round(hidden, network.output.inputs());
         from_.push_back(hidden);
         to_.push_back(logits_.data() + i * logits_stride_);
     }
@@ -234,6 +235,7 @@ void Group::predict_lstm(const Lanes& lanes) {
             const float* input = l > 0 ? gates_.data() + i * stride : network.tables[0].row(lanes[i]->last_token);
             network.kernels.lstm(input, recurrent_.data() + i * stride, network.units,
                                  lanes[i]->cell.data() + l * network.units, lanes[i]->hidden.data() + l * row);
+            network.round(lanes[i]->hidden.data() + l * row, network.units);
         }
     }
 }

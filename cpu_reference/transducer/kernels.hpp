@@ -44,6 +44,9 @@ struct Kernels {
     void (*join)(const float* encoder, const float* prediction, Activation activation, std::size_t n,
                  float* hidden);
 
+    // Each value to the nearest bfloat16.
+    void (*round)(float* values, std::size_t n);
+
     Rank (*rank)(const float* values, std::size_t n);
 
     // Sum of exp_of(value - largest).

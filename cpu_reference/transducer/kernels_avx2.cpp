@@ -4,7 +4,7 @@
 #if defined(ARCBEAM_X86_KERNELS)
 #include <immintrin.h>
 
-#include "shared/transducer_math.hpp"
+#include "shared/transducer_bfloat16.hpp"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
@@ -33,7 +33,7 @@ constexpr std::size_t chains(int vectors, int columns) { return vectors * column
 
 }  // namespace
 
-const Kernels kAvx2Kernels{"avx2", kMostColumns, multiply, lstm, join, rank, exp_sum, power_sum};
+const Kernels kAvx2Kernels{"avx2", kMostColumns, multiply, lstm, join, round, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
 #pragma GCC pop_options

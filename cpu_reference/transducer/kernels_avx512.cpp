@@ -4,7 +4,7 @@
 #if defined(ARCBEAM_X86_KERNELS)
 #include <immintrin.h>
 
-#include "shared/transducer_math.hpp"
+#include "shared/transducer_bfloat16.hpp"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")
@@ -32,7 +32,7 @@ constexpr std::size_t chains(int, int) { return 4; }
 
 }  // namespace
 
-const Kernels kAvx512Kernels{"avx512", kMostColumns, multiply, lstm, join, rank, exp_sum, power_sum};
+const Kernels kAvx512Kernels{"avx512", kMostColumns, multiply, lstm, join, round, rank, exp_sum, power_sum};
 
 }  // namespace arcbeam::transducer
 #pragma GCC pop_options

@@ -165,6 +165,12 @@ void join(const float* __restrict__ encoder, const float* __restrict__ predictio
     }
 }
 
+void round(float* values, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) {
+        values[i] = round_to_bfloat16(values[i]);
+    }
+}
+
 Rank rank(const float* values, std::size_t n) {
     float largest[kPartials];
     std::uint32_t worst[kPartials];

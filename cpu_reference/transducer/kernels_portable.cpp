@@ -1,5 +1,5 @@
 // The kernels for any machine: right everywhere, slow where fmaf is a call.
-#include "shared/transducer_math.hpp"
+#include "shared/transducer_bfloat16.hpp"
 #include "transducer/kernels.hpp"
 
 namespace arcbeam::transducer {
@@ -45,7 +45,7 @@ constexpr std::size_t chains(int, int) { return 4; }
 
 }  // namespace
 
-const Kernels kPortableKernels{"portable", kMostColumns, multiply, lstm, join, rank, exp_sum, power_sum};
+const Kernels kPortableKernels{"portable", kMostColumns, multiply, lstm, join, round, rank, exp_sum, power_sum};
 
 const std::vector<const Kernels*>& available_kernels() {
     static const std::vector<const Kernels*> found = [] {

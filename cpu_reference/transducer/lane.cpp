@@ -24,6 +24,7 @@ bool Lane::begin(const Network& network, const EncoderOutput& input, const Strea
     for (std::size_t l = 0; l < network.layers.size(); ++l) {
         std::copy_n(from.hidden.begin() + static_cast<std::ptrdiff_t>(l * network.units), network.units,
                     hidden.data() + l * row);
+        network.round(hidden.data() + l * row, network.units);
     }
     std::copy(from.cell.begin(), from.cell.end(), cell.data());
     const bool good = input.is_half
@@ -79,6 +80,7 @@ std::int64_t Lane::project(AlignedFloats& scratch) {
         const auto rows = static_cast<std::size_t>(projected_to_ - projected_from_);
         for (std::size_t i = 0; i < rows; ++i) {
             load(projected_from_ + static_cast<std::int64_t>(i), scratch.data() + i * from);
+            network_->round(scratch.data() + i * from, encoder.inputs());
         }
         multiply_rows(network_->kernels, encoder, scratch.data(), from, rows, projected_.data(), to);
     }

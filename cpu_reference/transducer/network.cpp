@@ -76,6 +76,7 @@ Network::Network(const NetworkWeights& weights, const Kernels& with)
       units(weights.units),
       context(weights.context),
       activation(weights.activation),
+      rounds(weights.rounds),
       relu(weights.relu) {
     encoder.pack(weights.encoder);
     prediction.pack(weights.prediction);
@@ -167,6 +168,7 @@ void Network::look_up(const std::int32_t* tokens_before, float* hidden) const {
     for (std::size_t u = 0; relu && u < units; ++u) {
         hidden[u] = relu_of(hidden[u]);
     }
+    round(hidden, units);
 }
 
 std::size_t Network::bytes() const {

@@ -49,6 +49,7 @@ struct NetworkWeights {
     Weights prediction;  // [joint, units]
     Weights output;      // [tokens + durations, joint]
     Activation activation;
+    bool rounds;  // precision bfloat16, whose weights these are already
 };
 
 class Matrix {
@@ -92,6 +93,13 @@ class Network {
     // The input of the joint network after these tokens, -1 for none: stateless networks.
     void look_up(const std::int32_t* context, float* hidden) const;
 
+    // What a matrix will be multiplied by: rounded, if the precision asks for it.
+    void round(float* values, std::size_t n) const {
+        if (rounds) {
+            kernels.round(values, n);
+        }
+    }
+
     [[nodiscard]] bool is_stateless() const { return layers.empty(); }
     [[nodiscard]] std::size_t bytes() const;
 
@@ -101,6 +109,7 @@ class Network {
     std::size_t units;
     std::size_t context;
     Activation activation;
+    bool rounds;
     std::vector<Layer> layers;
     std::vector<TokenTable> tables;  // one for an LSTM; one for each place of the context, oldest first
     std::vector<float> convolution_bias;

@@ -22,6 +22,10 @@ cdef extern from "shared/transducer_math.hpp" namespace "arcbeam::transducer" no
     float sigmoid_of(float)
 
 
+cdef extern from "shared/transducer_bfloat16.hpp" namespace "arcbeam::transducer" nogil:
+    float round_to_bfloat16(float)
+
+
 cdef extern from "transducer/kernels.hpp" namespace "arcbeam::transducer" nogil:
     cdef enum class Activation(uint8_t):
         kTanh
@@ -32,6 +36,7 @@ cdef extern from "transducer/kernels.hpp" namespace "arcbeam::transducer" nogil:
         const char* name
         void (*lstm)(const float*, const float*, size_t, float*, float*)
         void (*join)(const float*, const float*, Activation, size_t, float*)
+        void (*round)(float*, size_t)
         float (*exp_sum)(const float*, size_t, float)
 
     const vector[const Kernels*]& cpp_available_kernels "arcbeam::transducer::available_kernels"()
@@ -65,6 +70,7 @@ cdef extern from "transducer/network.hpp" namespace "arcbeam::transducer" nogil:
         Weights prediction
         Weights output
         Activation activation
+        cbool rounds
 
     cdef cppclass Matrix:
         void pack(const Weights&) except +
@@ -185,7 +191,7 @@ cdef class Network:
     cdef readonly str kernels
 
     def __cinit__(self, dict arrays, *, str activation, bint relu, size_t groups, size_t units, size_t context,
-                  kernels=None):
+                  bint rounds=False, kernels=None):
         cdef NetworkWeights weights
         cdef LstmWeights layer
         cdef const Kernels* with_kernels = kernels_named(kernels)
@@ -209,6 +215,7 @@ cdef class Network:
         weights.output = weights_of(arrays["output_weight"], arrays.get("output_bias"), keep)
         weights.activation = {"tanh": Activation.kTanh, "relu": Activation.kRelu,
                               "sigmoid": Activation.kSigmoid}[activation]
+        weights.rounds = rounds
         with nogil:
             self.network.reset(new CppNetwork(weights, with_kernels[0]))
         self.kernels = with_kernels.name.decode()
@@ -355,9 +362,9 @@ cdef copied(const void* data, size_t size, dtype):
 
 
 def apply(str function, const float[::1] x, kernels=None):
-    """One of the functions ``exp``, ``log``, ``tanh`` and ``sigmoid`` of the shared header, of each value.
+    """One of the functions ``exp``, ``log``, ``tanh``, ``sigmoid`` and ``bfloat16`` of the shared headers, of each value.
 
-    With kernels named, ``tanh`` and ``sigmoid`` come from that vector unit's loops.
+    With kernels named, all but ``exp`` and ``log`` come from that vector unit's loops.
     """
     y = np.empty(x.shape[0], dtype=np.float32)
     cdef float[::1] into = y
@@ -365,6 +372,10 @@ def apply(str function, const float[::1] x, kernels=None):
     cdef const Kernels* unit
     if kernels is not None and x.shape[0] > 0:
         unit = kernels_named(kernels)
+        if function == "bfloat16":
+            into[:] = x
+            unit.round(&into[0], x.shape[0])
+            return y
         unit.join(&x[0], &zeros[0], Activation.kTanh if function == "tanh" else Activation.kSigmoid, x.shape[0],
                   &into[0])
         return y
@@ -373,6 +384,8 @@ def apply(str function, const float[::1] x, kernels=None):
             into[i] = exp_of(x[i])
         elif function == "log":
             into[i] = log_of(x[i])
+        elif function == "bfloat16":
+            into[i] = round_to_bfloat16(x[i])
         elif function == "tanh":
             into[i] = tanh_of(x[i])
         else:

@@ -19,6 +19,7 @@ from arcbeam.transducer_device import TransducerMemory, cuda_engine, ordinal_of
 from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
 from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer_options import TransducerOptions
+from arcbeam.transducer_precision import rounded
 from arcbeam.transducer_text import detokenizer
 
 
@@ -28,7 +29,7 @@ class TransducerDecoder:
     The prediction network runs after labels only, the projections into the joint network are computed once, several
     frames are tested for blanks at a time, and utterances share products of matrices. In ``float32`` the arithmetic
     is written down to the order of each sum (``docs/transducers.md``), so the same input gives the same bytes whatever
-    the threads, the batch, its order, the chunks or the machine.
+    the threads, the batch, its order, the chunks or the machine. In ``bfloat16`` that holds on CPUs, and on each GPU.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class TransducerDecoder:
     TypeError, ValueError
         An option out of its range, weights that are not finite, or shapes that do not fit each other.
     NotImplementedError
-        ``precision="bfloat16"``: not there yet; ``algorithm="frame-looping"`` on a GPU.
+        ``algorithm="frame-looping"`` or ``precision="bfloat16"`` on a GPU.
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
@@ -113,10 +114,12 @@ class TransducerDecoder:
         assert not isinstance(method, str)
         sure = None if method is None else measure(method, tokens)
         self._ordinal = ordinal_of(options, prediction)
+        if options.precision == "bfloat16":
+            prediction, joint = rounded(prediction, joint)
         if self._ordinal is not None:
             self._engine: Any = cuda_engine(prediction, joint, options, sure, self._ordinal)
             return
-        self._network = _pack(prediction, joint)
+        self._network = _pack(prediction, joint, rounds=options.precision == "bfloat16")
         threads = options.threads or usable_cores()
         try:
             self._engine = CpuEngine(
@@ -404,7 +407,9 @@ class TransducerDecoder:
         )
 
 
-def _pack(prediction: LstmPrediction | StatelessPrediction, joint: Joint, kernels: str | None = None) -> Network:
+def _pack(
+    prediction: LstmPrediction | StatelessPrediction, joint: Joint, *, rounds: bool = False, kernels: str | None = None
+) -> Network:
     arrays: dict[str, Any] = {"embedding": prediction.embedding, "layers": 0}
     if isinstance(prediction, LstmPrediction):
         arrays["layers"] = len(prediction.layers)
@@ -415,4 +420,6 @@ def _pack(prediction: LstmPrediction | StatelessPrediction, joint: Joint, kernel
         arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
         shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
     arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
-    return Network(arrays, activation=joint.activation, units=prediction.units, kernels=kernels, **shape)
+    return Network(
+        arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape
+    )

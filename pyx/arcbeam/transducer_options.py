@@ -25,7 +25,8 @@ class TransducerOptions:
     max_symbols: int = 10
     """Tokens that may be written on one frame; then the next frame follows, as after a blank."""
     precision: str = "float32"
-    """``"float32"``: the exact mode, whose bytes are the same on every machine."""
+    """``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and activations
+    are rounded to bfloat16 and summed in float32."""
     device: str = "cpu"
     """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU."""
     threads: int | None = None
@@ -56,11 +57,6 @@ class TransducerOptions:
         if self.frame_shift is not None:
             _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
         object.__setattr__(self, "confidence", resolve(self.confidence))
-        self._refuse_what_is_not_there()
-
-    def _refuse_what_is_not_there(self) -> None:
-        if self.precision != "float32":
-            raise NotImplementedError(f"precision: {self.precision} is not there yet, only float32")
 
 
 def _durations(durations: Iterable[int]) -> tuple[int, ...]:

@@ -102,14 +102,35 @@ def tanh(x):
     return np.where(np.abs(x) < F(0.625), near, np.where(x < 0, -far, far))
 
 
+def bfloat16(x):
+    """Rounded to 8 bits, or below the normal numbers to a whole number of 2^-133; ties to even."""
+    x = np.asarray(x, F).astype(np.float64)
+    _, exponent = np.frexp(x)
+    step = np.ldexp(1.0, np.maximum(exponent, -125) - 8)
+    with np.errstate(over="ignore"):
+        return (np.rint(x / step) * step).astype(F)
+
+
+def same(x):
+    return x
+
+
+ROUNDINGS = {"float32": same, "bfloat16": bfloat16}
+
+
+def rounded_weights(arrays):
+    """The weights in bfloat16, the biases as they are."""
+    return {name: value if "bias" in name else bfloat16(value) for name, value in arrays.items()}
+
+
 ACTIVATIONS = {"tanh": tanh, "relu": lambda x: np.where(x > 0, x, F(0)), "sigmoid": sigmoid}
 
 
 class Lstm:
     """The prediction network of an embedding and LSTM layers, by the names of ``TransducerDecoder.from_arrays``."""
 
-    def __init__(self, arrays):
-        self.w = arrays
+    def __init__(self, arrays, rounding=same):
+        self.w, self.rounding = arrays, rounding
         self.layers = sum(name.startswith("weight_hh") for name in arrays)
         units = arrays["weight_hh_l0"].shape[1]
         self.hidden = [np.zeros(units, F) for _ in range(self.layers)]
@@ -124,15 +145,15 @@ class Lstm:
             gates = gates + linear(self.w[f"weight_hh_l{layer}"], None, self.hidden[layer])
             i, f, g, o = np.split(gates, 4)
             self.cell[layer] = fma(sigmoid(f), self.cell[layer], sigmoid(i) * tanh(g))
-            self.hidden[layer] = x = sigmoid(o) * tanh(self.cell[layer])
+            self.hidden[layer] = x = self.rounding(sigmoid(o) * tanh(self.cell[layer]))
         return x
 
 
 class Stateless:
     """The prediction network of an embedding and a convolution over the last tokens."""
 
-    def __init__(self, arrays, relu):
-        self.w, self.relu = arrays, relu
+    def __init__(self, arrays, relu, rounding=same):
+        self.w, self.relu, self.rounding = arrays, relu, rounding
         convolution = arrays.get("convolution")
         self.context = [-1] * (convolution.shape[2] if convolution is not None else len(self.tables()))
 
@@ -149,7 +170,7 @@ class Stateless:
                 total = total + (self.tables()[place][before] if convolution is None else self.tap(place, before))
         if "convolution_bias" in self.w:
             total = total + self.w["convolution_bias"]
-        return ACTIVATIONS["relu"](total) if self.relu else total
+        return self.rounding(ACTIVATIONS["relu"](total) if self.relu else total)
 
     def tap(self, place, token):
         convolution, embedding = self.w["convolution"], self.w["embedding"][token]
@@ -183,9 +204,13 @@ def padded_terms(terms):
     return partials
 
 
-def decode(arrays, frames, blank, durations=None, max_symbols=10, activation="tanh", relu=False):
+def decode(
+    arrays, frames, blank, durations=None, max_symbols=10, activation="tanh", relu=False, precision="float32"
+):
     """Algorithm 1 over frames [n, features]; with durations its TDT form (section 3.3)."""
-    network = Lstm(arrays) if "weight_hh_l0" in arrays else Stateless(arrays, relu)
+    rounding = ROUNDINGS[precision]
+    arrays = rounded_weights(arrays) if precision == "bfloat16" else arrays
+    network = Lstm(arrays, rounding) if "weight_hh_l0" in arrays else Stateless(arrays, relu, rounding)
     tokens = len(arrays["output_weight"]) - len(durations or ())
     written = Written()
 
@@ -195,8 +220,8 @@ def decode(arrays, frames, blank, durations=None, max_symbols=10, activation="ta
     prediction = predict(blank)
     t, symbols = 0, 0
     while t < len(frames):
-        encoded = linear(arrays["encoder_weight"], arrays.get("encoder_bias"), frames[t])
-        hidden = ACTIVATIONS[activation](encoded + prediction)
+        encoded = linear(arrays["encoder_weight"], arrays.get("encoder_bias"), rounding(frames[t]))
+        hidden = rounding(ACTIVATIONS[activation](encoded + prediction))
         logits = linear(arrays["output_weight"], arrays.get("output_bias"), hidden)
         token = int(np.argmax(logits[:tokens]))
         duration = durations[int(np.argmax(logits[tokens:]))] if durations else 0

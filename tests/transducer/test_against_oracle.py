@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from arcbeam._transducer import available_kernels
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
 from tests.transducer import oracle
@@ -19,10 +20,11 @@ def check(hypothesis, written, is_tdt):
     assert hypothesis.log_probs.tobytes() == np.array(written.log_probs, np.float32).tobytes()
 
 
-@settings(max_examples=60)
-@given(case=cases())
-def test_any_network(case):
+@settings(max_examples=80)
+@given(case=cases(), precision=st.sampled_from(["float32", "bfloat16"]))
+def test_any_network(case, precision):
     arrays, options, frames = case
+    options = {**options, "precision": precision}
     expected = [oracle.decode(arrays, x, options["blank_id"], *list(options.values())[1:]) for x in frames]
     for kernels in available_kernels():
         for algorithm in ("label-looping", "frame-looping"):

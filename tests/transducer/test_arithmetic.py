@@ -36,14 +36,14 @@ def test_within_a_few_ulp_of_the_truth(function):
     assert error.max() <= ULP[function], f"{error.max()} ulp at {x[error.argmax()]!r}"
 
 
-@pytest.mark.parametrize("function", ["tanh", "sigmoid"])
+@pytest.mark.parametrize("function", ["tanh", "sigmoid", "bfloat16"])
 @pytest.mark.parametrize("kernels", available_kernels())
 def test_vector_units_agree_to_the_byte(function, kernels):
     x = np.concatenate([samples(-3e38, 3e38), np.array([0.0, 0.625, -0.625, 10.0, 1e30, -1e30], np.float32)])
     assert apply(function, x, kernels).tobytes() == apply(function, x).tobytes()
 
 
-@pytest.mark.parametrize("function", ["exp", "tanh", "sigmoid"])
+@pytest.mark.parametrize("function", ["exp", "tanh", "sigmoid", "bfloat16"])
 def test_the_oracle_agrees_to_the_byte(function):
     x = samples(-3e38, 3e38)[:100_000]
     assert apply(function, x).tobytes() == getattr(oracle, function)(x).tobytes()
@@ -59,6 +59,17 @@ def test_beyond_the_range():
     assert np.isfinite(apply("exp", np.array([88.38, 3e38], np.float32))).all()
     assert apply("sigmoid", np.array([-3e38, 3e38], np.float32)).tolist() == [0.0, 1.0]
     assert apply("tanh", np.array([-3e38, 3e38], np.float32)).tolist() == [-1.0, 1.0]
+
+
+def test_rounding_to_bfloat16():
+    largest, halfway = np.array([0x7F7F0000, 0x7F7F8000], np.uint32).view(np.float32)
+    assert apply("bfloat16", np.array([1.00390625, 1.01171875, largest], np.float32)).tolist() == [1, 1.015625, largest]
+    assert apply("bfloat16", np.array([halfway, -halfway], np.float32)).tolist() == [np.inf, -np.inf]
+    nans = np.array([0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF, 0xFF800001], np.uint32).view(np.float32)
+    assert np.isnan(apply("bfloat16", nans)).all()
+    tiny = np.array([1, 0x8000, 0x8001, 0x18000, 0x80008001], np.uint32).view(np.float32)
+    assert apply("bfloat16", tiny).view(np.uint32).tolist() == [0, 0, 0x10000, 0x20000, 0x80010000]
+    assert apply("bfloat16", tiny).tobytes() == oracle.bfloat16(tiny).tobytes()
 
 
 def test_the_oracles_fma_rounds_once():

@@ -157,7 +157,6 @@ OPTIONS = {
         r"max_symbols: expected a whole number of at least 1, got None",
     ),
     "precision": ({"precision": "float8"}, ValueError, r"precision: expected float32 or bfloat16, got 'float8'"),
-    "bfloat16": ({"precision": "bfloat16"}, NotImplementedError, r"bfloat16 is not there yet, only float32"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu"'),
     "threads": ({"threads": 0}, ValueError, r"threads: expected a whole number of at least 1"),
     "frame_shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0"),
@@ -295,3 +294,12 @@ def test_no_thread_to_be_had():
     message, decoded = got.stdout.splitlines()
     assert message.startswith("threads: 2000 of them cannot be started (")
     assert decoded == "1"
+
+
+def test_weights_beyond_bfloat16():
+    for name in ("embedding", "weight_hh_l0", "output_weight"):
+        arrays = dict(ARRAYS, **{name: ARRAYS[name].copy()})
+        arrays[name][2, 1] = 3.4e38
+        TransducerDecoder.from_arrays(arrays, 0)
+        with pytest.raises(ValueError, match=rf"{name}: expected weights up to 3.39e38, .* got 3.4e\+38 at \[2, 1\]"):
+            TransducerDecoder.from_arrays(arrays, 0, precision="bfloat16")

@@ -21,6 +21,8 @@ SHAPES = {
     "tdt": {"layers": 1, "durations": 4},
     "stateless": {"layers": 0, "context": 2, "groups": 3},
     "stateless tdt": {"layers": 0, "durations": 4},
+    "rnnt in bfloat16": {"layers": 2},
+    "stateless in bfloat16": {"layers": 0, "context": 2, "groups": 3},
 }
 DURATIONS = [0, 1, 2, 17]
 
@@ -30,6 +32,7 @@ def make(kind, **options):
     arrays = random_arrays(3, **shape, **SHAPES[kind])
     durations = DURATIONS if "durations" in SHAPES[kind] else None
     defaults = {"durations": durations, "confidence": "entropy", "threads": 2, "relu": kind == "stateless"}
+    defaults["precision"] = "bfloat16" if kind.endswith("bfloat16") else "float32"
     return TransducerDecoder.from_arrays(arrays, 39, **{**defaults, **options})
 
 

@@ -128,6 +128,9 @@ def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto", algorithm="frame-looping").device == "cpu"
     with pytest.raises(NotImplementedError, match="algorithm: frame-looping"):
         make("cuda", algorithm="frame-looping")
+    assert make("auto", precision="bfloat16").device == "cpu"
+    with pytest.raises(NotImplementedError, match="precision: bfloat16"):
+        make("cuda", precision="bfloat16")
     many = random_arrays(1, layers=9, units=3)
     assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
     with pytest.raises(ValueError, match="layers: expected at most 8"):
