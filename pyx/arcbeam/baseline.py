@@ -7,15 +7,18 @@ Machine Learning*), with their option names; ``docs/baseline.md`` lists what dif
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arcbeam._baseline import BadLogProb, BaselineEngine
+from arcbeam.baseline_lexicon import Spellings
 from arcbeam.baseline_options import LexiconFreeOptions, LexiconOptions
 from arcbeam.baseline_results import Hypothesis, Result
 from arcbeam.decoder import usable_cores
@@ -37,6 +40,7 @@ ALL = 2**31 - 1
 # Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
 # it first drops what no hypothesis needs.
 COLLECT_ABOVE = 1 << 17
+SHOWN, SAMPLE = 5, 1_000  # words that a warning names, and that are looked up in another case for it
 
 __all__ = [
     "Hypothesis",
@@ -99,11 +103,12 @@ class _Decoder:
         return int(column)
 
     def _start(
-        self, silence: int, separator: int, lm: KenLM | None, words: Sequence[str], lexicon: Any, smearing: str
+        self, silence: int, separator: int, lm: KenLM | None, words: Sequence[str], spellings: Spellings | None
     ) -> None:
         if lm is not None and not isinstance(lm, KenLM):
             raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
         options = self._options
+        self._lm, self._sil = lm, None if silence == NO_TOKEN else silence
         threads = options.threads or usable_cores()
         search = {
             "beam_size": options.beam_size,
@@ -124,9 +129,14 @@ class _Decoder:
             "collect_above": COLLECT_ABOVE,
         }
         indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
-        if lexicon is not None:
+        lexicon = None
+        if spellings is not None:
             scores = np.zeros(len(words), np.float32) if lm is None else lm._model.first_scores(indices)
-            lexicon = (*lexicon, scores[lexicon[2]])
+            lexicon = (spellings.columns, spellings.offsets, spellings.word_index, scores[spellings.word_index])
+        if lm is not None:
+            spoken = [i for i in range(len(words)) if i != (self.tokens.blank if lexicon is None else len(words) - 1)]
+            _warn_of_unknown(lm, [words[i] for i in spoken], indices[spoken], "tokens" if lexicon is None else "words")
+        smearing = getattr(options, "smearing", "none")
         try:
             self._engine = BaselineEngine(
                 lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm._model, words=indices,
@@ -134,6 +144,11 @@ class _Decoder:
             )  # fmt: skip
         except RuntimeError as error:  # std::system_error: the machine gives no more
             raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+    def _made_by(self) -> Any:
+        """Makes such a decoder from what it decodes with, for pickles."""
+        make: Any = type(self)
+        return functools.partial(make, sil=self._sil, **dataclasses.asdict(self._options))
 
     def decode(self, log_probs: Any, lengths: Any = None) -> list[Result]:
         """Decodes a batch of utterances.
@@ -210,10 +225,15 @@ class LexiconDecoder(_Decoder):
     TypeError, ValueError
         An option out of its range; a word whose tokens are not in the table, which is named.
 
+    Warns
+    -----
+    UserWarning
+        The language model lacks most of the words.
+
     Notes
     -----
     A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
-    which decode without the GIL.
+    which decode without the GIL. Pickled or copied, it is made anew; the language model is pickled by its path.
     """
 
     def __init__(
@@ -228,48 +248,14 @@ class LexiconDecoder(_Decoder):
     ) -> None:
         super().__init__(tokens, blank)
         self._options: LexiconOptions = _make_options(LexiconOptions, options)
-        separator = getattr(lexicon, "separator_column", None)
+        self._spellings = Spellings.of(lexicon, self.tokens)
+        self.words = self._spellings.words
+        separator = self._spellings.separator_column
         silence = self._silence(sil, self._space() if separator is None and sil == "auto" else separator)
-        self.words, spellings = self._spellings(lexicon)
-        separator = silence if separator is None else int(separator)
-        self._start(silence, separator, lm, [*self.words, UNKNOWN], spellings, self._options.smearing)
+        self._start(silence, silence if separator is None else separator, lm, [*self.words, UNKNOWN], self._spellings)
 
-    def _spellings(self, lexicon: Any) -> tuple[tuple[str, ...], tuple[Any, Any, Any]]:
-        """Words, and columns, offsets and words of their spellings."""
-        if isinstance(lexicon, Mapping):
-            words = tuple(lexicon)
-            columns = [[self._column(word, token) for token in tokens] for word, tokens in lexicon.items()]
-            flat = np.array([c for spelling in columns for c in spelling], np.uint16)
-            offsets = np.cumsum([0, *map(len, columns)], dtype=np.uint32)
-            labels = np.arange(len(words), dtype=np.uint32)
-        elif all(hasattr(lexicon, name) for name in ("words", "word_index", "offsets", "columns")):
-            words, flat, offsets, labels = lexicon.words, lexicon.columns, lexicon.offsets, lexicon.word_index
-        else:
-            raise TypeError(f"lexicon: expected a Lexicon, or tokens by word, got {type(lexicon).__name__}")
-        if not len(labels):
-            raise ValueError("lexicon: expected words, got none")
-
-        def owner(position: int) -> str:
-            return words[labels[int(np.searchsorted(offsets, position, side="right")) - 1]]
-
-        if len(empty := np.flatnonzero(offsets[1:] == offsets[:-1])):
-            raise ValueError(f"lexicon: expected tokens, got none for the word {words[labels[empty[0]]]!r}")
-        if len(beyond := np.flatnonzero(flat >= len(self.tokens))):
-            raise ValueError(
-                f"lexicon: expected columns below {len(self.tokens)}, got {flat[beyond[0]]} in the word "
-                f"{owner(beyond[0])!r}; was it made for other tokens?"
-            )
-        if len(blanks := np.flatnonzero(flat == self.tokens.blank)):
-            raise ValueError(f"lexicon: expected tokens, got the blank in the word {owner(blanks[0])!r}")
-        kept = tuple(
-            np.ascontiguousarray(a, t) for a, t in ((flat, np.uint16), (offsets, np.uint32), (labels, np.uint32))
-        )
-        return tuple(words), (kept[0], kept[1], kept[2])
-
-    def _column(self, word: str, token: str) -> int:
-        if token not in self.tokens:
-            raise ValueError(f"lexicon: expected one of the {len(self.tokens)} tokens, got {token!r} in {word!r}")
-        return self.tokens.column(token)
+    def __reduce__(self) -> Any:
+        return self._made_by(), (self._spellings, self.tokens, self._lm)
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         known = len(self.words)
@@ -312,7 +298,10 @@ class LexiconFreeDecoder(_Decoder):
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
-        self._start(silence, NO_TOKEN, lm, self.tokens.tokens, None, "none")
+        self._start(silence, NO_TOKEN, lm, self.tokens.tokens, None)
+
+    def __reduce__(self) -> Any:
+        return self._made_by(), (self.tokens, self._lm)
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         spoken = tokens != self.tokens.blank
@@ -338,6 +327,22 @@ def with_separator(lexicon: Lexicon) -> Lexicon:
         lexicon,
         columns=np.insert(lexicon.columns, lexicon.offsets[1:].astype(np.int64), lexicon.separator_column),
         offsets=(lexicon.offsets + np.arange(len(lexicon.offsets), dtype=np.uint32)).astype(np.uint32),
+    )
+
+
+def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.uint32], what: str) -> None:
+    """Warns where most words are not in the language model: as a rule they are written otherwise there."""
+    unknown = [words[i] for i in np.flatnonzero(indices == 0).tolist()]
+    if 2 * len(unknown) <= len(words):
+        return
+    hint = ""
+    for case, written in (("lower", str.lower), ("upper", str.upper)):
+        if 2 * sum(written(word) in lm for word in unknown[:SAMPLE]) > len(unknown[:SAMPLE]):
+            hint = f"; in {case} case it knows them"
+    some = ", ".join(map(repr, unknown[:SHOWN])) + ", ..." * (len(unknown) > SHOWN)
+    warnings.warn(
+        f"lm: it lacks {len(unknown):,} of the {len(words):,} {what} ({some}), which score as its unknown word{hint}",
+        stacklevel=4,
     )
 
 

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arcbeam.options import check_threads
+from arcbeam.options import as_float, check_float32, check_threads, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +82,15 @@ def _whole(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: expected a whole number of at least 1, got {type(value).__name__}")
     if not 1 <= int(value) < 2**31:
-        raise ValueError(f"{name}: expected a whole number of at least 1, got {value!r}")
+        raise ValueError(f"{name}: expected a whole number of at least 1, got {shown(value)}")
 
 
 def _number(name: str, value: object, rule: str, *, lowest: float = -math.inf, infinite: float | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
-    number = float(value)
+    number = as_float(name, value, rule)
     if not number >= lowest or (math.isinf(number) and number != infinite):  # NaN compares false
         raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
+    if math.isfinite(number) and infinite != math.inf:
+        check_float32(name, number)
 
 
 def _one_of(name: str, value: object, known: Sequence[str]) -> None:

@@ -37,6 +37,14 @@ class Hypothesis:
     am_score: float
     lm_score: float
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hypothesis):
+            return NotImplemented
+        mine, others = ((h.words, h.score, h.am_score, h.lm_score, h.tokens.tolist()) for h in (self, other))
+        return mine == others
+
+    __hash__ = None  # type: ignore[assignment]
+
     @property
     def text(self) -> str:
         """The words, a space between them."""

@@ -111,7 +111,7 @@ class CtcDecoder:
     -----
     A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
     which decode without the GIL. Pickled or copied, a decoder is made anew from its options and its graph, on the
-    device that the options name; a graph that is mapped from a file is pickled by its path.
+    device that the options name; a graph or a language model that is mapped from a file is pickled by its path.
     """
 
     def __init__(
@@ -165,7 +165,10 @@ class CtcDecoder:
             self._engine = CudaEngine(graph, self._ordinal, **search, memory_limit=limit, threads=threads)
 
     def __reduce__(self) -> Any:
-        return functools.partial(type(self), **dataclasses.asdict(self._options)), (self._graph,)
+        models: dict[str, Any] = {}
+        if self._rescoring is not None:
+            models = {"language_model": self._rescoring.large, "graph_language_model": self._rescoring.small}
+        return functools.partial(type(self), **models, **dataclasses.asdict(self._options)), (self._graph,)
 
     def _make_rescoring(self, large: LanguageModel | None, small: LanguageModel | None) -> Rescoring | None:
         if large is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _HOW = "pip install 'arcbeam[kenlm]'"
+MARKED = 1 << 16  # bytes at either end of a file that its mark covers
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
 
 
@@ -39,12 +41,18 @@ class KenLM:
         The package is missing, or its library is not as expected.
     FormatError, OSError
         The file is no model, or cannot be read.
+
+    Notes
+    -----
+    A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file is another one then.
+    A copy is the model itself, which never changes.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, library: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path)
         if not self.path.is_file():
             raise FileNotFoundError(f"no such language model: {path}")
+        self._source = str(self.path.absolute()), None if library is None else os.fspath(library), _mark(self.path)
         libraries = [os.fspath(library)] if library is not None else kenlm_libraries()
         with tempfile.TemporaryDirectory() as folder:
             self._model = _load(_plain(self.path, Path(folder)), self.path, libraries)
@@ -59,17 +67,44 @@ class KenLM:
 
     def score(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
         """log10 probability of words (a str is split at white space), between sentence marks if `bos` and `eos`."""
-        return float(self._model.score(self.indices(words_of("words", words)), bos, eos))
+        return float(self._model.score(self.indices(words), bos, eos))
 
-    def indices(self, words: Sequence[str]) -> npt.NDArray[np.uint32]:
+    def indices(self, words: str | Sequence[str]) -> npt.NDArray[np.uint32]:
         """The model's numbers of words; 0 for unknown ones."""
-        return np.array([self._index(word) for word in words], np.uint32)
+        return np.array([self._index(word) for word in words_of("words", words)], np.uint32)
 
     def _index(self, word: str) -> int:
         return 0 if "\0" in word else int(self._model.word(word))
 
+    def __reduce__(self) -> Any:
+        return _load_same, self._source
+
+    def __copy__(self) -> KenLM:
+        return self
+
+    def __deepcopy__(self, _: Any) -> KenLM:
+        return self
+
     def __repr__(self) -> str:
         return f"KenLM({str(self.path)!r}, order={self.order})"
+
+
+def _load_same(path: str, library: str | None, mark: str) -> KenLM:
+    """Unpickles a model; FormatError if its file has been replaced since."""
+    if Path(path).is_file() and _mark(Path(path)) != mark:
+        raise FormatError(f"{path}: expected the language model that was pickled, but the file has been replaced since")
+    return KenLM(path, library=library)
+
+
+def _mark(path: Path) -> str:
+    """What tells a file from another that takes its place: its size, and a digest of its beginning and end."""
+    size = path.stat().st_size
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        for start in (0, max(0, size - MARKED)):
+            file.seek(start)
+            digest.update(file.read(MARKED))
+    return f"{size} {digest.hexdigest()}"
 
 
 def kenlm_libraries() -> list[str]:

@@ -12,22 +12,39 @@ from arcbeam.devices import check_name
 # is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 UNKNOWN_WORDS = ("error", "unk", "small")
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
+LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
+
+
+def as_float(name: str, value: object, rule: str) -> float:
+    """A number as a float: TypeError for what is none, ValueError for one that is too large."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: expected a number {rule}, got {shown(value)}") from None
+
+
+def shown(value: object) -> str:
+    """A value for a message; of an integer with hundreds of digits the size."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length():,} bits"
+    return repr(value)
 
 
 def _real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
 ) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
-    number = float(value)
+    number = as_float(name, value, rule)
     low = number >= above if inclusive else number > above
     if not low or (math.isinf(number) and not infinite):  # NaN compares false
         raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
 
 
-def _float32(name: str, value: float, smallest: float) -> None:
-    if not smallest <= abs(value) <= LARGEST:
-        span = f"{smallest:.2g} to {LARGEST:.2g}"
+def check_float32(name: str, value: float, smallest: float = 0.0, largest: float = LARGEST) -> None:
+    """Raises ValueError where float32 arithmetic would make the number, or what it is a factor of, 0 or infinite."""
+    if not smallest <= abs(value) <= largest:
+        span = f"{smallest:.2g} to {largest:.2g}"
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
 
@@ -35,7 +52,7 @@ def _count(name: str, value: object, below: int = 2**31) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
     if not 1 <= int(value) < below:
-        raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {value!r}")
+        raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {shown(value)}")
 
 
 MOST_THREADS = 4096
@@ -85,8 +102,8 @@ class DecoderOptions:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
         _real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
         _real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
-        _float32("acoustic_scale", self.acoustic_scale, smallest=SMALLEST)
-        _float32("blank_penalty", self.blank_penalty, smallest=0.0)
+        check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)
+        check_float32("blank_penalty", self.blank_penalty)
         if self.frame_shift is not None:
             _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
         if self.max_active is not None:
@@ -103,6 +120,6 @@ class DecoderOptions:
             _count("hypotheses_per_state", self.hypotheses_per_state)
         _real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
         for name in ("lm_scale", "graph_lm_scale"):
-            _float32(name, getattr(self, name) or 0.0, smallest=0.0)
+            check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
         if self.unknown_words not in UNKNOWN_WORDS:
             raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")

@@ -1,8 +1,9 @@
 """Tables of symbols: the words that graphs write, and the tokens (columns) that they read."""
 
 import itertools
+import numbers
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -283,8 +284,21 @@ class TokenTable:
 
     @classmethod
     def from_list(cls, tokens: Iterable[str], blank: str | int | None = None) -> Self:
-        """A table in which a token's position is its column; ValueError where one comes twice or `blank` is none."""
+        """A table in which a token's position is its column.
+
+        Raises
+        ------
+        TypeError
+            Tokens that are not str, or have no order.
+        ValueError
+            A token comes twice, or `blank` is none of them.
+        """
+        if isinstance(tokens, Mapping | Set) or not isinstance(tokens, Iterable):
+            raise TypeError(f"tokens: expected a sequence of str, a column each, got {type(tokens).__name__}")
         tokens = tuple(tokens)
+        for column, token in enumerate(tokens):
+            if not isinstance(token, str):
+                raise TypeError(f"tokens: expected a sequence of str, got {type(token).__name__} for column {column}")
         if len(set(tokens)) != len(tokens):
             twice = next(token for i, token in enumerate(tokens) if token in tokens[:i])
             raise ValueError(f"token {twice!r} comes twice")
@@ -323,6 +337,8 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
             raise ValueError(f"the blank {blank!r} is not among the {len(tokens)} tokens")
         return tokens.index(blank)
     if blank is not None:
+        if isinstance(blank, bool) or not isinstance(blank, numbers.Integral):
+            raise TypeError(f"blank: expected a token, its column, or None, got {type(blank).__name__}")
         if not 0 <= blank < len(tokens):
             raise ValueError(f"the blank's column is {blank}; expected 0 to {len(tokens) - 1}")
         return int(blank)

@@ -420,6 +420,4 @@ def _pack(
         arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
         shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
     arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
-    return Network(
-        arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape
-    )
+    return Network(arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape)

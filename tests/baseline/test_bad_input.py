@@ -1,6 +1,8 @@
 """What a user can get wrong with the baseline: the right exception and message, and a decoder that goes on."""
 
+import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from arcbeam import baseline
 from arcbeam.build.lexicon import Lexicon
 from arcbeam.symbols import TokenTable
+from tests.baseline.ngrams import NGrams
 from tests.baseline.small import LEXICON, TOKENS, saying
 
 GOOD = saying("_ab_c-b_")
@@ -46,6 +49,18 @@ OPTIONS = {
     "beam_threshold nan": ({"beam_threshold": math.nan}, ValueError, r"beam_threshold: .* got nan"),
     "lm_weight": ({"lm_weight": -1.0}, ValueError, r"lm_weight: expected a number of at least 0, got -1.0"),
     "lm_weight inf": ({"lm_weight": math.inf}, ValueError, r"lm_weight: .* got inf"),
+    "lm_weight huge": ({"lm_weight": 1e308}, ValueError, r"lm_weight: .* range of float32, 0 to 3.4e\+38, got 1e\+308"),
+    "lm_weight of 400 digits": (
+        {"lm_weight": 10**400},
+        ValueError,
+        r"lm_weight: expected a number of at least 0, got an integer of 1,329 bits",
+    ),
+    "word_score of 400 digits": ({"word_score": -(10**400)}, ValueError, r"word_score: .* an integer of 1,329 bits"),
+    "word_score huge": ({"word_score": -1e308}, ValueError, r"word_score: .* range of float32"),
+    "unk_score huge": ({"unk_score": -1e308}, ValueError, r"unk_score: .* range of float32"),
+    "beam_threshold of 400 digits": ({"beam_threshold": 10**400}, ValueError, r"beam_threshold: .* 1,329 bits"),
+    "beam_size of 5000 digits": ({"beam_size": 10**5000}, ValueError, r"beam_size: .* an integer of 16,610 bits"),
+    "frame_shift huge": ({"frame_shift": 1e308}, ValueError, r"frame_shift: .* range of float32"),
     "lm_weight text": ({"lm_weight": "2"}, TypeError, r"lm_weight: .* got str"),
     "word_score": ({"word_score": math.nan}, ValueError, r"word_score: expected a number that is finite, got nan"),
     "unk_score": ({"unk_score": math.inf}, ValueError, r"unk_score: expected a number below infinity, got inf"),
@@ -63,6 +78,9 @@ OPTIONS = {
     "sil the blank": ({"sil": 4}, ValueError, r"sil: expected a column of its own, or None; 4 is the blank's"),
     "sil unknown": ({"sil": "x"}, ValueError, r"sil: expected one of the 5 tokens, got 'x'"),
     "sil real": ({"sil": 0.0}, TypeError, r"sil: expected a token, its column, or None, got float"),
+    "sil of 100 digits": ({"sil": 10**100}, ValueError, r"sil: expected a column from 0 to 4, or None, got 1000"),
+    "blank real": ({"blank": 4.0}, TypeError, r"blank: expected a token, its column, or None, got float"),
+    "blank bool": ({"blank": True}, TypeError, r"blank: .* got bool"),
     "blank unknown": ({"blank": "x"}, ValueError, r"the blank 'x' is not among the 5 tokens"),
     "lm": ({"lm": "lm.arpa"}, TypeError, r"lm: expected an arcbeam.baseline.KenLM or None, got str"),
 }
@@ -73,11 +91,43 @@ LEXICONS = {
     "no tokens": ({"a": ["a"], "ab": []}, ValueError, r"lexicon: expected tokens, got none for the word 'ab'"),
     "no words": ({}, ValueError, r"lexicon: expected words, got none"),
     "a path": ("lexicon.txt", TypeError, r"lexicon: expected a Lexicon, or tokens by word, got str"),
+    "not even words": (3, TypeError, r"lexicon: expected a Lexicon, or tokens by word, got int"),
+    "a list": (["ab"], TypeError, r"lexicon: expected a Lexicon, or tokens by word, got list"),
+    "a word that is a number": ({1: ["a"]}, TypeError, r"lexicon: expected words as str, got int \(1\)"),
+    "a word of bytes": ({b"ab": ["a"]}, TypeError, r"lexicon: expected words as str, got bytes"),
+    "a text": ({"ab": "a b |"}, TypeError, r"lexicon: expected a sequence of tokens for 'ab', got str"),
+    "a set": ({"ab": {"a", "b"}}, TypeError, r"lexicon: expected a sequence of tokens for 'ab', got set"),
+    "no spelling": ({"a": ["a"], "ab": None}, TypeError, r"a sequence of tokens for 'ab', got NoneType"),
+    "columns": ({"ab": [1, 2]}, TypeError, r"lexicon: expected tokens as str, got int \(1\) in 'ab'"),
+    "two spellings": ({"ab": [["a"], ["b"]]}, TypeError, r"tokens as str, got list \(\['a'\]\) in 'ab'"),
     "other tokens": (
         Lexicon.spell(["a", "ad"], TokenTable.from_list(["<blank>", "a", "b", "c", "e", "f", "d"])),
         ValueError,
         r"lexicon: expected columns below 5, got 6 in the word 'ad'; was it made for other tokens\?",
     ),
+}
+
+
+SPELLED = Lexicon.spell(["ab", "cab"], TokenTable.from_list(TOKENS))
+MISSHAPEN = {
+    "too few offsets": (
+        {"offsets": SPELLED.offsets[:-1]},
+        ValueError,
+        "2 spellings, 2 offsets and 5 columns do not fit",
+    ),
+    "offsets beyond": ({"offsets": np.array([0, 2, 9])}, ValueError, "3 offsets and 5 columns do not fit together"),
+    "offsets that fall": ({"offsets": np.array([0, 9, 5])}, ValueError, "expected offsets that ascend"),
+    "words beyond": ({"word_index": np.array([0, 2])}, ValueError, "the 2 words to be counted from 0, got 2"),
+    "a negative column": ({"columns": np.array([1, 2, 3, 1, -2])}, ValueError, "below 5, got -2 in the word 'cab'"),
+    "columns that are real": ({"columns": SPELLED.columns.astype(float)}, TypeError, "columns: expected integers"),
+    "nested": ({"columns": SPELLED.columns[None]}, TypeError, r"columns: .* one dimension, got uint16 \[1, 5\]"),
+}
+
+TOKEN_LISTS = {
+    "none": (None, r"tokens: expected a sequence of str, a column each, got NoneType"),
+    "a vocabulary": ({"a": 0, "<blank>": 1}, r"tokens: expected a sequence of str, a column each, got dict"),
+    "a set": ({"a", "<blank>"}, r"tokens: .* got set"),
+    "numbers": (["a", 1], r"tokens: expected a sequence of str, got int for column 1"),
 }
 
 
@@ -117,6 +167,44 @@ def test_bad_lexicons(name):
     lexicon, error, message = LEXICONS[name]
     with pytest.raises(error, match=message):
         baseline.LexiconDecoder(lexicon, TOKENS)
+
+
+@pytest.mark.parametrize("name", MISSHAPEN)
+def test_lexicons_of_arrays_that_do_not_fit(name):
+    changed, error, message = MISSHAPEN[name]
+    with pytest.raises(error, match=message):
+        baseline.LexiconDecoder(dataclasses.replace(SPELLED, **changed), TOKENS)
+
+
+@pytest.mark.parametrize("name", TOKEN_LISTS)
+def test_bad_tokens(name):
+    tokens, message = TOKEN_LISTS[name]
+    for make in (baseline.LexiconFreeDecoder, lambda t: baseline.LexiconDecoder(LEXICON, t)):
+        with pytest.raises(TypeError, match=message):
+            make(tokens)
+
+
+def test_weights_at_their_limits_give_no_nan(tmp_path):
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    lm = baseline.KenLM(NGrams([*LEXICON], 2, seed=0).write(tmp_path / "lm.arpa"))
+    for options in ({"lm_weight": 3e38}, {"word_score": -3e38}, {"word_score": 3e38}, {"sil_score": 3e38}):
+        (found,) = baseline.LexiconDecoder(LEXICON, TOKENS, lm, sil="|", nbest=3, **options).decode([GOOD])
+        assert all(math.isfinite(h.score) for h in found.nbest)
+
+
+def test_a_language_model_of_other_words(tmp_path):
+    pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
+    lm = baseline.KenLM(NGrams([word.upper() for word in LEXICON], 2, seed=0).write(tmp_path / "lm.arpa"))
+    message = r"it lacks 4 of the 4 words \('ab', 'abc', 'cab', 'a'\), which .* unknown word; in upper case it knows"
+    with pytest.warns(UserWarning, match=message) as caught:
+        baseline.LexiconDecoder(LEXICON, TOKENS, lm)
+    assert [w.filename for w in caught] == [__file__]
+    with pytest.warns(UserWarning, match=r"it lacks 4 of the 4 tokens \('\|', 'a', 'b', 'c'\), which score"):
+        baseline.LexiconFreeDecoder(TOKENS, lm)
+    half = baseline.KenLM(NGrams(["ab", "a"], 2, seed=0).write(tmp_path / "half.arpa"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        baseline.LexiconDecoder(LEXICON, TOKENS, half)
 
 
 def test_no_blank():

@@ -48,6 +48,7 @@ def test_words(kenlm, tmp_path):
     assert "a\0" not in lm
     assert 3 not in lm
     assert lm.indices(["unheard", "<unk>"]).tolist() == [0, 0]
+    assert lm.indices("a b").tolist() == lm.indices(["a", "b"]).tolist()
     assert lm.score("a b") == lm.score(["a", "b"])
     assert repr(lm).endswith("lm.arpa', order=2)")
 

@@ -11,6 +11,8 @@ from arcbeam import baseline
 from tests.baseline import oracle
 from tests.baseline.ngrams import Labelled, NGrams
 
+pytestmark = pytest.mark.filterwarnings("ignore:lm. it lacks:UserWarning")  # on purpose
+
 TOKENS = ["|", "a", "b", "c", "<blank>"]
 SILENCE, BLANK = 0, 4
 NAMES = ["zero", "one", "two", "three", "four", "five"]

@@ -1,6 +1,7 @@
 """A large language model that does not fit the graph, the small model or the device: said clearly."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -78,6 +79,15 @@ def test_a_small_model_that_is_not_the_graphs():
         decode(graph(lm_digest=None))
 
 
+def test_a_pickled_decoder_keeps_its_models():
+    decoder = CtcDecoder(graph(), language_model=LARGE, graph_language_model=SMALL, lm_scale=4.0)
+    again = pickle.loads(pickle.dumps(decoder))
+    assert again.options == decoder.options
+    found, wanted = again.decode([LOGP])[0], decoder.decode([LOGP])[0]
+    assert (found.text, found.score, found.rescoring_score) == (wanted.text, wanted.score, wanted.rescoring_score)
+    assert found.rescoring_score == 3.5 - 2 * (2.0 + 0.5 + 1.0)
+
+
 def test_a_graph_without_words():
     bare = Graph.from_arcs([(0, 1, 1, 1, 0.0)], finals={1: 0.0}, num_columns=1)
     with pytest.raises(GraphError, match="the graph has no word symbols"), pytest.warns(UserWarning):
@@ -113,6 +123,8 @@ def test_not_on_a_gpu_yet(device):
         ("lm_scale", -1.0, ValueError, "lm_scale: expected a number of at least 0"),
         ("lm_scale", "1", TypeError, "lm_scale: expected a number"),
         ("lm_scale", 1e39, ValueError, "lm_scale: expected a number within the range of float32"),
+        ("lm_scale", 1e38, ValueError, r"lm_scale: .* range of float32, 0 to 1e\+30, got 1e\+38"),
+        ("lm_scale", 10**400, ValueError, "lm_scale: expected a number of at least 0, got an integer of 1,329 bits"),
         ("graph_lm_scale", float("nan"), ValueError, "graph_lm_scale: expected a number"),
         ("hypotheses_per_state", 0, ValueError, "hypotheses_per_state: expected a whole number of at least 1"),
         ("hypotheses_per_state", 1.5, TypeError, "hypotheses_per_state: expected a whole number"),

@@ -204,9 +204,7 @@ def padded_terms(terms):
     return partials
 
 
-def decode(
-    arrays, frames, blank, durations=None, max_symbols=10, activation="tanh", relu=False, precision="float32"
-):
+def decode(arrays, frames, blank, durations=None, max_symbols=10, activation="tanh", relu=False, precision="float32"):
     """Algorithm 1 over frames [n, features]; with durations its TDT form (section 3.3)."""
     rounding = ROUNDINGS[precision]
     arrays = rounded_weights(arrays) if precision == "bfloat16" else arrays

@@ -16,6 +16,7 @@ from arcbeam.build.lexicon import Lexicon, find_separator
 from arcbeam.build.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.build.progress import Progress, Reporter
 from arcbeam.build.topology import TOPOLOGIES, make_topology
+from arcbeam.options import as_float
 
 if TYPE_CHECKING:
     from arcbeam.graph import Graph
@@ -303,6 +304,6 @@ def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
 def _check_number(name: str, value: float, lowest: float = -np.inf) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"expected {name} to be a number, got {type(value).__name__}")
-    if not np.isfinite(float(value)) or value < lowest:
+    if not np.isfinite(as_float(name, value, "that is finite")) or value < lowest:
         least = "" if lowest == -np.inf else f" of at least {lowest:g}"
         raise ValueError(f"expected {name} to be a finite number{least}, got {value!r}")
