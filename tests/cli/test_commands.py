@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from arcbeam.cli.app import app
 from tests.cli.conftest import SAID, SPOKEN, WORDS, arcs_of_a_word_loop, log_probs_of
+from tests.language_model.test_lm_automaton import GOOD as GOOD_ARPA
 
 
 def lines_of(result):
@@ -126,6 +127,21 @@ def test_info(run):
     assert "states" in text.stdout
     fields = json.loads(run("info", "graph.arc", "--json").stdout)
     assert (fields["states"], fields["arcs"], fields["epsilon_arcs"], fields["columns"]) == (4, 16, 0, 4)
+
+
+def test_info_of_a_language_model(run, tmp_path):
+    (tmp_path / "lm.arpa").write_text(GOOD_ARPA)
+    assert run("build-lm", tmp_path / "lm.arpa", "-o", tmp_path / "small.lm").exit_code == 0
+    text = lines_of(run("info", tmp_path / "small.lm"))
+    assert text[:3] == ["3-gram model of 3 words", "n-grams: 5 / 3 / 1", "5 states, 8 arcs"]
+    fields = json.loads(run("info", tmp_path / "small.lm", "--json").stdout)
+    assert (fields["order"], fields["words"], fields["ngrams"], fields["states"]) == (3, 3, [5, 3, 1], 5)
+    wrong = run("info", tmp_path / "small.lm", "--label-to-column", "table")
+    assert is_one_error(wrong, "small.lm is a language model, which takes no --label-to-column")
+    assert is_one_error(run("info", tmp_path / "lm.arpa"), "build-lm makes one of an ARPA file")
+    (tmp_path / "cut.lm").write_bytes((tmp_path / "small.lm").read_bytes()[:200])
+    assert is_one_error(run("info", tmp_path / "cut.lm"), "cut.lm")
+    assert is_one_error(run("info", "words.txt"), "expected a graph of arcbeam or an OpenFst vector or const file")
 
 
 def test_version_and_help(run):

@@ -235,11 +235,12 @@ app.command(epilog="Example: arcbeam transduce parakeet.nemo encoder_output.npz 
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
 
-@app.command()
+@app.command(epilog="Example: arcbeam info 4gram.lm --json")
 @guarded
 def info(
-    graph: Annotated[
-        str, typer.Argument(metavar="GRAPH", help="Graph of arcbeam, or an OpenFst vector or const file.")
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Graph or language model of arcbeam, or an OpenFst vector or const file."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     words: opt.Words = None,
@@ -248,13 +249,10 @@ def info(
     label_to_column: opt.LabelToColumn = None,
     debug: opt.Debug = False,
 ) -> None:
-    """Show the size and shape of a graph."""
-    from arcbeam.cli.graphs import info_fields, load_graph
+    """Show the size and shape of a graph or of a language model."""
+    from arcbeam.cli.graphs import info_fields, info_of
 
-    loaded = load_graph(
-        graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
-    )
-    described = loaded.info()
+    described = info_of(file, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column)
     print(json.dumps(info_fields(described), ensure_ascii=False) if as_json else described)
 
 

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam.cli.console import Failure
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
     from arcbeam.decoder import CtcDecoder
     from arcbeam.graph import Graph
+    from arcbeam.graph_info import GraphInfo
+    from arcbeam.lm_automaton import LanguageModelInfo
+
+COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # how files of gzip, xz and bzip2 begin
 
 
 def version() -> str:
@@ -36,6 +41,21 @@ def load_graph(
 
     table = read_label_table(label_to_column) if label_to_column else None
     return Graph.load(path, words=words, tokens=tokens, blank=blank, label_to_column=table)
+
+
+def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
+    """Describe a graph, with the `tables` of `load_graph`, or a language model; which, the file's first bytes say."""
+    from arcbeam import LanguageModel, lm_file
+
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if lm_file.KIND.begins(head):
+        if given := [name for name, value in tables.items() if value is not None]:
+            raise Failure(f"{path} is a language model, which takes no --{given[0].replace('_', '-')}")
+        return LanguageModel.load(path).info()
+    if head.startswith(COMPRESSED) or b"\\data\\" in head:
+        raise Failure(f"{path}: expected a graph or a language model of arcbeam; build-lm makes one of an ARPA file")
+    return load_graph(path, **tables).info()
 
 
 def read_label_table(path: Path) -> np.ndarray:
