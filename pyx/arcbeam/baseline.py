@@ -26,6 +26,7 @@ from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
 from arcbeam.language_model import KenLM
 from arcbeam.log_probs import as_utterances
+from arcbeam.options import shown
 from arcbeam.pieces import join_pieces
 from arcbeam.symbols import TokenTable
 
@@ -97,7 +98,7 @@ class _Decoder:
         if isinstance(column, bool) or not isinstance(column, numbers.Integral):
             raise TypeError(f"sil: expected a token, its column, or None, got {type(column).__name__}")
         if not 0 <= column < len(self.tokens):
-            raise ValueError(f"sil: expected a column from 0 to {len(self.tokens) - 1}, or None, got {column}")
+            raise ValueError(f"sil: expected a column from 0 to {len(self.tokens) - 1}, or None, got {shown(column)}")
         if column == self.tokens.blank:
             raise ValueError(f"sil: expected a column of its own, or None; {column} is the blank's")
         return int(column)
@@ -207,8 +208,8 @@ class LexiconDecoder(_Decoder):
 
     Parameters
     ----------
-    lexicon : arcbeam.build.lexicon.Lexicon, or mapping of str to tokens
-        Spellings are taken as they are: see :func:`with_separator`.
+    lexicon : arcbeam.build.lexicon.Lexicon, or mapping of str to sequence of str
+        Words and their tokens. Spellings are taken as they are: see :func:`with_separator`.
     tokens : TokenTable, sequence of str, or path
         The columns of the log-probs.
     lm : KenLM, optional
@@ -280,6 +281,11 @@ class LexiconFreeDecoder(_Decoder):
     ------
     TypeError, ValueError
         An option out of its range.
+
+    Warns
+    -----
+    UserWarning
+        The language model lacks most of the tokens.
     """
 
     def __init__(
