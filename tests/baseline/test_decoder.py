@@ -244,6 +244,17 @@ def test_two_python_threads_take_turns():
     assert found == [expected] * 4
 
 
+def test_other_python_threads_run_meanwhile():
+    busy = decoder(beam_size=500, beam_threshold=math.inf, unk_score=0.0)
+    worker = threading.Thread(target=busy.decode, args=([np.tile(saying("abc_", 0.3), (300, 1))],))
+    worker.start()
+    turns = 0
+    while worker.is_alive():
+        worker.join(0.001)
+        turns += 1
+    assert turns > 10
+
+
 def test_ctrl_c_gets_through():
     busy = decoder(beam_size=5000, beam_threshold=math.inf, unk_score=0.0)
     long = np.tile(saying("abc_", 0.3), (20_000, 1))
