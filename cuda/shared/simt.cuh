@@ -44,6 +44,7 @@ enum class Order : std::uint8_t { relaxed, acquire, release, acquire_release };
 #include "shared/simt/atomics.cuh"
 #include "shared/simt/cluster.cuh"
 #include "shared/simt/copy.cuh"
+#include "shared/simt/matrix.cuh"
 #include "shared/simt/memory.cuh"
 #include "shared/simt/warp.cuh"
 #endif

@@ -154,6 +154,17 @@ inline std::uint32_t reduce_or(std::uint32_t mask, std::uint32_t value, ARCBEAM_
     return detail::together(Together::bit_or, mask, value, site);
 }
 
+inline void multiply_bfloat16(float (&sum)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                              ARCBEAM_SITE) {
+    emulator::Fragments mine;
+    std::memcpy(mine.a, a, sizeof a);
+    std::memcpy(mine.b, b, sizeof b);
+    std::memcpy(mine.sum, sum, sizeof sum);
+    emulator::Fragments* const held = &mine;
+    emulator::warp_operation(Together::multiply, kAllLanes, detail::to_bits(held), 0U, site);
+    std::memcpy(sum, mine.sum, sizeof sum);
+}
+
 }  // namespace arcbeam::simt
 
 #include "emulator_memory.hpp"

@@ -92,12 +92,19 @@ struct Position {
 };
 extern Position position;  // of the running thread
 
-enum class Together : std::uint8_t { sync, shuffle, ballot, any, all, match, min, max, add, bit_or };
+enum class Together : std::uint8_t { sync, shuffle, ballot, any, all, match, min, max, add, bit_or, multiply };
 enum class Vote : std::uint8_t { none, count, any, all };
 enum class Access : std::uint8_t { read, write, read_only, atomic_load, atomic_store, atomic_update };
 
 std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t value, std::uint32_t source,
                              Site site);
+// What a lane holds of a product of matrices; its address is the value that it brings to Together::multiply.
+struct Fragments {
+    std::uint32_t a[4];
+    std::uint32_t b[2];
+    float sum[4];
+};
+
 std::uint32_t block_barrier(Vote vote, bool value, Site site);
 void named_barrier(std::uint32_t id, std::uint32_t threads, bool waits, Site site);
 void cluster_arrive(Site site);

@@ -10,7 +10,7 @@ namespace {
 
 const char* name_of(Together what) {
     static const char* const names[] = {"warp_sync", "shuffle",    "ballot",     "any",        "all",
-                                        "match_any", "reduce_min", "reduce_max", "reduce_add", "reduce_or"};
+                                        "match_any", "reduce_min", "reduce_max", "reduce_add", "reduce_or",  "multiply_bfloat16"};
     return names[static_cast<int>(what)];
 }
 
@@ -27,6 +27,29 @@ std::string hex(std::uint32_t mask) {
     return text;
 }
 
+double from_bfloat16(std::uint32_t word, unsigned which) {
+    return simt::detail::from_bits<float>(word >> 16U * which << 16U);
+}
+
+// The product of all lanes' fragments; sums are rounded once for all 16 products.
+void multiply(const Rendezvous& meeting) {
+    const auto of = [&](std::uint32_t lane) {
+        return simt::detail::from_bits<Fragments*>(meeting.values[lane]);
+    };
+    for (std::uint32_t row = 0; row < 16U; ++row) {
+        for (std::uint32_t column = 0; column < 8U; ++column) {
+            float& sum = of(row % 8U * 4U + column / 2U)->sum[row / 8U * 2U + column % 2U];
+            double total = static_cast<double>(sum);
+            for (std::uint32_t k = 0; k < 16U; ++k) {
+                const std::uint32_t t = k % 8U / 2U;
+                total += from_bfloat16(of(row % 8U * 4U + t)->a[row / 8U + k / 8U * 2U], k % 2U) *
+                         from_bfloat16(of(column * 4U + t)->b[k / 8U], k % 2U);
+            }
+            sum = static_cast<float>(total);
+        }
+    }
+}
+
 // What every lane gets.
 void settle(const Rendezvous& meeting, std::uint64_t (&results)[32]) {
     const auto each = [&](auto&& visit) {
@@ -38,6 +61,9 @@ void settle(const Rendezvous& meeting, std::uint64_t (&results)[32]) {
     std::uint64_t all = meeting.what == Together::min ? 0xffffffffU : meeting.what == Together::all ? 1U : 0U;
     switch (meeting.what) {
         case Together::sync:
+            break;
+        case Together::multiply:
+            multiply(meeting);
             break;
         case Together::shuffle:
             each([&](std::uint32_t i) {
