@@ -18,9 +18,12 @@ constexpr std::uint32_t kNowhere = 0xffffffffU;
 constexpr std::uint64_t kNothingBad = 0xffffffffffffffffULL;
 constexpr std::uint32_t kKeyBuffers = 3U;  // see joint.cuh
 
+// Of weights and of what they are multiplied by.
+enum class Precision : std::uint32_t { float32 = 0, bfloat16 = 1 };
+
 struct DeviceMatrix {
-    const float* values;  // [rows, and zeros up to a row group][stride]
-    const float* bias;    // [rows] or null
+    const void* values;  // of the precision: [rows, and zeros up to a row group][stride]
+    const float* bias;   // [rows] or null
     std::uint32_t rows;
     std::uint32_t stride;
 };
@@ -124,11 +127,11 @@ struct LoopParams {
     const EncoderView* utterances;    // [num_lanes]
     const std::uint64_t* bad_inputs;  // [num_lanes]
     const float* projected;
-    float* hidden;                 // [2][num_lanes][layers, at least 1][prediction.stride]
+    void* hidden;                  // of the precision: [2][num_lanes][layers, at least 1][prediction.stride]
     float* cell;                   // [num_lanes][layers][prediction.stride]
     std::int32_t* contexts;        // [num_lanes][context]
     float* predictions;            // [num_lanes][output.stride]: the prediction network's part of the hidden layer
-    float* joined;                 // [most_tests][output.stride]: hidden layers
+    void* joined;                  // of the precision: [most_tests][output.stride]: hidden layers
     float* logits;                 // [most_tests][output.rows]
     std::uint64_t* keys;           // [kKeyBuffers][2][most_tests], 0 at first: best token, best duration
     Record* records;               // [num_lanes][room]
@@ -152,31 +155,56 @@ struct LoopParams {
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.
 constexpr std::uint64_t padded16(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
-constexpr std::uint32_t kLaneWords = 16U;    // arrays of a word a lane, see lanes.cuh
-constexpr std::uint32_t kTileValues = 128U;  // of the largest tile
+constexpr std::uint32_t kLaneWords = 16U;  // arrays of a word a lane, see lanes.cuh
 
-constexpr std::uint64_t common_bytes(std::uint64_t lanes, std::uint64_t tests, std::uint64_t context,
-                                     std::uint64_t warps) {
-    return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * lanes * context) + 2U * padded16(4U * tests) +
-           padded16(4U * 2U * kTileValues * warps);
+// Values of the largest tile.
+ARCBEAM_HD constexpr std::uint32_t tile_values(Precision precision) {
+    return precision == Precision::float32 ? 128U : 384U;
 }
 
-// A block's share of a matrix, and the rows that hold it: whole groups of 4.
+constexpr std::uint64_t common_bytes(Precision precision, std::uint64_t lanes, std::uint64_t tests,
+                                     std::uint64_t context, std::uint64_t warps) {
+    return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * lanes * context) + 2U * padded16(4U * tests) +
+           padded16(4U * 2U * tile_values(precision) * warps);
+}
+
+ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {
+    return precision == Precision::float32 ? 4U : 2U;
+}
+
+// A block's share of a matrix, and the rows that hold it: as many as a tile has.
 ARCBEAM_HD constexpr std::uint32_t share_of(std::uint32_t items, std::uint32_t blocks) {
     return (items + blocks - 1U) / blocks;
 }
-ARCBEAM_HD constexpr std::uint32_t held_rows(std::uint32_t rows) { return (rows + 3U) / 4U * 4U; }
+ARCBEAM_HD constexpr std::uint32_t held_rows(Precision precision, std::uint32_t rows) {
+    return precision == Precision::float32 ? (rows + 3U) / 4U * 4U : (rows + 7U) / 8U * 8U;
+}
 
-// What stationary weights and the inputs of a product take besides.
-constexpr std::uint64_t stationary_bytes(const DeviceNetwork& network, std::uint32_t blocks, std::uint32_t lanes,
-                                         std::uint32_t tests) {
-    const std::uint64_t units = network.prediction.stride;
-    const std::uint64_t joint = network.output.stride;
+// From one row in shared memory to the next: of bfloat16 an odd number of 64 bytes, for two rows are read together,
+// of 64 bytes each, which then are in different banks.
+ARCBEAM_HD constexpr std::uint32_t held_stride(Precision precision, std::uint32_t stride) {
+    return precision == Precision::float32 ? stride : (stride / kStep | 1U) * kStep;
+}
+
+// What weights take that stay in shared memory.
+constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, std::uint32_t blocks) {
+    const std::uint64_t units =
+        std::uint64_t{value_bytes(precision)} * held_stride(precision, network.prediction.stride);
+    const std::uint64_t joint =
+        std::uint64_t{value_bytes(precision)} * held_stride(precision, network.output.stride);
     const std::uint64_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
-    const std::uint64_t inputs = tests * joint > 2U * lanes * units ? tests * joint : 2U * lanes * units;
-    return padded16(4U * matrices * kGates * share_of(network.units, blocks) * units) +
-           padded16(4U * held_rows(share_of(network.prediction.rows, blocks)) * units) +
-           padded16(4U * held_rows(share_of(network.output.rows, blocks)) * joint) + padded16(4U * inputs);
+    return padded16(matrices * held_rows(precision, kGates * share_of(network.units, blocks)) * units) +
+           padded16(held_rows(precision, share_of(network.prediction.rows, blocks)) * units) +
+           padded16(held_rows(precision, share_of(network.output.rows, blocks)) * joint);
+}
+
+// What the inputs of a product take that are copied there.
+constexpr std::uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t lanes,
+                                     std::uint64_t tests) {
+    const std::uint64_t units = held_stride(precision, network.prediction.stride);
+    const std::uint64_t joint = held_stride(precision, network.output.stride);
+    return padded16(value_bytes(precision) *
+                    (tests * joint > 2U * lanes * units ? tests * joint : 2U * lanes * units));
 }
 
 }  // namespace arcbeam::transducer

@@ -22,26 +22,32 @@ ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
     }
 }
 
-// One hidden layer, by one warp, with zeros up to the stride.
-ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, std::uint32_t test, float* to) {
+// The hidden layers of all tests, with zeros up to the stride, by so many warps; `apart` values from each other.
+template <Precision kPrecision>
+ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, std::uint32_t worker, std::uint32_t workers,
+                         Value<kPrecision>* to, std::uint32_t apart) {
     const DeviceNetwork& network = params.network;
     const std::uint32_t stride = network.output.stride;
-    const float* const encoder =
-        params.projected + static_cast<std::size_t>(simt::load(lanes.test_row.at(test))) * stride;
-    const float* const prediction =
-        params.predictions + static_cast<std::size_t>(simt::load(lanes.test_lane.at(test))) * stride;
-    for (std::uint32_t i = simt::lane(); i < stride; i += kStep) {
-        simt::store(to + i, i < network.prediction.rows
-                                ? activate(network.activation,
-                                           simt::load_readonly(encoder + i) + simt::load(prediction + i))
-                                : 0.0F);
+    const std::uint32_t parts = stride / kStep;
+    for (std::uint32_t part = worker; part < lanes.num_tests() * parts; part += workers) {
+        const std::uint32_t test = part / parts;
+        const std::uint32_t i = (part - test * parts) * kStep + simt::lane();
+        float value = 0.0F;
+        if (i < network.prediction.rows) {
+            const std::size_t row = simt::load(lanes.test_row.at(test));
+            const std::size_t lane = simt::load(lanes.test_lane.at(test));
+            value = activate(network.activation, simt::load_readonly(params.projected + row * stride + i) +
+                                                     simt::load(params.predictions + lane * stride + i));
+        }
+        simt::store(to + static_cast<std::size_t>(test) * apart + i, as_input<kPrecision>(value));
     }
 }
 
+template <Precision kPrecision>
 struct PackedColumns {
-    const float* first;
+    const Value<kPrecision>* first;
     std::uint32_t stride;
-    ARCBEAM_DEVICE const float* operator()(std::uint32_t column) const {
+    ARCBEAM_DEVICE const Value<kPrecision>* operator()(std::uint32_t column) const {
         return first + static_cast<std::size_t>(column) * stride;
     }
 };
@@ -53,7 +59,7 @@ struct OutputStage {
     std::uint32_t offset;
     std::uint32_t num_rows;  // of this block, or all
     std::uint32_t num_tests;
-    PackedColumns hidden;
+    PackedColumns<Rows::kPrecision> hidden;
     std::uint64_t* keys;
     float* scratch;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shared/simt.cuh"
+#include "shared/transducer_bfloat16.hpp"
 #include "shared/transducer_math.hpp"
 #include "shared/transducer_rules.hpp"
 #include "transducer/device_network.hpp"
@@ -11,6 +12,24 @@
 namespace arcbeam::transducer {
 
 constexpr std::uint64_t kNotFinite = 0xffffffffffffffffULL;
+
+template <Precision kPrecision>
+using Value = std::conditional_t<kPrecision == Precision::float32, float, std::uint16_t>;
+
+// A value that a matrix will be multiplied by.
+template <Precision kPrecision>
+ARCBEAM_DEVICE Value<kPrecision> as_input(float value) {
+    if constexpr (kPrecision == Precision::float32) {
+        return value;
+    } else {
+        return static_cast<std::uint16_t>(to_bfloat16(value));
+    }
+}
+
+// What a thread moves at once.
+struct alignas(16) Piece {
+    std::uint32_t words[4];
+};
 
 // The largest of such keys belongs to the largest value, and of equal ones to the smallest index; 0 is below all. A
 // value that is not finite is above all.

@@ -2,8 +2,11 @@
 // round tests the next frames of every lane that is not at its end, and runs the prediction network of those that
 // have found a label; the others go on with their next frames, without waiting for them.
 //
-// Barriers of the grid: with stationary weights one a round, and for rounds that find a label one more a layer and
-// one more. Weights that are streamed take one more a round, and stateless networks one more a label.
+// Weights are kept, a share of every matrix in the shared memory of each block, or streamed. What they are
+// multiplied by is staged, copied to (or computed in) the shared memory of every block, or read where it is.
+//
+// Barriers of the grid: with staged inputs one a round, and for rounds that find a label one more a layer and one
+// more. Otherwise there is one more a round, and with stateless networks one more a label.
 #pragma once
 
 #include "transducer/barrier.cuh"
@@ -25,17 +28,24 @@ ARCBEAM_DEVICE Share own_share(std::uint32_t items) {
     return {first, items - first < each ? items - first : each};
 }
 
-template <bool kStationary>
+template <Precision kPrecision, bool kKept, bool kStaged>
 class Loop {
   public:
-    using Rows = std::conditional_t<kStationary, SharedRows, GlobalRows>;
+    using Input = Value<kPrecision>;
+    using Rows = std::conditional_t<kKept, SharedRows<kPrecision>, GlobalRows<kPrecision>>;
+    using Hidden = HiddenColumns<kPrecision>;
+    using Joined = PackedColumns<kPrecision>;
 
     ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes)
         : params_(params),
           lanes_(lanes),
           barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)) {
-        scratch_ = carver.take<float>(2U * kTileValues * simt::num_warps()).at(2U * kTileValues * simt::warp());
+        constexpr std::uint32_t kScratch = 2U * tile_values(kPrecision);
+        scratch_ = carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp());
         take_weights(carver);
+        if constexpr (kStaged) {
+            inputs_ = carver.take<Input>(8U).data;  // what is left
+        }
     }
 
     ARCBEAM_DEVICE void run() {
@@ -118,34 +128,46 @@ class Loop {
                             simt::load_relaxed<simt::Scope::system>(params_.cancel));
             }
         }
-        float* const joined = kStationary ? inputs_ : params_.joined;
-        const std::uint32_t workers = kStationary ? simt::num_warps() : simt::num_warps() * simt::grid_size();
-        const std::uint32_t worker =
-            kStationary ? simt::warp() : simt::warp() * simt::grid_size() + simt::block_rank();
-        for (std::uint32_t i = worker; i < num_tests; i += workers) {
-            join(params_, lanes_, i, joined + static_cast<std::size_t>(i) * network.output.stride);
-        }
-        if constexpr (kStationary) {
+        Input* const joined = kStaged ? inputs_ : static_cast<Input*>(params_.joined);
+        const std::uint32_t apart =
+            kStaged ? held_stride(kPrecision, network.output.stride) : network.output.stride;
+        join<kPrecision>(params_, lanes_, worker(), workers(), joined, apart);
+        if constexpr (kStaged) {
             simt::block_barrier();
         } else if (!barrier_.wait()) {
             return false;
         }
-        const Share share = kStationary ? own_share(network.output.rows) : Share{0U, network.output.rows};
-        const OutputStage<Rows> stage{params_,        output_,   share.first,
-                                      share.count,    num_tests, PackedColumns{joined, network.output.stride},
-                                      keys_of(round), scratch_};
-        run_stage<kStationary>(stage, share.count, num_tests);
+        const Share share = share_of_rows(network.output.rows);
+        const OutputStage<Rows> stage{
+            params_, output_, share.first, share.count, num_tests, Joined{joined, apart}, keys_of(round), scratch_};
+        run_stage<kPrecision, kKept, kStaged>(stage, share.count, num_tests);
         return barrier_.wait();
     }
 
-    // Inputs of a stage with stationary weights: hidden states of the listed lanes, copied to `to`.
-    ARCBEAM_DEVICE void copy_hidden(std::uint32_t layer, std::uint32_t ahead, float* to) const {
+    // The warps that make inputs: of the block, for itself, or of the grid.
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
+        return kStaged ? simt::warp() : simt::warp() * simt::grid_size() + simt::block_rank();
+    }
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() {
+        return kStaged ? simt::num_warps() : simt::num_warps() * simt::grid_size();
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE static Share share_of_rows(std::uint32_t rows) {
+        return kKept ? own_share(rows) : Share{0U, rows};
+    }
+
+    // Inputs of a stage: hidden states of the listed lanes, copied to `to`.
+    ARCBEAM_DEVICE void copy_hidden(std::uint32_t layer, std::uint32_t ahead, Input* to) const {
         const std::uint32_t stride = params_.network.prediction.stride;
-        for (std::uint32_t column = simt::warp(); column < lanes_.listed(); column += simt::num_warps()) {
-            const float* const from = hidden_of(params_, lanes_, simt::load(lanes_.list.at(column)), layer, ahead);
-            for (std::uint32_t i = simt::lane(); i < stride; i += kStep) {
-                simt::store(to + static_cast<std::size_t>(column) * stride + i, simt::load(from + i));
-            }
+        const std::uint32_t pieces = stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
+        const std::uint32_t apart = held_stride(kPrecision, stride);
+        for (std::uint32_t i = simt::thread_rank(); i < lanes_.listed() * pieces; i += simt::block_size()) {
+            const std::uint32_t column = i / pieces;
+            const std::uint32_t piece = i - column * pieces;
+            const Input* const from =
+                hidden_of<kPrecision>(params_, lanes_, simt::load(lanes_.list.at(column)), layer, ahead);
+            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(column) * apart) + piece,
+                        simt::load(reinterpret_cast<const Piece*>(from) + piece));
         }
     }
 
@@ -156,12 +178,13 @@ class Loop {
         if (network.num_layers == 0U) {
             return true;  // their contexts have moved on, which is all
         }
-        const Share share = kStationary ? own_share(network.units) : Share{0U, network.units};
-        const std::size_t area = static_cast<std::size_t>(params_.num_lanes) * network.prediction.stride;
+        const Share share = share_of_rows(network.units);
+        const std::size_t area =
+            static_cast<std::size_t>(params_.num_lanes) * held_stride(kPrecision, network.prediction.stride);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-            const float* copied = nullptr;
-            const float* copied_below = nullptr;
-            if constexpr (kStationary) {
+            const Input* copied = nullptr;
+            const Input* copied_below = nullptr;
+            if constexpr (kStaged) {
                 copy_hidden(layer, 0U, inputs_);
                 if (layer > 0U) {
                     copy_hidden(layer - 1U, 1U, inputs_ + area);
@@ -178,10 +201,10 @@ class Loop {
                                         share.first,
                                         share.count,
                                         listed,
-                                        HiddenColumns{params_, lanes_, layer, 0U, copied},
-                                        HiddenColumns{params_, lanes_, layer - 1U, 1U, copied_below},
+                                        Hidden{params_, lanes_, layer, 0U, copied},
+                                        Hidden{params_, lanes_, layer - 1U, 1U, copied_below},
                                         scratch_};
-            run_stage<kStationary>(stage, kGates * share.count, listed);
+            run_stage<kPrecision, kKept, kStaged>(stage, kGates * share.count, listed);
             if (!barrier_.wait()) {
                 return false;
             }
@@ -199,110 +222,122 @@ class Loop {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t listed = lanes_.listed();
         const bool stateless = network.num_layers == 0U;
-        if constexpr (kStationary) {
-            if (stateless) {
-                look_up_all(simt::warp(), simt::num_warps());
-            } else {
-                copy_hidden(network.num_layers - 1U, 0U, inputs_);
-            }
-            simt::block_barrier();
-        } else if (stateless) {
-            look_up_all(simt::warp() * simt::grid_size() + simt::block_rank(),
-                        simt::num_warps() * simt::grid_size());
-            if (!barrier_.wait()) {
-                return false;
-            }
+        if (stateless) {
+            look_up_all();
+        } else if constexpr (kStaged) {
+            copy_hidden(network.num_layers - 1U, 0U, inputs_);
         }
-        const Share share = kStationary ? own_share(network.prediction.rows) : Share{0U, network.prediction.rows};
+        if constexpr (kStaged) {
+            simt::block_barrier();
+        } else if (stateless && !barrier_.wait()) {
+            return false;
+        }
+        const Share share = share_of_rows(network.prediction.rows);
+        const std::uint32_t top = stateless ? 0U : network.num_layers - 1U;
         const PredictionStage<Rows> stage{params_,
                                           lanes_,
                                           prediction_,
                                           share.first,
                                           share.count,
                                           listed,
-                                          HiddenColumns{params_, lanes_, stateless ? 0U : network.num_layers - 1U,
-                                                        0U, kStationary ? inputs_ : nullptr},
+                                          Hidden{params_, lanes_, top, 0U, kStaged ? inputs_ : nullptr},
                                           scratch_};
-        run_stage<kStationary>(stage, share.count, listed);
+        run_stage<kPrecision, kKept, kStaged>(stage, share.count, listed);
         return barrier_.wait();
     }
 
     // The listed lanes' outputs of a stateless network, with zeros up to the stride.
-    ARCBEAM_DEVICE void look_up_all(std::uint32_t worker, std::uint32_t workers) const {
+    ARCBEAM_DEVICE void look_up_all() const {
         const std::uint32_t stride = params_.network.prediction.stride;
-        for (std::uint32_t column = worker; column < lanes_.listed(); column += workers) {
+        const std::uint32_t parts = stride / kStep;
+        const std::uint32_t apart = held_stride(kPrecision, stride);
+        for (std::uint32_t part = worker(); part < lanes_.listed() * parts; part += workers()) {
+            const std::uint32_t column = part / parts;
             const std::uint32_t lane = simt::load(lanes_.list.at(column));
-            float* const to = kStationary ? inputs_ + static_cast<std::size_t>(column) * stride
-                                          : hidden_of(params_, lanes_, lane, 0U, 0U);
-            for (std::uint32_t i = simt::lane(); i < stride; i += kStep) {
-                simt::store(to + i, i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F);
-            }
+            Input* const to = kStaged ? inputs_ + static_cast<std::size_t>(column) * apart
+                                      : hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
+            const std::uint32_t i = (part - column * parts) * kStep + simt::lane();
+            simt::store(to + i,
+                        as_input<kPrecision>(i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F));
         }
     }
 
     // Weights
 
     [[nodiscard]] ARCBEAM_DEVICE Rows recurrent(std::uint32_t layer) const {
-        if constexpr (kStationary) {
-            return Rows{layer_weights_ + (layer == 0U ? 0U : 2U * layer - 1U) * layer_size_,
-                        params_.network.prediction.stride};
-        } else {
-            return Rows{params_.network.layers[layer].recurrent.values, params_.network.prediction.stride};
-        }
+        return of_layer(params_.network.layers[layer].recurrent, layer == 0U ? 0U : 2U * layer - 1U);
     }
 
     [[nodiscard]] ARCBEAM_DEVICE Rows input(std::uint32_t layer) const {
-        if constexpr (kStationary) {
-            return Rows{layer_weights_ + 2U * layer * layer_size_, params_.network.prediction.stride};
+        return of_layer(params_.network.layers[layer].input, 2U * layer);
+    }
+
+    // `place`: among the matrices of layers that are kept.
+    [[nodiscard]] ARCBEAM_DEVICE Rows of_layer(const DeviceMatrix& matrix, std::uint32_t place) const {
+        if constexpr (kKept) {
+            Rows rows = layer_weights_;
+            rows.values += static_cast<std::size_t>(place) * rows.count * rows.stride;
+            return rows;
         } else {
-            return Rows{params_.network.layers[layer].input.values, params_.network.prediction.stride};
+            return streamed(matrix);
         }
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE static Rows streamed(const DeviceMatrix& matrix) {
+        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride};
     }
 
     ARCBEAM_DEVICE void take_weights(simt::Carver& carver) {
         const DeviceNetwork& network = params_.network;
-        if constexpr (kStationary) {
+        if constexpr (kKept) {
             const std::uint32_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
+            const std::uint32_t stride = network.prediction.stride;
+            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, simt::grid_size()));
+            const std::uint32_t apart = held_stride(kPrecision, stride);
+            Input* to = carver.take<Input>(matrices * held * apart).data;
+            layer_weights_ = Rows{to, held, stride, apart};
             const Share units = own_share(network.units);
-            layer_size_ = static_cast<std::size_t>(kGates) * share_of(network.units, simt::grid_size()) *
-                          network.prediction.stride;
-            layer_weights_ = carver.take<float>(matrices * static_cast<std::uint32_t>(layer_size_)).data;
+            const Share rows{kGates * units.first, kGates * units.count};
             for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-                const std::uint32_t first = kGates * units.first;
-                copy_rows(network.layers[layer].recurrent, first, kGates * units.count,
-                          layer_weights_ + (layer == 0U ? 0U : 2U * layer - 1U) * layer_size_);
                 if (layer > 0U) {
-                    copy_rows(network.layers[layer].input, first, kGates * units.count,
-                              layer_weights_ + 2U * layer * layer_size_);
+                    copy_rows(network.layers[layer].recurrent, rows, held, to);
+                    to += held * apart;
+                    copy_rows(network.layers[layer].input, rows, held, to);
+                } else {
+                    copy_rows(network.layers[layer].recurrent, rows, held, to);
                 }
+                to += held * apart;
             }
             prediction_ = take_share(carver, network.prediction);
             output_ = take_share(carver, network.output);
-            inputs_ = reinterpret_cast<float*>(carver.take<float>(4U).data);  // what is left
         } else {
-            prediction_ = Rows{network.prediction.values, network.prediction.stride};
-            output_ = Rows{network.output.values, network.output.stride};
+            prediction_ = streamed(network.prediction);
+            output_ = streamed(network.output);
         }
     }
 
     ARCBEAM_DEVICE Rows take_share(simt::Carver& carver, const DeviceMatrix& matrix) const {
-        const std::uint32_t held = held_rows(share_of(matrix.rows, simt::grid_size()));
-        const Share share = own_share(matrix.rows);
-        float* const to = carver.take<float>(held * matrix.stride).data;
-        copy_rows(matrix, share.first, share.count, to);
-        // Rows of a tile beyond the share are computed in vain.
-        for (std::uint32_t i = share.count * matrix.stride + simt::thread_rank(); i < held * matrix.stride;
-             i += simt::block_size()) {
-            simt::store(to + i, 0.0F);
-        }
-        return Rows{to, matrix.stride};
+        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, simt::grid_size()));
+        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
+        Input* const to = carver.take<Input>(held * apart).data;
+        copy_rows(matrix, own_share(matrix.rows), held, to);
+        return Rows{to, held, matrix.stride, apart};
     }
 
-    ARCBEAM_DEVICE static void copy_rows(const DeviceMatrix& matrix, std::uint32_t first, std::uint32_t count,
-                                         float* to) {
-        const float* const from = matrix.values + static_cast<std::size_t>(first) * matrix.stride;
-        for (std::uint32_t i = simt::thread_rank(); i < count * matrix.stride; i += simt::block_size()) {
-            simt::store(to + i, simt::load_readonly(from + i));
+    // Rows of a tile beyond the share are zeros, and computed in vain.
+    ARCBEAM_DEVICE static void copy_rows(const DeviceMatrix& matrix, Share share, std::uint32_t held, Input* to) {
+        const Input* const from =
+            static_cast<const Input*>(matrix.values) + static_cast<std::size_t>(share.first) * matrix.stride;
+        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
+        const std::uint32_t pieces =
+            matrix.stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
+        for (std::uint32_t i = simt::thread_rank(); i < held * pieces; i += simt::block_size()) {
+            const std::uint32_t row = i / pieces;
+            const std::uint32_t piece = i - row * pieces;
+            const auto* const source =
+                reinterpret_cast<const Piece*>(from + static_cast<std::size_t>(row) * matrix.stride) + piece;
+            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(row) * apart) + piece,
+                        row < share.count ? simt::load_readonly(source) : Piece{});
         }
     }
 
@@ -312,17 +347,16 @@ class Loop {
     float* scratch_ = nullptr;  // of this warp
     Rows prediction_{};
     Rows output_{};
-    float* layer_weights_ = nullptr;
-    std::size_t layer_size_ = 0U;
-    float* inputs_ = nullptr;  // in shared memory, with stationary weights
+    Rows layer_weights_{};     // of the first layer's recurrent matrix; the others follow
+    Input* inputs_ = nullptr;  // in shared memory, if they are staged
 };
 
-template <bool kStationary>
+template <Precision kPrecision, bool kKept, bool kStaged>
 ARCBEAM_DEVICE void decode_lanes(const LoopParams& params) {
     simt::Carver carver;
     Lanes lanes;
     lanes.carve(carver, params);
-    Loop<kStationary> loop(params, carver, lanes);
+    Loop<kPrecision, kKept, kStaged> loop(params, carver, lanes);
     loop.run();
 }
 

@@ -11,27 +11,30 @@
 namespace arcbeam::transducer {
 
 // A lane's hidden state of a layer, `ahead` steps from its last one.
-ARCBEAM_DEVICE float* hidden_of(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
-                                std::uint32_t layer, std::uint32_t ahead) {
+template <Precision kPrecision>
+ARCBEAM_DEVICE Value<kPrecision>* hidden_of(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
+                                            std::uint32_t layer, std::uint32_t ahead) {
     const std::uint32_t layers = params.network.num_layers > 0U ? params.network.num_layers : 1U;
     const std::size_t buffer = (simt::load(lanes.steps.at(lane)) + ahead) % 2U;
     const std::size_t row = (buffer * params.num_lanes + lane) * layers + layer;
-    return params.hidden + row * params.network.prediction.stride;
+    return static_cast<Value<kPrecision>*>(params.hidden) + row * params.network.prediction.stride;
 }
 
 // Hidden states of the listed lanes, in global memory or copied to shared memory.
+template <Precision kPrecision>
 struct HiddenColumns {
     const LoopParams& params;
     const Lanes& lanes;
     std::uint32_t layer;
     std::uint32_t ahead;
-    const float* copied;  // null: they are not
+    const Value<kPrecision>* copied;  // null: they are not
 
-    ARCBEAM_DEVICE const float* operator()(std::uint32_t column) const {
+    ARCBEAM_DEVICE const Value<kPrecision>* operator()(std::uint32_t column) const {
         if (copied != nullptr) {
-            return copied + static_cast<std::size_t>(column) * params.network.prediction.stride;
+            return copied +
+                   static_cast<std::size_t>(column) * held_stride(kPrecision, params.network.prediction.stride);
         }
-        return hidden_of(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
+        return hidden_of<kPrecision>(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
     }
 };
 
@@ -63,15 +66,15 @@ struct LstmStage {
     std::uint32_t offset;
     std::uint32_t num_units;  // of this block, or all
     std::uint32_t num_columns;
-    HiddenColumns before;  // of this layer
-    HiddenColumns below;   // of the layer below, one step ahead
+    HiddenColumns<Rows::kPrecision> before;  // of this layer
+    HiddenColumns<Rows::kPrecision> below;   // of the layer below, one step ahead
     float* scratch;
 
     template <int kRows, int kColumns>
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
         constexpr std::uint32_t kUnits = static_cast<std::uint32_t>(kRows) / kGates;
-        float* const from_below = scratch + kTileValues;
+        float* const from_below = scratch + tile_values(Rows::kPrecision);
         multiply<kRows, kColumns>(recurrent, first_row, before, first_column, num_columns, scratch);
         if (layer > 0U) {
             multiply<kRows, kColumns>(input, first_row, below, first_column, num_columns, from_below);
@@ -98,7 +101,7 @@ struct LstmStage {
             const std::uint32_t row = unit * kGates + g;
             float from_input;
             if (layer > 0U) {
-                from_input = simt::load(scratch + kTileValues + at + g * apart) +
+                from_input = simt::load(scratch + tile_values(Rows::kPrecision) + at + g * apart) +
                              simt::load_readonly(network.layers[layer].input.bias + row);
             } else {
                 const std::size_t token = simt::load(lanes.token.at(lane));
@@ -110,7 +113,8 @@ struct LstmStage {
         float* const cell = params.cell + row * network.prediction.stride + unit;
         const float next = lstm_cell(gates[0], gates[1], gates[2], simt::load(cell));
         simt::store(cell, next);
-        simt::store(hidden_of(params, lanes, lane, layer, 1U) + unit, lstm_hidden(gates[3], next));
+        simt::store(hidden_of<Rows::kPrecision>(params, lanes, lane, layer, 1U) + unit,
+                    as_input<Rows::kPrecision>(lstm_hidden(gates[3], next)));
     }
 };
 
@@ -122,7 +126,7 @@ struct PredictionStage {
     std::uint32_t offset;
     std::uint32_t num_rows;
     std::uint32_t num_columns;
-    HiddenColumns hidden;
+    HiddenColumns<Rows::kPrecision> hidden;
     float* scratch;
 
     template <int kRows, int kColumns>

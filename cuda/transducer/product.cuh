@@ -12,7 +12,7 @@
 
 #include "shared/simt.cuh"
 #include "shared/transducer_math.hpp"
-#include "transducer/device_network.hpp"
+#include "transducer/lanes.cuh"
 
 namespace arcbeam::transducer {
 
@@ -46,28 +46,41 @@ ARCBEAM_DEVICE void add_across(float* values) {
 }
 
 // Rows of a matrix, in shared memory or in global memory that nobody writes.
+template <Precision kOf>
 struct SharedRows {
-    const float* values;
+    static constexpr Precision kPrecision = kOf;
+    const Value<kOf>* values;
+    std::uint32_t count;
+    std::uint32_t inputs;  // a multiple of kStep
     std::uint32_t stride;
-    ARCBEAM_DEVICE static float load(const float* at) { return simt::load(at); }
+    template <class T>
+    ARCBEAM_DEVICE static T load(const T* at) {
+        return simt::load(at);
+    }
 };
 
+template <Precision kOf>
 struct GlobalRows {
-    const float* values;
+    static constexpr Precision kPrecision = kOf;
+    const Value<kOf>* values;
+    std::uint32_t count;
+    std::uint32_t inputs;
     std::uint32_t stride;
-    ARCBEAM_DEVICE static float load(const float* at) { return simt::load_readonly(at); }
+    template <class T>
+    ARCBEAM_DEVICE static T load(const T* at) {
+        return simt::load_readonly(at);
+    }
 };
 
 // out[row * kColumns + column] = dot(rows[first_row + row], columns(first_column + column)), by one warp. Columns
 // from num_columns on repeat the last one. `out` is the warp's own; a warp_sync follows.
 template <int kRows, int kColumns, class Rows, class Columns>
-ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Columns& columns,
-                             std::uint32_t first_column, std::uint32_t num_columns, float* out) {
+ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, const Columns& columns,
+                                     std::uint32_t first_column, std::uint32_t num_columns, float* out) {
     constexpr int kValues = kRows * kColumns;
     constexpr int kAtOnce = kValues < 32 ? kValues : 32;
     const std::uint32_t lane = simt::lane();
-    const std::uint32_t stride = rows.stride;
-    const float* const weights = rows.values + static_cast<std::size_t>(first_row) * stride + lane;
+    const float* const weights = rows.values + static_cast<std::size_t>(first_row) * rows.stride + lane;
     const float* inputs[kColumns];
     float sum[kValues];
     for (int c = 0; c < kColumns; ++c) {
@@ -77,11 +90,11 @@ ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Co
     for (int i = 0; i < kValues; ++i) {
         sum[i] = 0.0F;
     }
-    for (std::uint32_t i = 0; i < stride; i += kStep) {
+    for (std::uint32_t i = 0; i < rows.inputs; i += kStep) {
         float weight[kRows];
         float input[kColumns];
         for (int r = 0; r < kRows; ++r) {
-            weight[r] = Rows::load(weights + static_cast<std::uint32_t>(r) * stride + i);
+            weight[r] = Rows::load(weights + static_cast<std::uint32_t>(r) * rows.stride + i);
         }
         for (int c = 0; c < kColumns; ++c) {
             input[c] = simt::load(inputs[c] + i);
@@ -101,19 +114,76 @@ ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Co
     }
 }
 
+// The same of bfloat16 on tensor cores, 16 columns: rows of the matrix are the columns of simt's b, kRows / 8 of
+// them. Which inputs are multiplied at the same time is free, so a lane takes 8 that follow each other: place p of
+// 4 those from 8 p on of every kStep, half of them in one product and half in the next. Sums are in the order of
+// the steps, and do not depend on the other rows and columns.
+template <int kRows, class Rows, class Columns>
+ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t first_row, const Columns& columns,
+                                             std::uint32_t first_column, std::uint32_t num_columns, float* out) {
+    constexpr int kTiles = kRows / 8;
+    const std::uint32_t group = simt::lane() / 4U;
+    const std::uint32_t place = simt::lane() % 4U;
+    const Piece* weights[kTiles];
+    const Piece* inputs[2];
+    float sum[kTiles][2][4];  // of the first and second halves
+    for (int r = 0; r < kTiles; ++r) {
+        const std::uint32_t row = first_row + 8U * static_cast<std::uint32_t>(r) + group;
+        const std::size_t at = row < rows.count ? row : rows.count - 1U;  // beyond: in vain
+        weights[r] = reinterpret_cast<const Piece*>(rows.values + at * rows.stride) + place;
+        for (int i = 0; i < 8; ++i) {
+            sum[r][i / 4][i % 4] = 0.0F;
+        }
+    }
+    for (std::uint32_t half = 0U; half < 2U; ++half) {
+        const std::uint32_t column = first_column + 8U * half + group;
+        inputs[half] =
+            reinterpret_cast<const Piece*>(columns(column < num_columns ? column : num_columns - 1U)) + place;
+    }
+    for (std::uint32_t i = 0; i < rows.inputs / 8U; i += kStep / 8U) {
+        const Piece low = simt::load(inputs[0] + i);
+        const Piece high = simt::load(inputs[1] + i);
+        const std::uint32_t a[2][4] = {{low.words[0], high.words[0], low.words[1], high.words[1]},
+                                       {low.words[2], high.words[2], low.words[3], high.words[3]}};
+        for (int r = 0; r < kTiles; ++r) {
+            const Piece weight = Rows::load(weights[r] + i);
+            const std::uint32_t b[2][2] = {{weight.words[0], weight.words[1]}, {weight.words[2], weight.words[3]}};
+            simt::multiply_bfloat16(sum[r][0], a[0], b[0]);
+            simt::multiply_bfloat16(sum[r][1], a[1], b[1]);
+        }
+    }
+    for (int r = 0; r < kTiles; ++r) {
+        for (std::uint32_t i = 0; i < 4U; ++i) {
+            const std::uint32_t row = 8U * static_cast<std::uint32_t>(r) + 2U * place + i % 2U;
+            simt::store(out + row * 16U + 8U * (i / 2U) + group, sum[r][0][i] + sum[r][1][i]);
+        }
+    }
+}
+
+template <int kRows, int kColumns, class Rows, class Columns>
+ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Columns& columns,
+                             std::uint32_t first_column, std::uint32_t num_columns, float* out) {
+    if constexpr (Rows::kPrecision == Precision::float32) {
+        multiply_exactly<kRows, kColumns>(rows, first_row, columns, first_column, num_columns, out);
+    } else {
+        static_assert(kColumns == 16, "as many as the product on tensor cores has");
+        multiply_on_tensor_cores<kRows>(rows, first_row, columns, first_column, num_columns, out);
+    }
+}
+
 // Calls stage.tile<kRows, kColumns>(first row, first column) for the tiles of this warp. The warps of a block with
-// stationary weights share the block's rows; else all warps of the grid share all rows. There neighbours take tiles
+// weights of its own share the block's rows; else all warps of the grid share all rows. There neighbours take tiles
 // of two groups of rows, so that weights and inputs both stay in the multiprocessor's cache; if there are fewer
 // tiles than warps, they are spread over the blocks.
-template <bool kStationary, int kRows, int kColumns, class Stage>
+template <bool kKept, int kRows, int kColumns, class Stage>
 ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
     constexpr auto kTileRows = static_cast<std::uint32_t>(kRows);
     constexpr auto kTileColumns = static_cast<std::uint32_t>(kColumns);
     const std::uint32_t across = (columns + kTileColumns - 1U) / kTileColumns;
     const std::uint32_t down = (rows + kTileRows - 1U) / kTileRows;
-    const std::uint32_t workers = kStationary ? simt::num_warps() : simt::num_warps() * simt::grid_size();
+    const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     std::uint32_t worker = simt::warp();
-    if (!kStationary) {
+    if (!kKept) {
         const bool few = across * down <= workers;
         worker = few ? simt::warp() * simt::grid_size() + simt::block_rank()
                      : simt::block_rank() * simt::num_warps() + simt::warp();
@@ -127,9 +197,18 @@ ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uin
     }
 }
 
-template <bool kStationary, class Stage>
+template <Precision kPrecision, bool kKept, bool kStaged, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
-    if constexpr (kStationary) {
+    const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
+    if constexpr (kPrecision == Precision::bfloat16) {
+        // Inputs in global memory are read once for all of a block's rows.
+        const std::uint32_t large = (rows + 23U) / 24U * ((columns + 15U) / 16U);
+        if (kStaged || rows <= 8U || (!kKept && large < workers)) {
+            share_tiles<kKept, 8, 16>(stage, rows, columns);
+        } else {
+            share_tiles<kKept, 24, 16>(stage, rows, columns);
+        }
+    } else if constexpr (kKept) {
         if (columns == 1U) {
             share_tiles<true, 4, 1>(stage, rows, columns);
         } else {
@@ -137,7 +216,7 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
         }
     } else {
         const std::uint32_t large = (rows + 15U) / 16U * ((columns + 7U) / 8U);
-        if (large >= simt::num_warps() * simt::grid_size()) {
+        if (large >= workers) {
             share_tiles<false, 16, 8>(stage, rows, columns);
         } else {
             share_tiles<false, 4, 4>(stage, rows, columns);

@@ -36,7 +36,8 @@ ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t firs
     constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);
     const DeviceMatrix& encoder = params.network.encoder;
     const std::uint32_t lane = simt::lane();
-    const float* const weights = encoder.values + static_cast<std::size_t>(first_row) * encoder.stride + lane;
+    const float* const weights =
+        static_cast<const float*>(encoder.values) + static_cast<std::size_t>(first_row) * encoder.stride + lane;
     float sum[kRows * kFrames];
     std::int64_t at[kFrames];
     for (int k = 0; k < kFrames; ++k) {
@@ -77,6 +78,66 @@ ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t firs
     }
 }
 
+// The same of bfloat16 on tensor cores, kRows / 16 times 16 rows: see multiply_on_tensor_cores, where rows and
+// columns are the other way round.
+template <bool kHalf, int kRows>
+ARCBEAM_DEVICE void project_on_tensor_cores(const ProjectParams& params, std::uint32_t first_row, FrameGroup group,
+                                            const EncoderView& view) {
+    constexpr int kTiles = kRows / 16;
+    const DeviceMatrix& encoder = params.network.encoder;
+    const std::uint32_t of_eight = simt::lane() / 4U;
+    const std::uint32_t place = simt::lane() % 4U;
+    const Piece* weights[kTiles][2];
+    float sum[kTiles][2][4];
+    for (int r = 0; r < kTiles; ++r) {
+        for (std::uint32_t half = 0U; half < 2U; ++half) {
+            const std::uint32_t row = first_row + 16U * static_cast<std::uint32_t>(r) + 8U * half + of_eight;
+            const std::size_t at = row < encoder.rows ? row : encoder.rows - 1U;  // beyond: in vain
+            weights[r][half] = reinterpret_cast<const Piece*>(static_cast<const std::uint16_t*>(encoder.values) +
+                                                              at * encoder.stride) +
+                               place;
+        }
+        for (int i = 0; i < 8; ++i) {
+            sum[r][i / 4][i % 4] = 0.0F;
+        }
+    }
+    const std::uint32_t frame = group.first_frame + of_eight;
+    const std::int64_t at =
+        static_cast<std::int64_t>(frame < view.frames ? frame : view.frames - 1U) * view.row_stride;
+    for (std::uint32_t i = 0; i < encoder.stride; i += kStep) {
+        std::uint32_t b[2][2];
+        for (std::uint32_t pair = 0U; pair < 4U; ++pair) {
+            std::uint32_t word = 0U;
+            for (std::uint32_t k = 0U; k < 2U; ++k) {
+                const std::uint32_t feature = i + 8U * place + 2U * pair + k;
+                const float value =
+                    feature < params.network.features ? load_feature<kHalf>(view.data, at + feature) : 0.0F;
+                word |= to_bfloat16(value) << 16U * k;
+            }
+            b[pair / 2U][pair % 2U] = word;
+        }
+        for (int r = 0; r < kTiles; ++r) {
+            const Piece low = simt::load_readonly(weights[r][0] + i / 8U);
+            const Piece high = simt::load_readonly(weights[r][1] + i / 8U);
+            simt::multiply_bfloat16(sum[r][0], {low.words[0], high.words[0], low.words[1], high.words[1]}, b[0]);
+            simt::multiply_bfloat16(sum[r][1], {low.words[2], high.words[2], low.words[3], high.words[3]}, b[1]);
+        }
+    }
+    for (int r = 0; r < kTiles; ++r) {
+        for (std::uint32_t i = 0; i < 4U; ++i) {
+            const std::uint32_t row = first_row + 16U * static_cast<std::uint32_t>(r) + 8U * (i / 2U) + of_eight;
+            const std::uint32_t to = group.first_frame + 2U * place + i % 2U;
+            if (row < encoder.rows && to < view.frames) {
+                const float total = sum[r][0][i] + sum[r][1][i];
+                simt::store(params.projected +
+                                static_cast<std::size_t>(view.first_row + to) * params.network.output.stride + row,
+                            encoder.bias != nullptr ? total + simt::load_readonly(encoder.bias + row) : total);
+            }
+        }
+    }
+}
+
+template <Precision kPrecision>
 struct ProjectStage {
     const ProjectParams& params;
 
@@ -85,21 +146,41 @@ struct ProjectStage {
         const FrameGroup group = simt::load_readonly(params.groups + first_column / FrameGroup::kFrames);
         const EncoderView& view = params.utterances[group.utterance];
         if (view.is_half != 0U) {
-            project_part<true>(first_row, group, view);
+            project_part<true, kRows>(first_row, group, view);
         } else {
-            project_part<false>(first_row, group, view);
+            project_part<false, kRows>(first_row, group, view);
         }
     }
 
   private:
-    template <bool kHalf>
+    template <bool kHalf, int kRows>
     ARCBEAM_DEVICE void project_part(std::uint32_t first_row, FrameGroup group, const EncoderView& view) const {
         if (first_row == 0U) {
             check_group<kHalf>(params, group, view);
         }
         simt::warp_sync(simt::kAllLanes);
-        project_tile<kHalf>(params, first_row, group, view);
+        if constexpr (kPrecision == Precision::float32) {
+            project_tile<kHalf>(params, first_row, group, view);
+        } else {
+            project_on_tensor_cores<kHalf, kRows>(params, first_row, group, view);
+        }
     }
 };
+
+template <Precision kPrecision>
+ARCBEAM_DEVICE void project(const ProjectParams& params) {
+    constexpr auto kFrames = static_cast<int>(FrameGroup::kFrames);
+    const ProjectStage<kPrecision> stage{params};
+    const std::uint32_t rows = params.network.encoder.rows;
+    const std::uint32_t frames = params.num_groups * FrameGroup::kFrames;
+    if constexpr (kPrecision == Precision::bfloat16) {
+        constexpr std::uint32_t kLarge = 64U;
+        if ((rows + kLarge - 1U) / kLarge * params.num_groups >= simt::num_warps() * simt::grid_size()) {
+            share_tiles<false, static_cast<int>(kLarge), kFrames>(stage, rows, frames);
+            return;
+        }
+    }
+    share_tiles<false, static_cast<int>(kRowGroup), kFrames>(stage, rows, frames);
+}
 
 }  // namespace arcbeam::transducer

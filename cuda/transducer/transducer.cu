@@ -1,25 +1,28 @@
 // Greedy decoding of transducers. Two launches decode a group of utterances:
 //
-// arcbeam_transducer_project   any grid: the encoder's projections of all frames
-// arcbeam_transducer_few       all blocks resident: weights stay in shared memory, a share of each matrix a block
-// arcbeam_transducer_many      all blocks resident: weights are streamed, tiles are shared out over the grid
+// project   any grid: the encoder's projections of all frames
+// few       all blocks resident: weights are kept in shared memory, a share of each matrix a block; inputs are
+// staged kept      the same; inputs are read where they are many      all blocks resident: weights are streamed,
+// tiles are shared out over the grid
 //
-// The bytes of a result depend neither on which of the two loops runs, nor on blocks, threads, windows or groups.
-// Blocks are of whole warps.
+// In float32 the bytes of a result depend neither on which of the loops runs, nor on blocks, threads, windows or
+// groups; in bfloat16 neither, but they depend on the machine's tensor cores. Blocks are of whole warps.
 #include "transducer/loop.cuh"
 #include "transducer/project.cuh"
 
-ARCBEAM_KERNEL(arcbeam_transducer_project, 256, arcbeam::transducer::ProjectParams) {
-    using namespace arcbeam::transducer;
-    const ProjectStage stage{params};
-    share_tiles<false, static_cast<int>(kRowGroup), static_cast<int>(FrameGroup::kFrames)>(
-        stage, params.network.encoder.rows, params.num_groups * FrameGroup::kFrames);
-}
+#define ARCBEAM_TRANSDUCER_KERNELS(precision)                                                                \
+    ARCBEAM_KERNEL(arcbeam_transducer_project_##precision, 256, arcbeam::transducer::ProjectParams) {        \
+        arcbeam::transducer::project<arcbeam::transducer::Precision::precision>(params);                     \
+    }                                                                                                        \
+    ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_few_##precision, 512, 1, arcbeam::transducer::LoopParams) {  \
+        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, true, true>(params);    \
+    }                                                                                                        \
+    ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_kept_##precision, 512, 1, arcbeam::transducer::LoopParams) { \
+        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, true, false>(params);   \
+    }                                                                                                        \
+    ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_many_##precision, 256, 1, arcbeam::transducer::LoopParams) { \
+        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, false, false>(params);  \
+    }
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_few, 512, 1, arcbeam::transducer::LoopParams) {
-    arcbeam::transducer::decode_lanes<true>(params);
-}
-
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_many, 256, 1, arcbeam::transducer::LoopParams) {
-    arcbeam::transducer::decode_lanes<false>(params);
-}
+ARCBEAM_TRANSDUCER_KERNELS(float32)
+ARCBEAM_TRANSDUCER_KERNELS(bfloat16)

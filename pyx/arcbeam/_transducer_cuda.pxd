@@ -6,8 +6,12 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
     cdef enum:
         kMostLayers, kKeyBuffers
 
+    cdef enum class Precision(uint32_t):
+        float32
+        bfloat16
+
     cdef struct DeviceMatrix:
-        const float* values
+        const void* values
         const float* bias
         uint32_t rows
         uint32_t stride
@@ -90,11 +94,11 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         const EncoderView* utterances
         const uint64_t* bad_inputs
         const float* projected
-        float* hidden
+        void* hidden
         float* cell
         int32_t* contexts
         float* predictions
-        float* joined
+        void* joined
         float* logits
         uint64_t* keys
         Record* records
@@ -115,5 +119,10 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t resumed
 
     uint64_t padded16(uint64_t bytes)
-    uint64_t common_bytes(uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)
-    uint64_t stationary_bytes(const DeviceNetwork& network, uint32_t blocks, uint32_t lanes, uint32_t tests)
+    uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)
+    uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)
+    uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, uint64_t lanes, uint64_t tests)
+    uint32_t value_bytes(Precision precision)
+
+cdef extern from "shared/transducer_bfloat16.hpp" namespace "arcbeam::transducer" nogil:
+    uint32_t to_bfloat16(float value)

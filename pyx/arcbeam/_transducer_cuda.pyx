@@ -6,7 +6,7 @@ import numpy as np
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam._cuda cimport Context, driver, ignore
@@ -17,8 +17,9 @@ from arcbeam._cuda_memory cimport (
 )
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_cuda cimport (
-    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, EncoderView, FrameGroup, JointActivation, kKeyBuffers,
-    kMostLayers, LaneState, LoopParams, padded16, ProjectParams, Record, stationary_bytes, Statistic,
+    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, EncoderView, FrameGroup, JointActivation, kept_bytes,
+    kKeyBuffers, kMostLayers, LaneState, LoopParams, padded16, Precision, ProjectParams, Record, staged_bytes, Statistic,
+    to_bfloat16, value_bytes,
 )
 
 from arcbeam import _cuda, transducer_plan
@@ -66,6 +67,7 @@ cdef class CudaEngine:
         Of :func:`arcbeam.transducer_weights.device_weights`.
     ordinal : int
         The device's number.
+    precision : str
     tokens, units, features, joint, layers, context, relu, activation
         Sizes and kinds of the network; joint: of the joint network's hidden layer; layers=0: a stateless one.
     blank, max_symbols, durations, confidence
@@ -77,32 +79,36 @@ cdef class CudaEngine:
     cdef Stream copies
     cdef MemoryPool pool
     cdef Event done
-    cdef Function project, few, many, kernel
+    cdef Function project, kernel
     cdef LoopParams params
     cdef LaunchShape shape
     cdef Layout layout
     cdef DeviceBuffer weights, frames, projected, control, work, records
     cdef PinnedBuffer frames_host, control_host, results_host
+    cdef Precision precision
     cdef size_t cell_at, predictions_at, joined_at, logits_at, keys_at, work_bytes
     cdef uint32_t joint_stride, unit_stride, outputs, room
     cdef int halvings  # of the groups, since memory was short
     cdef bint in_flight, with_durations, with_confidence
-    cdef object turn
+    cdef object turn, precision_name
+    cdef dict kernels
 
-    def __init__(self, dict weights, int ordinal, *, uint32_t tokens, uint32_t units, uint32_t features, uint32_t joint,
+    def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features, uint32_t joint,
                  uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank, uint32_t max_symbols, durations,
                  confidence):
         if layers > kMostLayers:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
+        self.precision_name = precision
+        self.precision = Precision.bfloat16 if precision == "bfloat16" else Precision.float32
         self.turn = threading.Lock()
         self.context = _cuda.context_of(ordinal)
         self.pool = MemoryPool(self.context)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
         self.done = Event(self.context)
         module = load_module(self.context, "transducer")
-        self.project = module.function("arcbeam_transducer_project")
-        self.few = module.function("arcbeam_transducer_few")
-        self.many = module.function("arcbeam_transducer_many")
+        self.project = module.function(f"arcbeam_transducer_project_{precision}")
+        self.kernels = {kernel: module.function(f"arcbeam_transducer_{kernel}_{precision}")
+                        for kernel in transducer_plan.KERNELS}
         self.weights = DeviceBuffer(self.pool, self.stream, "the weights")
         self.frames = DeviceBuffer(self.pool, self.stream, "the encoder output")
         self.projected = DeviceBuffer(self.pool, self.stream, "the projected frames")
@@ -128,8 +134,8 @@ cdef class CudaEngine:
         self.outputs = network.output.rows
         self.joint_stride, self.unit_stride = network.output.stride, network.prediction.stride
         with self.context:
-            self.few.allow_shared(self.context.state.shared_per_block)
-            self.many.allow_shared(self.context.state.shared_per_block)
+            for kernel in self.kernels.values():
+                (<Function> kernel).allow_shared(self.context.state.shared_per_block)
 
     cdef int _set_confidence(self, ConfidenceParams* into, measure) except -1:
         into.statistic = {"largest": Statistic.largest, "weighted": Statistic.weighted, "power": Statistic.power,
@@ -168,7 +174,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _describe(self, DeviceMatrix* matrix, dict weights, dict addresses, str name, uint32_t rows) except -1:
-        matrix.values = <const float*> <uintptr_t> addresses[name]
+        matrix.values = <const void*> <uintptr_t> addresses[name]
         matrix.bias = <const float*> <uintptr_t> addresses.get(f"{name}_bias", 0)
         matrix.rows, matrix.stride = rows, weights[name].shape[1]
         return 0
@@ -239,7 +245,7 @@ cdef class CudaEngine:
         """Lanes for which the shared memory of a block has room, in whichever shape is the first that fits."""
         cdef uint32_t lanes = transducer_plan.MOST_LANES
         while lanes > 0:
-            for shape in transducer_plan.loop_shapes(lanes):
+            for shape in transducer_plan.loop_shapes(lanes, self.precision_name):
                 if self._shared_bytes(shape, lanes) <= self.context.state.shared_per_block:
                     return lanes
             lanes //= 2
@@ -249,17 +255,19 @@ cdef class CudaEngine:
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         cdef uint32_t tests = max(shape.tests, lanes)
-        cdef uint64_t bytes = common_bytes(lanes, tests, self.params.network.context, shape.threads // 32)
+        cdef uint64_t bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
+        if shape.kernel != "many":
+            bytes += kept_bytes(self.precision, self.params.network, blocks)
         if shape.kernel == "few":
-            bytes += stationary_bytes(self.params.network, blocks, lanes, tests)
+            bytes += staged_bytes(self.precision, self.params.network, lanes, tests)
         return bytes
 
     cdef int _plan(self, uint32_t lanes) except -1:
         """Chooses the kernel and its launch, all of whose blocks must fit at the same time."""
         cdef uint64_t bytes
-        for shape in transducer_plan.loop_shapes(lanes):
+        for shape in transducer_plan.loop_shapes(lanes, self.precision_name):
             bytes = self._shared_bytes(shape, lanes)
-            self.kernel = self.few if shape.kernel == "few" else self.many
+            self.kernel = self.kernels[shape.kernel]
             if bytes > self.context.state.shared_per_block:
                 continue
             if self.kernel.blocks_per_multiprocessor(shape.threads, bytes) < 1:
@@ -282,17 +290,17 @@ cdef class CudaEngine:
         cdef uint64_t rows = 0, num_groups = 0
         cdef uint32_t longest = <uint32_t> utterances[0, 2]
         cdef Py_ssize_t i
-        cdef size_t at = 0, state_bytes = 4 * <size_t> n * hidden_layers * self.unit_stride
+        cdef size_t at = 0, values = <size_t> n * hidden_layers * self.unit_stride
         for i in range(n):
             rows += <uint64_t> utterances[i, 2]
             num_groups += (<uint64_t> utterances[i, 2] + FRAMES_OF_A_GROUP - 1) // FRAMES_OF_A_GROUP
         self._plan(n)
         self.params.num_lanes = n
-        self.cell_at = 2 * state_bytes
-        self.predictions_at = self.cell_at + state_bytes
+        self.cell_at = 2 * value_bytes(self.precision) * values
+        self.predictions_at = self.cell_at + 4 * values
         self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
         at = 4 * <size_t> self.params.most_tests
-        self.keys_at = self.joined_at + (at * self.joint_stride if self.kernel is self.many else 0)
+        self.keys_at = self.joined_at + (0 if self.kernel is self.kernels["few"] else at * self.joint_stride)
         self.logits_at = self.keys_at + 2 * kKeyBuffers * 2 * at
         self.work.reserve(self.logits_at + at * self.outputs, False)
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
@@ -300,7 +308,7 @@ cdef class CudaEngine:
         self.records.reserve(<size_t> n * self.room * sizeof(Record), False)
         set_bytes(self.work.address, 0, self.predictions_at, self.stream)
         self._fill_control(utterances, states, num_groups, self._send_frames(utterances) if on_host else 0)
-        self._send_states(states, state_bytes)
+        self._send_states(states, values)
         copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
         self._launch_project(<uint32_t> num_groups)
         self.params.resumed = 0
@@ -383,10 +391,10 @@ cdef class CudaEngine:
         self.params.cancelled = <uint32_t*> <uintptr_t> (self.control.address + 4 * CANCELLED)
         self.params.cancel = <const uint32_t*> <uintptr_t> (self.control.address + 4 * CANCEL)
         self.params.projected = <const float*> <uintptr_t> self.projected.address
-        self.params.hidden = <float*> <uintptr_t> self.work.address
+        self.params.hidden = <void*> <uintptr_t> self.work.address
         self.params.cell = <float*> <uintptr_t> (self.work.address + self.cell_at)
         self.params.predictions = <float*> <uintptr_t> (self.work.address + self.predictions_at)
-        self.params.joined = <float*> <uintptr_t> (self.work.address + self.joined_at)
+        self.params.joined = <void*> <uintptr_t> (self.work.address + self.joined_at)
         self.params.keys = <uint64_t*> <uintptr_t> (self.work.address + self.keys_at)
         self.params.logits = <float*> <uintptr_t> (self.work.address + self.logits_at)
         return 0
@@ -409,28 +417,31 @@ cdef class CudaEngine:
             lane.frame = <uint32_t> min(skip, lane.frames)
         return 0
 
-    cdef int _send_states(self, list states, size_t state_bytes) except -1:
+    cdef int _send_states(self, list states, size_t values) except -1:
         """Hidden states and cells of lanes that go on."""
-        cdef float* to
-        cdef const float[::1] values
-        cdef size_t units = self.params.network.units, layers = self.params.network.num_layers, l
-        cdef size_t stride = self.unit_stride, part, lane
+        cdef unsigned char* host
+        cdef const float[::1] hidden, cell
+        cdef size_t units = self.params.network.units, layers = self.params.network.num_layers, l, u
+        cdef size_t stride = self.unit_stride, width = value_bytes(self.precision), at
         if layers == 0 or all(state is None for state in states):
             return 0
-        self.results_host.reserve(2 * state_bytes)
-        memset(self.results_host.data, 0, 2 * state_bytes)
+        self.results_host.reserve((width + 4) * values)
+        host = <unsigned char*> self.results_host.data
+        memset(host, 0, (width + 4) * values)
         for i, state in enumerate(states):
             if state is None:
                 continue
-            lane = i
-            for part in range(2):
-                to = <float*> self.results_host.data + part * (state_bytes // 4) + lane * layers * stride
-                values = state[part]
-                for l in range(layers):
-                    memcpy(to + l * stride, &values[l * units], 4 * units)
-        copy_to_device(self.work.address, self.results_host.data, state_bytes, self.stream)
-        copy_to_device(self.work.address + self.cell_at, <unsigned char*> self.results_host.data + state_bytes,
-                       state_bytes, self.stream)
+            hidden, cell, _, _, _ = state
+            for l in range(layers):
+                at = (<size_t> i * layers + l) * stride
+                memcpy(host + width * values + 4 * at, &cell[l * units], 4 * units)
+                if self.precision == Precision.float32:
+                    memcpy(host + 4 * at, &hidden[l * units], 4 * units)
+                else:
+                    for u in range(units):
+                        (<uint16_t*> host)[at + u] = <uint16_t> to_bfloat16(hidden[l * units + u])
+        copy_to_device(self.work.address, host, width * values, self.stream)
+        copy_to_device(self.work.address + self.cell_at, host + width * values, 4 * values, self.stream)
         self.stream.synchronize()  # the same pinned memory takes the results
         return 0
 
@@ -538,11 +549,15 @@ cdef class CudaEngine:
         lanes = np.frombuffer(self.control_host, LANE, n, self.layout.lanes).copy()
         context = np.frombuffer(self.control_host, np.int32, n * self.params.network.context, self.layout.contexts)
         context = context.reshape(n, -1).copy()
-        state = np.frombuffer(self.results_host, np.float32, 3 * n * hidden_layers * self.unit_stride)
-        state = state.reshape(3, n, hidden_layers, self.unit_stride)
+        shape = (n, hidden_layers, self.unit_stride)
         lane = np.arange(n)
-        hidden = state[lanes["steps"] % 2, lane, :layers, :units].reshape(n, -1)
-        cell = state[2, :, :layers, :units].reshape(n, -1).copy()
+        width = value_bytes(self.precision)
+        both = np.frombuffer(self.results_host, np.float32 if width == 4 else np.uint16, self.cell_at // width)
+        hidden = both.reshape(2, *shape)[lanes["steps"] % 2, lane, :layers, :units].reshape(n, -1)
+        if width == 2:
+            hidden = (hidden.astype(np.uint32) << 16).view(np.float32)
+        cell = np.frombuffer(self.results_host, np.float32, n * hidden_layers * self.unit_stride, self.cell_at)
+        cell = cell.reshape(shape)[:, :layers, :units].reshape(n, -1).copy()
         counts = lanes["count"].astype(np.int64)
         records = np.frombuffer(self.results_host, RECORD, n * self.room, self.predictions_at).reshape(n, -1)
         records = records[:, :counts.max()].copy()

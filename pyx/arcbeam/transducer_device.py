@@ -49,14 +49,12 @@ class TransducerMemory:
 def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
     """The number of the GPU that decodes, None for the CPU. ``"auto"`` takes a GPU that can decode this network."""
     layers = len(getattr(prediction, "layers", ()))
-    only_cpu = options.algorithm == "frame-looping" or options.precision == "bfloat16" or layers > MOST_LAYERS
+    only_cpu = options.algorithm == "frame-looping" or layers > MOST_LAYERS
     if options.device == "auto" and only_cpu:
         return None
     ordinal = resolve_device(options.device)
     if ordinal is not None and options.algorithm == "frame-looping":
         raise NotImplementedError("algorithm: frame-looping is there for the CPU only; on a GPU use label-looping")
-    if ordinal is not None and options.precision == "bfloat16":
-        raise NotImplementedError("precision: bfloat16 is there for the CPU only; on a GPU use float32")
     return ordinal
 
 
@@ -72,8 +70,9 @@ def cuda_engine(
 
     stateless = isinstance(prediction, StatelessPrediction)
     return CudaEngine(
-        device_weights(prediction, joint),
+        device_weights(prediction, joint, options.precision),
         ordinal,
+        precision=options.precision,
         tokens=prediction.tokens,
         units=prediction.units,
         features=joint.encoder_weight.shape[1],

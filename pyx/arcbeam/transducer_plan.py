@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+KERNELS = ("few", "kept", "many")
+
 
 @dataclass(frozen=True)
 class LoopShape:
@@ -17,7 +19,8 @@ class LoopShape:
     Attributes
     ----------
     kernel : str
-        ``"few"``: weights stay in shared memory; ``"many"``: they are streamed.
+        ``"few"``: weights are kept in shared memory, and what they are multiplied by is copied there; ``"kept"``: the
+        weights alone; ``"many"``: they are streamed.
     threads : int
         Of a block.
     tests : int
@@ -40,6 +43,14 @@ FEW_UTTERANCES = 16
 """Up to so many, weights that fit the shared memory stay there."""
 CROWD_UTTERANCES = 192
 """From so many on, a test costs more than the round that it saves."""
+
+# bfloat16: 16 tests are one product, so they cost as much as one.
+FEW_BFLOAT16 = LoopShape("few", threads=512, tests=32, first_window=8, widest_window=16)
+KEPT_BFLOAT16 = LoopShape("kept", threads=512, tests=256, first_window=4, widest_window=8)
+CROWD_BFLOAT16 = LoopShape("kept", threads=512, tests=512, first_window=2, widest_window=4)
+MANY_BFLOAT16 = LoopShape("many", threads=256, tests=512, first_window=4, widest_window=8)
+FEW_UTTERANCES_BFLOAT16 = 8
+"""Up to so many, the joint network's hidden layers are computed by every block for itself."""
 MOST_LANES = 1024
 """Utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -49,8 +60,12 @@ PATIENCE_CYCLES = 1 << 34
 """Of a block at a barrier, until it gives up: about ten seconds."""
 
 
-def loop_shapes(utterances: int) -> tuple[LoopShape, ...]:
+def loop_shapes(utterances: int, precision: str) -> tuple[LoopShape, ...]:
     """What to try, in this order."""
+    if precision == "bfloat16":
+        kept = CROWD_BFLOAT16 if utterances >= CROWD_UTTERANCES else KEPT_BFLOAT16
+        few = (FEW_BFLOAT16,) if utterances <= FEW_UTTERANCES_BFLOAT16 else ()
+        return (*few, kept, MANY_BFLOAT16)
     streamed = CROWD if utterances >= CROWD_UTTERANCES else MANY
     return (FEW, streamed) if utterances <= FEW_UTTERANCES else (streamed,)
 

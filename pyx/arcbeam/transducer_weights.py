@@ -20,28 +20,42 @@ def padded(count: int, to: int) -> int:
     return -(-count // to) * to
 
 
-def device_weights(prediction: LstmPrediction | StatelessPrediction, joint: Joint) -> dict[str, Any]:
-    """Named float32 arrays: matrices with padding, biases or None, and the tables of what depends on a token alone.
+def device_weights(
+    prediction: LstmPrediction | StatelessPrediction, joint: Joint, precision: str = "float32"
+) -> dict[str, Any]:
+    """Named arrays: matrices with padding, biases or None, and the tables of what depends on a token alone.
+
+    Parameters
+    ----------
+    prediction, joint
+        Of bfloat16 values (:func:`arcbeam.transducer_precision.rounded`) if that is the precision.
+    precision : str
 
     Returns
     -------
     dict
         ``encoder``, ``prediction``, ``output`` and for an LSTM ``recurrent_l0``, ``input_l1``, ``recurrent_l1`` and so
-        on: float32[rows, stride]; each with its ``..._bias``, but the recurrent ones. ``tables``: float32[tokens,
-        4 * units], or [context, tokens, units] of a stateless network with its ``convolution_bias``.
+        on: float32[rows, stride], or uint16 with the bits of bfloat16; each with its ``..._bias``, but the recurrent
+        ones. ``tables``: float32[tokens, 4 * units], or [context, tokens, units] of a stateless network with its
+        ``convolution_bias``.
     """
     arrays: dict[str, Any] = {}
+
+    def matrix_of(weight: np.ndarray) -> np.ndarray:
+        matrix = _padded_matrix(weight)
+        return matrix if precision == "float32" else (matrix.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
     for name in ("encoder", "prediction", "output"):
-        arrays[name] = _matrix(getattr(joint, f"{name}_weight"))
+        arrays[name] = matrix_of(getattr(joint, f"{name}_weight"))
         arrays[f"{name}_bias"] = getattr(joint, f"{name}_bias")
     if isinstance(prediction, StatelessPrediction):
         arrays["tables"] = _places(prediction)
         arrays["convolution_bias"] = prediction.convolution_bias
         return arrays
     for i, layer in enumerate(prediction.layers):
-        arrays[f"recurrent_l{i}"] = _matrix(_by_unit(layer.weight_hh))
+        arrays[f"recurrent_l{i}"] = matrix_of(_by_unit(layer.weight_hh))
         if i:
-            arrays[f"input_l{i}"] = _matrix(_by_unit(layer.weight_ih))
+            arrays[f"input_l{i}"] = matrix_of(_by_unit(layer.weight_ih))
             arrays[f"input_l{i}_bias"] = _by_unit(_gate_bias(layer))
     first = prediction.layers[0]
     gates = multiply(first.weight_ih, _gate_bias(first), prediction.embedding)
@@ -49,7 +63,7 @@ def device_weights(prediction: LstmPrediction | StatelessPrediction, joint: Join
     return arrays
 
 
-def _matrix(weight: np.ndarray) -> np.ndarray:
+def _padded_matrix(weight: np.ndarray) -> np.ndarray:
     rows, inputs = weight.shape
     matrix = np.zeros((padded(rows, ROW_GROUP), padded(inputs, STEP)), np.float32)
     matrix[:rows, :inputs] = weight

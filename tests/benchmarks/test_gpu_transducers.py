@@ -49,8 +49,14 @@ def test_rows(small, monkeypatch, peer):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     rows = list(gpu_ll24.run(Context(1, 3 if peer else 1, {} if peer else {"batches": "1,3", "kernel": "many"})))
     batches = (1, 3) if peer else (1,)
-    assert [(row["model"], row["batch"]) for row in rows] == [(m, b) for m in ("RNN-T", "TDT") for b in batches]
+    assert [(row["model"], row["precision"], row["batch"]) for row in rows] == [
+        (model, precision, batch)
+        for model in ("RNN-T", "TDT")
+        for precision in ("float32", "bfloat16")
+        for batch in batches
+    ]
     for row in rows:
+        assert row["wrong"] == 0
         assert row["ms"] > 0 and row["rtfx"] > 0
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
 
@@ -58,12 +64,20 @@ def test_rows(small, monkeypatch, peer):
 def test_plans_for_tuning():
     plan = transducer_plan.loop_shapes
     with gpu_ll24.planned({"kernel": "few", "threads": "128", "windows": "2,3"}):
-        shapes = transducer_plan.loop_shapes(100)
+        shapes = transducer_plan.loop_shapes(100, "float32")
     assert [(shape.kernel, shape.threads) for shape in shapes] == [("few", 128), ("many", 128)]
     assert [(shape.first_window, shape.widest_window) for shape in shapes] == [(2, 3), (2, 3)]
     with gpu_ll24.planned({"kernel": "many", "tests": "9"}):
-        assert [(shape.kernel, shape.tests) for shape in transducer_plan.loop_shapes(1)] == [("many", 9)]
+        assert [(s.kernel, s.tests) for s in transducer_plan.loop_shapes(1, "float32")] == [("many", 9)] * 2
+    with gpu_ll24.planned({"kernel": "kept"}):
+        assert [s.kernel for s in transducer_plan.loop_shapes(1, "float32")] == ["kept", "many"]
+        assert [s.kernel for s in transducer_plan.loop_shapes(1, "bfloat16")] == ["kept", "many"]
     assert transducer_plan.loop_shapes is plan
+
+
+def test_tokens_that_are_wrong():
+    found = [types.SimpleNamespace(tokens=np.array(tokens)) for tokens in ([1, 2, 3], [1, 3, 4, 4], [])]
+    assert gpu_ll24.wrong(found, [[1, 2, 3], [1, 2, 3, 4], [5]]) == 100 * 3 / 8
 
 
 def test_wrong_answers_are_not_timed():

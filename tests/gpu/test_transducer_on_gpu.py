@@ -28,6 +28,14 @@ SHAPES = {
     "many": transducer_plan.MANY,
     "crowd": transducer_plan.CROWD,
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
+    "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
+}
+BFLOAT16_SHAPES = {
+    "few": transducer_plan.FEW_BFLOAT16,
+    "kept": transducer_plan.KEPT_BFLOAT16,
+    "crowd": transducer_plan.CROWD_BFLOAT16,
+    "many": transducer_plan.MANY_BFLOAT16,
+    "kept, narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
 }
 
 
@@ -65,12 +73,50 @@ def wanted(kind):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes(kind, wanted, shape, monkeypatch):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: (SHAPES[shape], transducer_plan.MANY))
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape.startswith("few") else 1024)
     decoder = make(kind, "cuda")
     for _ in range(3):
         same(decoder.decode(frames_of(kind, LENGTHS)), wanted)
     assert sum(len(h.tokens) for h in wanted) > 50
+
+
+@pytest.fixture(scope="module")
+def in_bfloat16(kind):
+    return make(kind, "cuda", precision="bfloat16").decode(frames_of(kind, LENGTHS))
+
+
+@pytest.mark.parametrize("shape", BFLOAT16_SHAPES)
+def test_the_same_bytes_in_bfloat16(kind, in_bfloat16, shape, monkeypatch):
+    chosen = (BFLOAT16_SHAPES[shape], transducer_plan.MANY_BFLOAT16)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: chosen)
+    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape == "few" else 1024)
+    decoder = make(kind, "cuda", precision="bfloat16")
+    for _ in range(3):
+        same(decoder.decode(frames_of(kind, LENGTHS)), in_bfloat16)
+
+
+def test_bfloat16_is_near_that_of_the_cpu(kind, in_bfloat16):
+    """Sums in another order, so a label may differ, and then those after it."""
+    wanted = make(kind, "cpu", precision="bfloat16").decode(frames_of(kind, LENGTHS))
+    equal = [i for i, one in enumerate(wanted) if one.tokens.tolist() == in_bfloat16[i].tokens.tolist()]
+    assert len(equal) > len(wanted) / 2
+    for i in equal:
+        assert in_bfloat16[i].frames.tolist() == wanted[i].frames.tolist()
+        np.testing.assert_allclose(in_bfloat16[i].log_probs, wanted[i].log_probs, rtol=0, atol=0.05)
+        np.testing.assert_allclose(in_bfloat16[i].state.hidden, wanted[i].state.hidden, rtol=0, atol=0.02)
+
+
+def test_chunks_in_bfloat16(kind, in_bfloat16):
+    decoder, frames = make(kind, "cuda", precision="bfloat16"), frames_of(kind, LENGTHS)
+    states, tokens = [None] * len(frames), [[] for _ in frames]
+    for begin in range(0, 150, 37):
+        found = decoder.decode([x[begin : begin + 37] for x in frames], state=states)
+        states = [h.state for h in found]
+        for i, one in enumerate(found):
+            tokens[i] += one.tokens.tolist()
+    assert tokens == [h.tokens.tolist() for h in in_bfloat16]
+    assert [state.hidden.tobytes() for state in states] == [h.state.hidden.tobytes() for h in in_bfloat16]
 
 
 def test_any_number_of_utterances(kind, wanted):
@@ -86,6 +132,8 @@ def test_any_number_of_utterances(kind, wanted):
 def test_a_thousand_and_more():
     frames = frames_of("tdt", np.random.default_rng(0).integers(0, 60, 2100))
     same(make("tdt", "cuda").decode(frames), make("tdt", "cpu").decode(frames))
+    decoder = make("tdt", "cuda", precision="bfloat16")
+    same(decoder.decode(frames)[:7], decoder.decode(frames[:7]))
 
 
 def test_hypotheses_grow(kind, wanted, monkeypatch):

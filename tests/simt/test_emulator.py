@@ -157,6 +157,19 @@ def test_asynchronous_copies(kernels):
         assert np.array_equal(out, expected)
 
 
+def test_products_of_matrices():
+    matrix = load(HERE / "kernels" / "matrix.cu")
+    rng = np.random.default_rng(6)
+    a, b, sums = (rng.integers(-128, 128, shape).astype(np.float32) for shape in ((16, 16), (8, 16), (16, 8)))
+    a /= 8
+    words = [np.ascontiguousarray((x.view(u4) >> 16).astype(np.uint16)).view(u4) for x in (a, b)]
+    wanted = sums + a @ b.T  # exact
+    for schedule in schedules(10):
+        found = sums.copy()
+        matrix.launch("multiply_matrices", kernel_params(a=words[0], b=words[1], sums=found), **schedule)
+        assert np.array_equal(found, wanted)
+
+
 def test_named_barriers_hand_a_buffer_over(kernels):
     for schedule in schedules(50):
         out = np.zeros((5, 32), u4)

@@ -9,8 +9,9 @@ namespace arcbeam::emulator {
 namespace {
 
 const char* name_of(Together what) {
-    static const char* const names[] = {"warp_sync", "shuffle",    "ballot",     "any",        "all",
-                                        "match_any", "reduce_min", "reduce_max", "reduce_add", "reduce_or",  "multiply_bfloat16"};
+    static const char* const names[] = {"warp_sync",  "shuffle",   "ballot",           "any",
+                                        "all",        "match_any", "reduce_min",       "reduce_max",
+                                        "reduce_add", "reduce_or", "multiply_bfloat16"};
     return names[static_cast<int>(what)];
 }
 
@@ -33,9 +34,7 @@ double from_bfloat16(std::uint32_t word, unsigned which) {
 
 // The product of all lanes' fragments; sums are rounded once for all 16 products.
 void multiply(const Rendezvous& meeting) {
-    const auto of = [&](std::uint32_t lane) {
-        return simt::detail::from_bits<Fragments*>(meeting.values[lane]);
-    };
+    const auto of = [&](std::uint32_t lane) { return simt::detail::from_bits<Fragments*>(meeting.values[lane]); };
     for (std::uint32_t row = 0; row < 16U; ++row) {
         for (std::uint32_t column = 0; column < 8U; ++column) {
             float& sum = of(row % 8U * 4U + column / 2U)->sum[row / 8U * 2U + column % 2U];

@@ -8,8 +8,12 @@ from arcbeam import kernel_images, transducer_plan
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-BYTES = {"project": 544, "few": 720, "many": 720}  # of their parameters; loop_host.py spells them out
-IMAGE = "".join(f"kernel arcbeam_transducer_{name} {size}\n" for name, size in BYTES.items())
+BYTES = {"project": 544, "few": 720, "kept": 720, "many": 720}  # of their parameters; loop_host.py spells them out
+IMAGE = "".join(
+    f"kernel arcbeam_transducer_{name}_{precision} {size}\n"
+    for name, size in BYTES.items()
+    for precision in ("float32", "bfloat16")
+)
 
 
 class Shape(ctypes.Structure):
@@ -46,13 +50,14 @@ class EmulatedGpu:
         try:
             self.seed += 1
             one, kernel = shape.contents, name.decode()
-            self.launches.append((kernel.rpartition("_")[2], one.blocks, one.threads, one.cooperative))
-            params = (ctypes.c_char * BYTES[kernel.rpartition("_")[2]]).from_address(parameter)
+            kind = kernel.split("_")[2]
+            self.launches.append((kind, one.blocks, one.threads, one.cooperative))
+            params = (ctypes.c_char * BYTES[kind]).from_address(parameter)
             self.kernels.launch(
                 kernel, params, grid=one.blocks, block=64, shared_bytes=one.shared_bytes, seed=self.seed,
                 detect_races=False, resident=self.resident,
             )  # fmt: skip
-            if not kernel.endswith("project"):
+            if kind != "project":
                 self.after_loop()
         except BaseException as error:
             self.errors.append(error)

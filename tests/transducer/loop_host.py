@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arcbeam.transducer_precision import rounded
 from arcbeam.transducer_weights import device_weights
 from tests.simt import build
+from tests.transducer.oracle import bfloat16
 
 NOTHING_BAD = np.uint64(2**64 - 1)
 LAYERS = 8
@@ -63,8 +65,12 @@ class LoopHost:
     """Decodes with the network of a decoder that was made on the CPU."""
 
     def __init__(self, prediction, joint, options, measure=None):
+        self.precision = options.get("precision", "float32")
+        if self.precision == "bfloat16":
+            prediction, joint = rounded(prediction, joint)
         self.prediction, self.joint, self.options, self.measure = prediction, joint, options, measure
-        self.weights = device_weights(prediction, joint)
+        self.weights = device_weights(prediction, joint, self.precision)
+        self.value = np.float32 if self.precision == "float32" else np.uint16
         self.kernels = build.load("cuda/transducer/transducer.cu")
         self.layers = len(getattr(prediction, "layers", ()))
         self.context = 0 if self.layers else prediction.context
@@ -77,7 +83,7 @@ class LoopHost:
         tests = max(shape.most_tests, n)
         lanes, views, groups, row = np.zeros(n, LANE), np.zeros(n, VIEW), [], 0
         unit_stride, joint_stride = padded(units, 32), padded(len(self.joint.encoder_weight), 32)
-        hidden = np.zeros((2, n, max(1, self.layers), unit_stride), np.float32)
+        hidden = np.zeros((2, n, max(1, self.layers), unit_stride), self.value)
         cell = np.zeros((n, max(1, self.layers), unit_stride), np.float32)
         contexts = np.full((n, max(1, self.context)), -1, np.int32)[:, : self.context].copy()
         for i, frames in enumerate(batch):
@@ -86,7 +92,7 @@ class LoopHost:
             lanes[i]["fresh"] = state is None
             if state is not None:
                 lanes[i]["frame"] = min(state.skip, 2**31)
-                hidden[0, i, : self.layers, :units] = state.hidden
+                hidden[0, i, : self.layers, :units] = self._as_values(state.hidden)
                 cell[i, : self.layers, :units] = state.cell
                 contexts[i] = state.context
             elif self.context:
@@ -99,7 +105,7 @@ class LoopHost:
         projected, bad = self._project(network, views, groups, row, arrays, **schedule)
         outputs, room = len(self.joint.output_weight), shape.room
         records = np.zeros((n, room), RECORD)
-        predictions, joined = np.zeros((n, joint_stride), np.float32), np.zeros((tests, joint_stride), np.float32)
+        predictions, joined = np.zeros((n, joint_stride), np.float32), np.zeros((tests, joint_stride), self.value)
         logits, resumed = np.zeros((tests, outputs), np.float32), 0
         lengths = np.array(self.options.get("durations") or [0], np.uint32)
         status = np.zeros(1, np.uint32)
@@ -116,8 +122,8 @@ class LoopHost:
                 max_symbols=np.uint32(self.options.get("max_symbols", 10)), resumed=np.uint32(resumed),
             )  # fmt: skip
             self.kernels.launch(
-                f"arcbeam_transducer_{shape.kernel}", params, grid=shape.blocks, block=shape.threads, arrays=arrays,
-                shared_bytes=self._shared_bytes(shape, n, tests, unit_stride, joint_stride), **schedule,
+                f"arcbeam_transducer_{shape.kernel}_{self.precision}", params, grid=shape.blocks, block=shape.threads,
+                arrays=arrays, shared_bytes=self._shared_bytes(shape, n, tests, unit_stride, joint_stride), **schedule,
             )  # fmt: skip
             self.launches += 1
             if status[0]:
@@ -129,11 +135,17 @@ class LoopHost:
             records, room, resumed = larger, 2 * room, 1
         self.ending = int(ending[0])
         return [
-            Found(records[i, : lane["count"]], hidden[lane["steps"] % 2, i, : self.layers, :units].copy(),
+            Found(records[i, : lane["count"]], self._as_floats(hidden[lane["steps"] % 2, i, : self.layers, :units]),
                   cell[i, : self.layers, :units].copy(), contexts[i].copy(), int(lane["frame"]), int(lane["outcome"]),
                   (int(lane["bad_frame"]), int(lane["bad_feature"]), float(lane["bad_value"])))
             for i, lane in enumerate(lanes)
         ]  # fmt: skip
+
+    def _as_values(self, floats):
+        return floats if self.value == np.float32 else (bfloat16(floats).view(np.uint32) >> 16).astype(np.uint16)
+
+    def _as_floats(self, values):
+        return values.copy() if self.value == np.float32 else (values.astype(np.uint32) << 16).view(np.float32)
 
     def project(self, batch, **schedule):
         """(projected frames of all utterances, frame and feature of the first bad value of each or None)."""
@@ -156,7 +168,9 @@ class LoopHost:
                 network=network, utterances=views, groups=np.array(groups, np.uint32), projected=projected, bad=bad,
                 num_groups=np.uint32(len(groups)), padding=np.uint32(0),
             )  # fmt: skip
-            self.kernels.launch("arcbeam_transducer_project", params, grid=2, block=64, arrays=arrays, **schedule)
+            self.kernels.launch(
+                f"arcbeam_transducer_project_{self.precision}", params, grid=2, block=64, arrays=arrays, **schedule
+            )
         return projected, bad
 
     @staticmethod
@@ -203,17 +217,22 @@ class LoopHost:
         }
 
     def _shared_bytes(self, shape, lanes, tests, unit_stride, joint_stride):
-        warps = shape.threads // 32
+        warps, exact = shape.threads // 32, self.precision == "float32"
         common = 32 + 16 * padded(4 * lanes, 16) + padded(4 * lanes * self.context, 16) + 2 * padded(4 * tests, 16)
-        common += padded(4 * 2 * 128 * warps, 16)
+        common += padded(4 * 2 * (128 if exact else 384) * warps, 16)
         if shape.kernel == "many":
             return common
+
+        def held(items):
+            return padded(items, 4 if exact else 8)
 
         def share(items):
             return -(-items // shape.blocks)
 
+        width = 4 if exact else 2
+        units, joint = (stride if exact else (stride // 32 | 1) * 32 for stride in (unit_stride, joint_stride))
         matrices = 2 * self.layers - 1 if self.layers else 0
-        inputs = max(tests * joint_stride, 2 * lanes * unit_stride)
-        common += padded(4 * matrices * 4 * share(self.prediction.units) * unit_stride, 16)
-        common += padded(4 * padded(share(len(self.joint.encoder_weight)), 4) * unit_stride, 16)
-        return common + padded(4 * padded(share(len(self.joint.output_weight)), 4) * joint_stride, 16) + 4 * inputs
+        common += padded(width * matrices * held(4 * share(self.prediction.units)) * units, 16)
+        common += padded(width * held(share(len(self.joint.encoder_weight))) * units, 16)
+        common += padded(width * held(share(len(self.joint.output_weight))) * joint, 16)
+        return common + (width * max(tests * joint, 2 * lanes * units) if shape.kernel == "few" else 0)

@@ -59,6 +59,20 @@ def same(found, hypotheses, frames):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_project_in_bfloat16(dtype):
+    arrays = random_arrays(4, joint=150, features=39)
+    for name in ("encoder_weight", "encoder_bias"):  # so that sums are exact, whatever their order
+        arrays[name] = np.rint(8 * arrays[name]).astype(np.float32) / 8
+    _, host = both(arrays, options_of("rnnt", precision="bfloat16"))
+    frames = [np.rint(4 * random_frames(i, n, 39)).astype(dtype) / dtype(4) for i, n in enumerate((0, 1, 8, 39))]
+    joined = np.concatenate(frames).astype(np.float32)
+    for schedule in schedules(3):
+        projected, bad = host.project(frames, **schedule)
+        assert bad == [None] * 4
+        assert np.array_equal(projected, joined @ arrays["encoder_weight"].T + arrays["encoder_bias"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_project(dtype):
     arrays = random_arrays(4, joint=45, features=39)
     _, host = both(arrays, options_of("rnnt"))
@@ -74,7 +88,7 @@ def test_project(dtype):
 
 SHAPES = st.builds(
     Shape,
-    kernel=st.sampled_from(["few", "many"]),
+    kernel=st.sampled_from(["few", "kept", "many"]),
     blocks=st.integers(1, 4),
     threads=st.sampled_from([32, 64, 96]),
     most_tests=st.integers(1, 9),
@@ -93,7 +107,35 @@ def test_random_networks(case, shape, policy, sure):
     same(host.decode(frames, shape=shape, policy=policy), decoder.decode(frames), frames)
 
 
-@pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "few"), ("tdt", "many")])
+@settings(max_examples=40)
+@given(cases(), st.lists(SHAPES, min_size=2, max_size=2), st.sampled_from(POLICIES))
+def test_random_networks_in_bfloat16(case, shapes, policy):
+    """Two launches give the same bytes, the first utterance also when it is alone."""
+    arrays, options, frames = case
+    _, host = both(arrays, {**options, "precision": "bfloat16"}, None)
+    one = host.decode(frames, shape=shapes[0], policy=policy)
+    other = host.decode(frames, shape=shapes[1])
+    for a, b in zip(one + one[:1], other + host.decode(frames[:1], shape=shapes[1]), strict=True):
+        assert a.records.tobytes() == b.records.tobytes()
+        assert (a.hidden.tobytes(), a.cell.tobytes()) == (b.hidden.tobytes(), b.cell.tobytes())
+        assert (a.context.tolist(), a.frame, a.outcome) == (b.context.tolist(), b.frame, b.outcome)
+
+
+@pytest.mark.parametrize("kernel", ["few", "kept", "many"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_schedules_in_bfloat16(kind, kernel):
+    arrays = random_arrays(6, tokens=6, units=5, joint=9, blank_bias=-1.0, **NETWORKS[kind])
+    _, host = both(arrays, options_of(kind, precision="bfloat16", max_symbols=2))
+    frames = [BATCH[2], BATCH[0][:3]]
+    answers = set()
+    for schedule in schedules(10):
+        found = host.decode(frames, shape=Shape(kernel=kernel, blocks=2), **schedule)
+        answers.add(tuple((one.records.tobytes(), one.hidden.tobytes(), one.cell.tobytes()) for one in found))
+    assert len(answers) == 1
+    assert sum(len(one.records) for one in found) > 0
+
+
+@pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "few"), ("stateless", "kept"), ("tdt", "many")])
 def test_schedules(kind, kernel):
     arrays = random_arrays(6, tokens=6, units=5, joint=9, blank_bias=-1.0, **NETWORKS[kind])
     decoder, host = both(arrays, options_of(kind, max_symbols=2))

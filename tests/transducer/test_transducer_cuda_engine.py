@@ -59,16 +59,60 @@ SHAPES = {
     "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
     "crowd": transducer_plan.CROWD,
+    "kept": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
 }
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: (SHAPES[shape], transducer_plan.MANY))
     same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
     asked = SHAPES[shape]
     assert gpu.launches == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
+
+
+BFLOAT16_SHAPES = {
+    "few": transducer_plan.FEW_BFLOAT16,
+    "kept": transducer_plan.KEPT_BFLOAT16,
+    "crowd": transducer_plan.CROWD_BFLOAT16,
+    "many": transducer_plan.MANY_BFLOAT16,
+    "narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
+}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_bfloat16(gpu, monkeypatch, kind):
+    """The same bytes in any shape and in chunks; the tokens of the CPU, whose sums are in another order."""
+    arrays = random_arrays(8, blank_bias=0.5, units=21, joint=37, features=40, **NETWORKS[kind])
+    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
+    options = {"max_symbols": 2, "confidence": "entropy", "durations": durations, "precision": "bfloat16"}
+    batch = [random_frames(i, n, 40) for i, n in enumerate((5, 0, 9, 1, 7))]
+    wanted = TransducerDecoder.from_arrays(arrays, 0, **options).decode(batch)
+    decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
+    found = decoder.decode(batch)
+    assert gpu.launches == [("project", 3, 256, 0), ("few", 3, 512, 1)]
+    assert sum(len(one.tokens) for one in wanted) > 5
+    for one, other in zip(found, wanted, strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist()
+        assert one.frames.tolist() == other.frames.tolist()
+        assert (one.durations is None) == (durations is None) or one.durations.tolist() == other.durations.tolist()
+        np.testing.assert_allclose(one.log_probs, other.log_probs, rtol=0, atol=0.02)
+        np.testing.assert_allclose(one.state.hidden, other.state.hidden, rtol=0, atol=0.01)
+        np.testing.assert_allclose(one.state.cell, other.state.cell, rtol=0, atol=0.01)
+        assert one.state.context.tolist() == other.state.context.tolist()
+    for shape in BFLOAT16_SHAPES.values():
+        with monkeypatch.context() as patch:
+            patch.setattr(transducer_plan, "loop_shapes", lambda n, precision, shape=shape: (shape,))
+            other = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
+            same(other.decode(batch[:3][::-1]), found[:3][::-1])
+    first = decoder.decode([x[:4] for x in batch])
+    second = decoder.decode([x[4:] for x in batch], state=[one.state for one in first])
+    for one, other, whole in zip(first, second, found, strict=True):
+        assert one.tokens.tolist() + other.tokens.tolist() == whole.tokens.tolist()
+        assert one.log_probs.tobytes() + other.log_probs.tobytes() == whole.log_probs.tobytes()
+        assert other.state.hidden.tobytes() == whole.state.hidden.tobytes()
+        assert other.state.cell.tobytes() == whole.state.cell.tobytes()
 
 
 def test_groups():
@@ -128,9 +172,6 @@ def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto", algorithm="frame-looping").device == "cpu"
     with pytest.raises(NotImplementedError, match="algorithm: frame-looping"):
         make("cuda", algorithm="frame-looping")
-    assert make("auto", precision="bfloat16").device == "cpu"
-    with pytest.raises(NotImplementedError, match="precision: bfloat16"):
-        make("cuda", precision="bfloat16")
     many = random_arrays(1, layers=9, units=3)
     assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
     with pytest.raises(ValueError, match="layers: expected at most 8"):

@@ -8,7 +8,9 @@ from tests.simt.build import ROOT
 from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
 SOURCE = ROOT / "cuda" / "transducer" / "transducer.cu"
-ENTRIES = [f"arcbeam_transducer_{name}" for name in ("project", "few", "many")]
+PRECISIONS = ("float32", "bfloat16")
+ENTRIES = [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in ("project", "few", "kept", "many")]
+PROJECT_BFLOAT16 = "arcbeam_transducer_project_bfloat16"
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
 
 # An explicit fmaf is this instruction. So is one that the front end contracts; but then it leaves the sums and products
@@ -22,7 +24,10 @@ def test_nothing_is_fused_but_what_says_so(tmp_path):
     found = inexact_arithmetic(ptx, ENTRIES)
     assert [line for line in found if not FUSED.search(line)] == []
     for entry in ENTRIES:
-        assert any(line.startswith(f"{entry}: fma.rn.f32") for line in found)
+        on_tensor_cores = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in functions(ptx)[entry]
+        assert on_tensor_cores == entry.endswith("bfloat16")
+        # A projection on tensor cores has no other products.
+        assert any(line.startswith(f"{entry}: fma.rn.f32") for line in found) == (entry != PROJECT_BFLOAT16)
         assert "add.rn.f32" in functions(ptx)[entry]
     assert re.search(r"\bdiv\.(?!rn)\w+\.f32|\bdiv\.f32|\b(?:sin|cos|ex2|lg2|rcp|rsqrt|sqrt|tanh)\.", ptx) is None
 
