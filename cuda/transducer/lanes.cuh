@@ -55,6 +55,7 @@ struct BlockWords {
     static constexpr std::uint32_t kTests = 1U;
     static constexpr std::uint32_t kListed = 2U;
     static constexpr std::uint32_t kPlan = 3U;
+    static constexpr std::uint32_t kCancelled = 4U;
     static constexpr std::uint32_t kCount = 8U;
 };
 
@@ -69,6 +70,7 @@ struct Lanes {
     simt::Array<std::uint32_t> list;    // [listed()]: lanes that a stage works on
     simt::Array<std::int32_t> context;  // [lanes, context]
     simt::Array<std::uint32_t> test_lane, test_row;
+    simt::Array<std::uint64_t> best, best_length;  // keys of the tests
 
     ARCBEAM_DEVICE void carve(simt::Carver& carver, const LoopParams& params) {
         words = carver.take<std::uint32_t>(BlockWords::kCount);
@@ -79,6 +81,8 @@ struct Lanes {
         context = carver.take<std::int32_t>(params.num_lanes * params.network.context);
         test_lane = carver.take<std::uint32_t>(params.most_tests);
         test_row = carver.take<std::uint32_t>(params.most_tests);
+        best = carver.take<std::uint64_t>(params.most_tests);
+        best_length = carver.take<std::uint64_t>(params.most_tests);
     }
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t num_tests() const {
@@ -174,14 +178,31 @@ struct Lanes {
         return static_cast<Plan>(simt::load(words.at(BlockWords::kPlan)));
     }
 
+    // Fetches what the tests have found, all at a time; false if the host wants an end. Barriers of the block on
+    // both sides.
+    ARCBEAM_DEVICE bool fetch(const LoopParams& params, const std::uint64_t* keys,
+                              const std::uint32_t* cancelled) const {
+        for (std::uint32_t i = simt::thread_rank(); i < num_tests(); i += simt::block_size()) {
+            const std::uint64_t key = simt::load(keys + i);
+            simt::store(best_length.at(i), params.network.durations > 0U ? simt::load(keys + params.most_tests + i)
+                                                                         : std::uint64_t{0});
+            simt::store(best.at(i), key);
+        }
+        if (simt::thread_rank() + 1U == simt::block_size()) {
+            simt::store(words.at(BlockWords::kCancelled), simt::load(cancelled));
+        }
+        simt::block_barrier();
+        return simt::load(words.at(BlockWords::kCancelled)) == 0U;
+    }
+
     // Follows the results of the lanes' tests until a label, the end of the tests, or that of the frames (Bataev et
     // al. 2024, Algorithm 3). A duration may pass over frames that were tested in vain. A barrier of the block must
     // follow.
-    ARCBEAM_DEVICE void follow(const LoopParams& params, const std::uint64_t* keys) const {
+    ARCBEAM_DEVICE void follow(const LoopParams& params) const {
         for (std::uint32_t i = simt::thread_rank(); i < frame.size; i += simt::block_size()) {
             simt::store(found.at(i), kNowhere);
             if (is_active(i)) {
-                follow_one(params, keys, i);
+                follow_one(params, i);
             }
         }
     }
@@ -230,7 +251,7 @@ struct Lanes {
         }
     }
 
-    ARCBEAM_DEVICE void follow_one(const LoopParams& params, const std::uint64_t* keys, std::uint32_t i) const {
+    ARCBEAM_DEVICE void follow_one(const LoopParams& params, std::uint32_t i) const {
         const std::uint32_t tested = simt::load(tests.at(i));
         const std::uint32_t first = simt::load(frame.at(i));
         const std::uint32_t last = simt::load(frames.at(i));
@@ -239,22 +260,19 @@ struct Lanes {
         while (!wrote && place.frame < last && place.frame - first < tested) {
             const auto here = static_cast<std::uint32_t>(place.frame);
             const std::uint32_t test = simt::load(first_test.at(i)) + (here - first);
-            const std::uint64_t best = simt::load(keys + test);
-            std::uint64_t best_length = 0U;
+            const std::uint64_t of_token = simt::load(best.at(test));
+            const std::uint64_t of_length = simt::load(best_length.at(test));
             std::uint32_t length = 0U;
-            if (params.network.durations > 0U) {
-                best_length = simt::load(keys + params.most_tests + test);
-            }
-            if (best == kNotFinite || best_length == kNotFinite) {
+            if (of_token == kNotFinite || of_length == kNotFinite) {
                 simt::store(outcome.at(i), static_cast<std::uint32_t>(LaneOutcome::not_finite));
                 simt::store(bad_frame.at(i), here);
                 simt::store(frames.at(i), 0U);
                 return;
             }
             if (params.network.durations > 0U) {
-                length = simt::load_readonly(params.lengths + index_of(best_length));
+                length = simt::load_readonly(params.lengths + index_of(of_length));
             }
-            if (index_of(best) == params.blank) {
+            if (index_of(of_token) == params.blank) {
                 place = after_blank(place, length);
                 continue;
             }
@@ -262,7 +280,7 @@ struct Lanes {
             simt::store(found.at(i), test);
             simt::store(label_frame.at(i), here);
             simt::store(duration.at(i), length);
-            write_token(params, i, index_of(best));
+            write_token(params, i, index_of(of_token));
             place = after_label(place, length, params.max_symbols);
         }
         const std::uint32_t wider = 2U * simt::load(window.at(i));

@@ -60,18 +60,17 @@ class Loop {
                 ending = plan == Plan::room ? Ending::room : Ending::done;
                 break;
             }
-            const std::uint64_t* const keys = keys_of(round);
             if (!test(round)) {
                 return;
             }
-            if (simt::load(params_.cancelled + round % 2U) != 0U) {
+            if (!lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U)) {
                 ending = Ending::cancelled;
                 break;
             }
-            lanes_.follow(params_, keys);
+            lanes_.follow(params_);
             list_found();
             if (lanes_.listed() > 0U) {
-                record_all(params_, lanes_, keys);
+                record_all(params_, lanes_);
                 if (!predict() || !project_predictions()) {
                     return;
                 }

@@ -74,45 +74,72 @@ struct LstmStage {
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
         constexpr std::uint32_t kUnits = static_cast<std::uint32_t>(kRows) / kGates;
+        constexpr std::uint32_t kSteps = (kUnits * kLanes + simt::kWarpSize - 1U) / simt::kWarpSize;
         float* const from_below = scratch + tile_values(Rows::kPrecision);
+        Ahead ahead[kSteps];
+        for (std::uint32_t k = 0U; k < kSteps; ++k) {
+            const std::uint32_t i = k * simt::kWarpSize + simt::lane();
+            const std::uint32_t local = first_row / kGates + i / kLanes;
+            const std::uint32_t column = first_column + i % kLanes;
+            if (i < kUnits * kLanes && local < num_units && column < num_columns) {
+                ahead[k] = fetch(simt::load(lanes.list.at(column)), offset + local);
+            }
+        }
         multiply<kRows, kColumns>(recurrent, first_row, before, first_column, num_columns, scratch);
         if (layer > 0U) {
             multiply<kRows, kColumns>(input, first_row, below, first_column, num_columns, from_below);
         }
         simt::warp_sync(simt::kAllLanes);
-        for (std::uint32_t i = simt::lane(); i < kUnits * kLanes; i += simt::kWarpSize) {
+        for (std::uint32_t k = 0U; k < kSteps; ++k) {
+            const std::uint32_t i = k * simt::kWarpSize + simt::lane();
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
-            if (local < num_units && column < num_columns) {
-                step(simt::load(lanes.list.at(column)), offset + local, (i / kLanes) * kGates * kLanes + i % kLanes,
-                     kLanes);
+            if (i < kUnits * kLanes && local < num_units && column < num_columns) {
+                step(simt::load(lanes.list.at(column)), offset + local, ahead[k],
+                     (i / kLanes) * kGates * kLanes + i % kLanes, kLanes);
             }
         }
         simt::warp_sync(simt::kAllLanes);
     }
 
   private:
-    // A unit of a lane; its gates' sums are `apart` from each other in the scratch memory.
-    ARCBEAM_DEVICE void step(std::uint32_t lane, std::uint32_t unit, std::uint32_t at, std::uint32_t apart) const {
+    // What a step needs besides the products, fetched before they are computed.
+    struct Ahead {
+        float added[kGates];  // to what comes from the layer below; of the first layer all there is
+        float cell;
+    };
+
+    [[nodiscard]] ARCBEAM_DEVICE float* cell_of(std::uint32_t lane, std::uint32_t unit) const {
+        const std::size_t row = static_cast<std::size_t>(lane) * params.network.num_layers + layer;
+        return params.cell + row * params.network.prediction.stride + unit;
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE Ahead fetch(std::uint32_t lane, std::uint32_t unit) const {
         const DeviceNetwork& network = params.network;
-        const std::uint32_t layers = network.num_layers;
+        const std::size_t token = simt::load(lanes.token.at(lane));
+        const float* const added =
+            layer > 0U ? network.layers[layer].input.bias : network.tables + token * kGates * network.units;
+        const Piece piece = simt::load_readonly(reinterpret_cast<const Piece*>(added + kGates * unit));
+        Ahead ahead;
+        for (std::uint32_t g = 0U; g < kGates; ++g) {
+            ahead.added[g] = from_bits(piece.words[g]);
+        }
+        ahead.cell = simt::load(cell_of(lane, unit));
+        return ahead;
+    }
+
+    // A unit of a lane; its gates' sums are `apart` from each other in the scratch memory.
+    ARCBEAM_DEVICE void step(std::uint32_t lane, std::uint32_t unit, const Ahead& ahead, std::uint32_t at,
+                             std::uint32_t apart) const {
         float gates[kGates];
         for (std::uint32_t g = 0U; g < kGates; ++g) {
-            const std::uint32_t row = unit * kGates + g;
-            float from_input;
-            if (layer > 0U) {
-                from_input = simt::load(scratch + tile_values(Rows::kPrecision) + at + g * apart) +
-                             simt::load_readonly(network.layers[layer].input.bias + row);
-            } else {
-                const std::size_t token = simt::load(lanes.token.at(lane));
-                from_input = simt::load_readonly(network.tables + token * kGates * network.units + row);
-            }
+            const float from_input =
+                layer > 0U ? simt::load(scratch + tile_values(Rows::kPrecision) + at + g * apart) + ahead.added[g]
+                           : ahead.added[g];
             gates[g] = from_input + simt::load(scratch + at + g * apart);
         }
-        const std::size_t row = static_cast<std::size_t>(lane) * layers + layer;
-        float* const cell = params.cell + row * network.prediction.stride + unit;
-        const float next = lstm_cell(gates[0], gates[1], gates[2], simt::load(cell));
-        simt::store(cell, next);
+        const float next = lstm_cell(gates[0], gates[1], gates[2], ahead.cell);
+        simt::store(cell_of(lane, unit), next);
         simt::store(hidden_of<Rows::kPrecision>(params, lanes, lane, layer, 1U) + unit,
                     as_input<Rows::kPrecision>(lstm_hidden(gates[3], next)));
     }

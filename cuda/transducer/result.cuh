@@ -1,6 +1,6 @@
 // Stage result: what is told of a label: its log-prob among all tokens, and how sure it is.
 //
-// in    lanes: list, found, token; logits and keys of the round
+// in    lanes: list, found, token; best; logits of the round
 // out   records [lane][count - 1]
 #pragma once
 
@@ -9,11 +9,23 @@
 
 namespace arcbeam::transducer {
 
-// Sum of exp_of(logit - largest), by one warp.
-ARCBEAM_DEVICE float exp_sum(const float* logits, std::uint32_t n, float largest) {
+// The sum of term(logit), by one warp. Several logits are on their way at a time.
+template <class Term>
+ARCBEAM_DEVICE float sum_of(const float* logits, std::uint32_t n, const Term& term) {
+    constexpr std::uint32_t kAtOnce = 8U;
     float partial = 0.0F;
-    for (std::uint32_t i = simt::lane(); i < n; i += kStep) {
-        partial = partial + exp_of(simt::load(logits + i) - largest);
+    std::uint32_t i = simt::lane();
+    for (; i + (kAtOnce - 1U) * kStep < n; i += kAtOnce * kStep) {
+        float values[kAtOnce];
+        for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            values[k] = simt::load(logits + i + k * kStep);
+        }
+        for (const float value : values) {
+            partial = partial + term(value);
+        }
+    }
+    for (; i < n; i += kStep) {
+        partial = partial + term(simt::load(logits + i));
     }
     return add_lanes(partial);
 }
@@ -21,13 +33,11 @@ ARCBEAM_DEVICE float exp_sum(const float* logits, std::uint32_t n, float largest
 // With x the log-probs: the sum of exp_of(alpha * x), or of exp_of(alpha * x) * x.
 ARCBEAM_DEVICE float power_sum(const float* logits, std::uint32_t n, float largest, float log_sum, float alpha,
                                bool weighted) {
-    float partial = 0.0F;
-    for (std::uint32_t i = simt::lane(); i < n; i += kStep) {
-        const float x = log_prob(simt::load(logits + i), largest, log_sum);
+    return sum_of(logits, n, [=](float logit) {
+        const float x = log_prob(logit, largest, log_sum);
         const float power = exp_of(alpha * x);
-        partial = partial + (weighted ? power * x : power);
-    }
-    return add_lanes(partial);
+        return weighted ? power * x : power;
+    });
 }
 
 ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const float* logits, float largest, float log_sum,
@@ -47,12 +57,12 @@ ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const float* logits
 }
 
 // The record of one lane's label, by one warp.
-ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, const std::uint64_t* keys,
-                           std::uint32_t lane) {
+ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::uint32_t lane) {
     const std::uint32_t test = simt::load(lanes.found.at(lane));
     const float* const logits = params.logits + static_cast<std::size_t>(test) * params.network.output.rows;
-    const float largest = value_of(simt::load(keys + test));
-    const float log_sum = log_of(exp_sum(logits, params.network.tokens, largest));
+    const float largest = value_of(simt::load(lanes.best.at(test)));
+    const float log_sum =
+        log_of(sum_of(logits, params.network.tokens, [=](float logit) { return exp_of(logit - largest); }));
     const float of_token = log_prob(largest, largest, log_sum);
     float sure = 0.0F;
     if (params.confidence.statistic != Statistic::none) {
@@ -70,11 +80,11 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, const s
 }
 
 // The records of all listed lanes, by the warps of the grid; the last ones first, for the first have tiles to do.
-ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes, const std::uint64_t* keys) {
+ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes) {
     const std::uint32_t warps = simt::num_warps() * simt::grid_size();
     const std::uint32_t rank = simt::warp() * simt::grid_size() + simt::block_rank();
     for (std::uint32_t i = warps - 1U - rank; i < lanes.listed(); i += warps) {
-        record(params, lanes, keys, simt::load(lanes.list.at(i)));
+        record(params, lanes, simt::load(lanes.list.at(i)));
     }
 }
 
