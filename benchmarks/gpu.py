@@ -40,9 +40,9 @@ def require() -> None:
 
 
 class DeviceArray:
-    """Log-probs [frames, columns] of one utterance on the GPU, C-contiguous; the batch's memory lives with it."""
+    """Log-probs of one utterance or several on the GPU, C-contiguous; the memory lives with them."""
 
-    def __init__(self, memory: Any, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+    def __init__(self, memory: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.memory = memory
         self.shape = shape
         self.__cuda_array_interface__ = {
@@ -87,10 +87,7 @@ def send(utterances: Sequence[npt.NDArray[np.floating]], dtype: Any = np.float32
         packed[offset : offset + u.size * kind.itemsize] = np.ascontiguousarray(u, kind).reshape(-1).view(np.uint8)
     memory = DeviceMemory()
     memory.write(packed)
-    return [
-        DeviceArray(memory, offset, (u.shape[0], u.shape[1]), kind)
-        for u, offset in zip(utterances, offsets, strict=False)
-    ]
+    return [DeviceArray(memory, offset, u.shape, kind) for u, offset in zip(utterances, offsets, strict=False)]
 
 
 def cycled(dataset: Dataset, count: int) -> Dataset:

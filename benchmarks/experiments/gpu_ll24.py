@@ -101,7 +101,7 @@ def every_batch(context: Context, model: str, precision: str) -> Iterator[Row]:
     frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes)
     for batch in batches:
         context.progress(f"{model}, batch {batch}")
-        sent = gpu.send(list(frames[:batch]))
+        [sent] = gpu.send([frames[:batch]])
         found = decoder.decode(sent)
         row: Row = {"model": model, "precision": precision, "batch": batch, "frames": FRAMES, "status": missing}
         row |= context.options

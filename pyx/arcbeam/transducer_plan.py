@@ -36,7 +36,7 @@ class LoopShape:
     widest_window: int
 
 
-FEW = LoopShape("few", threads=512, tests=16, first_window=4, widest_window=16)
+FEW = LoopShape("few", threads=512, tests=32, first_window=8, widest_window=16)
 MANY = LoopShape("many", threads=256, tests=256, first_window=4, widest_window=8)
 CROWD = LoopShape("many", threads=256, tests=512, first_window=2, widest_window=4)
 FEW_UTTERANCES = 16

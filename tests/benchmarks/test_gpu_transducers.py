@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import gpu as on_gpu
-from benchmarks.experiments import gpu_ll24
+from benchmarks.experiments import gpu_ll24, gpu_ll24_shapes
 from benchmarks.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -59,6 +59,20 @@ def test_rows(small, monkeypatch, peer):
         assert row["wrong"] == 0
         assert row["ms"] > 0 and row["rtfx"] > 0
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
+
+
+def test_shapes(small, monkeypatch):
+    monkeypatch.setattr(gpu_ll24_shapes, "FRAMES", 8)
+    monkeypatch.setattr(gpu_ll24_shapes, "WINDOWS", ((1, 2),))
+    rows = list(gpu_ll24_shapes.run(Context(1, None, {"batches": "2"})))
+    assert {(row["model"], row["precision"], row["batch"]) for row in rows} == {
+        (model, precision, 2) for model in ("RNN-T", "TDT") for precision in ("float32", "bfloat16")
+    }
+    assert [row["chosen"] for row in rows].count("chosen") == 4
+    assert len(rows) > 20 and all(row["ms"] > row["fixed_ms"] > 0 for row in rows)
+    shapes = gpu_ll24_shapes.shapes(512, "bfloat16")
+    assert shapes[0] == transducer_plan.CROWD_BFLOAT16
+    assert {shape.kernel for shape in shapes} == {"kept", "many"}
 
 
 def test_plans_for_tuning():

@@ -1,0 +1,95 @@
+"""Every launch shape that the loop over labels can have, for batches of 1 to 1,024, on the network of `gpu_ll24`.
+
+For tuning `pyx/arcbeam/transducer_plan.py`; the shape that the plan chooses is marked. All give the same bytes. A shape
+is a kernel, threads of a block, and the frames that an utterance tests after a label and at most. `fixed` is what the
+decode of a single frame of each utterance takes: launches, copies, results.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from arcbeam import TransducerDecoder, transducer_plan
+from benchmarks import gpu, timing
+from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
+from benchmarks.registry import Column, Context, Row
+from data import synthetic_transducer as synthetic
+
+ON_GPU = True
+ORDER = 310
+TITLE = "Launch shapes of transducers"
+BATCHES = (1, 4, 8, 16, 32, 64, 128, 512, 1024)
+WINDOWS = ((1, 2), (2, 4), (4, 8), (8, 16))
+THREADS = {"few": (512, 256), "kept": (512, 256), "many": (256,)}
+COLUMNS = [
+    Column("model", "model"),
+    Column("precision", "precision"),
+    Column("batch", "batch", "{:,}"),
+    Column("shape", "shape"),
+    Column("chosen", "chosen"),
+    Column("milliseconds", "ms", "{:.3f}"),
+    Column("fixed", "fixed_ms", "{:.3f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("to the best", "to_best", "{:.2f}"),
+    Column("status", "status"),
+]
+TAKES = {"batches": "sizes to run, as in 1,32", "precision": "float32 or bfloat16; without it both"}
+
+
+def shapes(batch: int, precision: str) -> list[transducer_plan.LoopShape]:
+    """What the plan takes first, then the others."""
+    chosen = transducer_plan.loop_shapes(batch, precision)[0]
+    found = [chosen]
+    for kernel, several in THREADS.items():
+        if kernel == "few" and batch > 32:
+            continue  # every block computes all tests' hidden layers
+        for threads in several:
+            for first, widest in WINDOWS:
+                tests = min(32 if kernel == "few" else 1024, batch * first)
+                found.append(transducer_plan.LoopShape(kernel, threads, tests, first, widest))
+    return list(dict.fromkeys(found))
+
+
+def run(context: Context) -> Iterator[Row]:
+    gpu.require()
+    wanted = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
+    sizes = synthetic.Sizes()
+    frames, _, _ = synthetic.utterances(max(wanted), FRAMES, sizes)
+    for model in ("RNN-T", "TDT"):
+        for precision in (context.options["precision"],) if "precision" in context.options else PRECISIONS:
+            durations = synthetic.DURATIONS if model == "TDT" else None
+            decoder = TransducerDecoder.from_arrays(
+                synthetic.weights(sizes, tdt=durations is not None), sizes.blank, durations=durations,
+                activation="relu", precision=precision, device="cuda",
+            )  # fmt: skip
+            for batch in wanted:
+                context.progress(f"{model}, {precision}, batch {batch}")
+                what = {"model": model, "precision": precision, "batch": batch}
+                yield from gpu.rows_or_failure(what, one, context, decoder, what, frames[:batch])
+
+
+def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], frames: Any) -> Iterator[Row]:
+    [sent], [short] = gpu.send([frames]), gpu.send([frames[:, :1].copy()])
+    wanted, rows = None, []
+    for shape in shapes(what["batch"], what["precision"]):
+        windows = f"{shape.first_window} to {shape.widest_window}"
+        name = f"{shape.kernel} {shape.threads}, {shape.tests} tests, {windows}"
+        row: Row = {**what, "shape": name, "chosen": None if rows else "chosen"}
+        with mock.patch.object(transducer_plan, "loop_shapes", lambda *_, shape=shape: (shape,)):
+            try:
+                found = decoder.decode(sent)
+            except Exception as error:  # a shape that the device does not take
+                rows.append(row | {"status": f"refused: {str(error).splitlines()[0]}"})
+                continue
+            answer = [(h.tokens.tobytes(), h.log_probs.tobytes()) for h in found]
+            if wanted not in (None, answer):
+                raise gpu.Wrong(f"{row['shape']}: other bytes than the first shape")
+            wanted = answer
+            contenders = {"whole": lambda: decoder.decode(sent), "fixed": lambda: decoder.decode(short)}
+            took = timing.interleave(contenders, min(5, context.repeats))
+        row |= {"ms": 1e3 * took["whole"].seconds, "fixed_ms": 1e3 * took["fixed"].seconds}
+        rows.append(row | {"rtfx": what["batch"] * FRAMES * FRAME_SHIFT / took["whole"].seconds})
+        context.progress(f"{row['shape']}: {row['ms']:.3f} ms {row['chosen'] or ''}")
+    best = min((row["ms"] for row in rows if "ms" in row), default=None)
+    for row in rows:
+        yield row | ({"to_best": row["ms"] / best} if "ms" in row else {})
