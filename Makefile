@@ -138,8 +138,10 @@ gpu-sanitizer: gpu-build
 		for begin in "" --grow; do \
 			if [ "$$tool$$begin" = initcheck--grow ]; then continue; fi; \
 			echo "== $$tool $$begin"; \
-			$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/sanitized.py $$begin || \
-				failed="$$failed $$tool$$begin"; \
+			for what in sanitized sanitized_transducers; do \
+				$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/$$what.py $$begin || \
+					failed="$$failed $$tool$$begin($$what)"; \
+			done; \
 		done; \
 	done; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi

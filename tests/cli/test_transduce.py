@@ -47,6 +47,16 @@ def test_nemo(run, models):
     assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
 
 
+def test_precision_and_device(run, models):
+    expected = TransducerDecoder.from_nemo(models / "m.nemo", precision="bfloat16").decode(list(FRAMES.values()))
+    result = run("transduce", models / "m.nemo", models / "in.npz", "--precision", "bfloat16", "--device", "cpu")
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    wrong = run("transduce", models / "m.nemo", models / "in.npz", "--precision", "float8")
+    assert wrong.exit_code and "precision: expected float32 or bfloat16, got 'float8'" in wrong.output
+    missing = run("transduce", models / "m.nemo", models / "in.npz", "--device", "tpu")
+    assert missing.exit_code and 'device: expected "cpu"' in missing.output
+
+
 def test_icefall(run, models):
     expected = TransducerDecoder.from_icefall(models / "m.pt").decode(list(FRAMES.values()))
     result = run("transduce", models / "m.pt", models / "in.npz")

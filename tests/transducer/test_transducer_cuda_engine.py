@@ -3,12 +3,14 @@
 import gc
 import pickle
 import signal
+import sys
 
 import numpy as np
 import pytest
 
 from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
 from tests.decode.emulated_gpu import DeviceArray
+from tests.gpu import sanitized_transducers
 from tests.transducer.equality import as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -301,3 +303,12 @@ def test_control_c(gpu):
         gpu.fake.library.fake_not_ready(0)
         gpu.after_loop = lambda: None
     same(decoder.decode(BATCH), wanted)
+
+
+def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
+    for name in ("loop_shapes", "first_room"):
+        monkeypatch.setattr(transducer_plan, name, getattr(transducer_plan, name))  # which it changes
+    monkeypatch.setattr(sanitized_transducers, "NETWORKS", sanitized_transducers.NETWORKS[1:2])
+    monkeypatch.setattr(sys, "argv", ["", "--grow"])
+    sanitized_transducers.main()
+    assert capsys.readouterr().out.startswith("decoded 5 utterances")

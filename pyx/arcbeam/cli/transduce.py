@@ -40,6 +40,10 @@ def transduce(
         "--confidence", metavar="METHOD", show_default="none",
         help="max_prob or entropy: the confidence of each token, for json.")] = None,
     frame_shift: opt.FrameShift = None,
+    device: opt.Device = opt.DEFAULT.device,
+    precision: Annotated[str, typer.Option(
+        "--precision", metavar="float32|bfloat16", help="bfloat16 is faster on a GPU, and differs in the last digits.")
+    ] = "float32",
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
     debug: opt.Debug = False,
@@ -58,7 +62,7 @@ def transduce(
 
     found = find_inputs(inputs)
     given = {"tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
-             "frame_shift": frame_shift, "threads": threads}  # fmt: skip
+             "frame_shift": frame_shift, "device": device, "precision": precision, "threads": threads}  # fmt: skip
     make = getattr(TransducerDecoder, KINDS[model.suffix])
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:

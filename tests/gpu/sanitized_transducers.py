@@ -1,0 +1,39 @@
+"""A few frames through every loop of the transducer kernels, to run under compute-sanitizer; --grow: as sanitized.py."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from arcbeam import TransducerDecoder, transducer_plan
+from tests.transducer.equality import same
+from tests.transducer.networks import random_arrays, random_frames
+
+NETWORKS = ({"layers": 2}, {"layers": 1, "durations": 4}, {"layers": 0, "context": 2})
+
+
+def main() -> None:
+    if "--grow" in sys.argv:
+        transducer_plan.first_room = lambda frames: 1
+    batch = [random_frames(seed, frames) for seed, frames in enumerate((9, 0, 17, 1, 12))]
+    batch[2] = batch[2].astype(np.float16)
+    for network in NETWORKS:
+        arrays = random_arrays(8, units=50, joint=70, **network)
+        options = {"durations": [0, 1, 2, 5] if "durations" in network else None, "confidence": "entropy"}
+        wanted = TransducerDecoder.from_arrays(arrays, 0, **options).decode(batch)
+        for precision in ("float32", "bfloat16"):
+            for kernel in transducer_plan.KERNELS:
+                shape = transducer_plan.LoopShape(kernel, 128, 8, 2, 4)
+                transducer_plan.loop_shapes = lambda utterances, precision, shape=shape: (shape,)
+                decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision=precision, **options)
+                found = decoder.decode(batch)
+                if precision == "float32":
+                    same(found, wanted)
+                decoder.decode(batch, state=[one.state for one in found])
+    print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in every loop")
+
+
+if __name__ == "__main__":
+    main()
