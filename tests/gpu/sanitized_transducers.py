@@ -1,4 +1,4 @@
-"""A few frames through every loop of the transducer kernels, to run under compute-sanitizer; --grow: as sanitized.py."""
+"""A few frames through every loop over labels, to run under compute-sanitizer; --grow as in sanitized.py."""
 
 import sys
 from pathlib import Path
