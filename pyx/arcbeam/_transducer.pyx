@@ -279,7 +279,7 @@ cdef class CpuEngine:
 
         Returns
         -------
-        list of (tokens, frames, durations, log_probs, confidences, state)
+        list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
         """
         with self.turn:
             if self.process != getpid():
@@ -320,7 +320,8 @@ cdef class CpuEngine:
                 while not done:
                     with nogil:
                         done = self.engine.wait(100)
-        return [self._result(i) for i in range(self.engine.results().size())]
+        found = [self._result(i) for i in range(self.engine.results().size())]
+        return [(found.__getitem__, i) for i in range(len(found))]
 
     cdef tuple _result(self, size_t i):
         cdef const Result* result = &self.engine.results()[i]

@@ -156,7 +156,7 @@ cdef class CudaEngine:
 
         Returns
         -------
-        list of (tokens, frames, durations, log_probs, confidences, state)
+        list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
         """
         with self.turn:
             while True:

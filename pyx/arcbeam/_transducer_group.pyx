@@ -283,46 +283,52 @@ cdef class Group:
         return 0
 
     cdef int collect(self, members, frames, list states, list results, list bad) except -1:
-        """Takes results over, for all lanes at a time: what an utterance gets are views of these arrays."""
+        """Takes results over, for all lanes at a time: (take, lane) for each member; adds to `bad` what is not finite."""
         cdef Py_ssize_t n = len(members)
         layers, units = self.params.network.num_layers, self.params.network.units
-        hidden_layers = max(layers, 1)
-        with_durations = self.params.network.durations > 0
-        with_confidence = self.params.confidence.statistic != Statistic.none
         lanes = np.frombuffer(self.control_host, LANE, n, self.layout.lanes).copy()
         context = np.frombuffer(self.control_host, np.int32, n * self.params.network.context, self.layout.contexts)
-        context = context.reshape(n, -1).copy()
-        shape = (n, hidden_layers, self.unit_stride)
-        lane = np.arange(n)
+        shape = (n, max(layers, 1), self.unit_stride)
         width = value_bytes(self.precision)
         both = np.frombuffer(self.results_host, np.float32 if width == 4 else np.uint16, self.cell_at // width)
-        hidden = both.reshape(2, *shape)[lanes["steps"] % 2, lane, :layers, :units].reshape(n, -1)
-        if width == 2:
-            hidden = (hidden.astype(np.uint32) << 16).view(np.float32)
-        cell = np.frombuffer(self.results_host, np.float32, n * hidden_layers * self.unit_stride, self.cell_at)
-        cell = cell.reshape(shape)[:, :layers, :units].reshape(n, -1).copy()
-        counts = lanes["count"].astype(np.int64)
+        hidden = both.reshape(2, *shape)[lanes["steps"] % 2, np.arange(n), :layers, :units]
+        cell = np.frombuffer(self.results_host, np.float32, np.prod(shape), self.cell_at)
         records = np.frombuffer(self.results_host, RECORD, n * self.room, self.predictions_at).reshape(n, -1)
-        records = records[:, :counts.max()].copy()
         before = [(0, 0) if states[i] is None else states[i][3:] for i in members]
-        skipped = [skip - min(skip, here) for (skip, _), here in zip(before, frames.tolist())]
-        passed = [frames_before for _, frames_before in before]
-        tokens, durations = records["token"].astype(np.int32), records["duration"].astype(np.int32)
-        places = records["frame"].astype(np.int64) + np.array(passed, dtype=np.int64)[:, None]
-        log_probs, confidences = records["log_prob"].copy(), records["confidence"].copy()
-        outcomes, ends = lanes["outcome"], lanes["frame"].tolist()
-        for i in np.flatnonzero(outcomes == BAD_INPUT):
+        found = Collected(lanes, frames, before, records[:, :lanes["count"].max()].copy(), context.reshape(n, -1).copy(),
+                          hidden, cell.reshape(shape)[:, :layers, :units].copy(),
+                          self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none)
+        for lane, member in enumerate(members.tolist()):
+            results[member] = (found.take, lane)
+        for i in np.flatnonzero(lanes["outcome"] == BAD_INPUT):
             frame, feature = int(lanes["bad_frame"][i]), int(lanes["bad_feature"][i])
             bad.append((int(members[i]), frame, feature, lanes["bad_value"][i]))
-        for i in np.flatnonzero(outcomes == NOT_FINITE):
+        for i in np.flatnonzero(lanes["outcome"] == NOT_FINITE):
             bad.append((int(members[i]), int(lanes["bad_frame"][i])))
-        for i, (member, count, here) in enumerate(zip(members.tolist(), counts.tolist(), frames.tolist())):
-            results[member] = (
-                tokens[i, :count],
-                places[i, :count],
-                durations[i, :count if with_durations else 0],
-                log_probs[i, :count],
-                confidences[i, :count if with_confidence else 0],
-                (hidden[i], cell[i], context[i], ends[i] - here + skipped[i], passed[i] + here),
-            )
         return 0
+
+
+class Collected:
+    """What a group has written: arrays of all lanes, and the states' (skip, frames) before."""
+
+    def __init__(self, lanes, frames, before, records, context, hidden, cell, with_durations, with_confidence):
+        self.lanes, self.frames, self.before, self.records = lanes, frames, before, records
+        self.context, self.hidden, self.cell = context, hidden, cell
+        self.with_durations, self.with_confidence = with_durations, with_confidence
+
+    def take(self, i):
+        """(tokens, frames, durations, log_probs, confidences, state) of a lane, all its own."""
+        records = self.records[i, :self.lanes["count"][i]]
+        skip, passed = self.before[i]
+        here, end = int(self.frames[i]), int(self.lanes["frame"][i])
+        hidden = self.hidden[i].reshape(-1)
+        hidden = hidden.copy() if hidden.dtype == np.float32 else (hidden.astype(np.uint32) << 16).view(np.float32)
+        return (
+            records["token"].astype(np.int32),
+            records["frame"].astype(np.int64) + passed,
+            records["duration"][:None if self.with_durations else 0].astype(np.int32),
+            records["log_prob"].copy(),
+            records["confidence"][:None if self.with_confidence else 0].copy(),
+            (hidden, self.cell[i].reshape(-1).copy(), self.context[i].copy(), end - here + skip - min(skip, here),
+             passed + here),
+        )

@@ -16,7 +16,7 @@ from arcbeam.errors import CapacityError
 from arcbeam.log_probs import as_utterances
 from arcbeam.transducer_confidence import ConfidenceMethod, measure
 from arcbeam.transducer_device import TransducerMemory, cuda_engine, ordinal_of
-from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
+from arcbeam.transducer_hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer_options import TransducerOptions
 from arcbeam.transducer_precision import rounded
@@ -101,7 +101,7 @@ class TransducerDecoder:
                 f"output_weight: expected shape {[outputs, joint.output_weight.shape[1]]} for {made_of}, "
                 f"got {list(joint.output_weight.shape)}"
             )
-        self._detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
+        detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
         self._tokens = tokens
         self._features = joint.encoder_weight.shape[1]
         layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
@@ -110,6 +110,10 @@ class TransducerDecoder:
             "cell": (layers, prediction.units),
             "context": (0 if layers else prediction.context,),  # type: ignore[union-attr]
         }
+        self._form = HypothesisForm(
+            options.durations is not None, options.confidence is not None, self._state_shapes, options.frame_shift,
+            detokenize,
+        )  # fmt: skip
         method = options.confidence
         assert not isinstance(method, str)
         sure = None if method is None else measure(method, tokens)
@@ -250,7 +254,7 @@ class TransducerDecoder:
     @property
     def has_text(self) -> bool:
         """Whether its hypotheses have text, for there is a tokenizer."""
-        return self._detokenize is not None
+        return self._form.detokenize is not None
 
     @property
     def features(self) -> int:
@@ -341,7 +345,7 @@ class TransducerDecoder:
                 f"encoder_output: expected finite values, got {value} in "
                 f"utterance {i}, frame {frame}, feature {column[0]}"
             ) from None
-        return [self._hypothesis(*result) for result in results]
+        return [TransducerHypothesis(take, place, self._form) for take, place in results]
 
     def _states(self, state: Any, batch: int) -> list[tuple[Any, ...] | None]:
         if state is None:
@@ -378,33 +382,6 @@ class TransducerDecoder:
         if min(state.skip, state.frames) < 0 or max(state.skip, state.frames) >= 2**62:
             raise ValueError(f"state[{i}]: expected frames of at least 0, got skip={state.skip}, frames={state.frames}")
         return hidden.reshape(-1), cell.reshape(-1), context.tolist(), int(state.skip), int(state.frames)
-
-    def _hypothesis(
-        self,
-        tokens: np.ndarray,
-        frames: np.ndarray,
-        durations: np.ndarray,
-        log_probs: np.ndarray,
-        confidence: np.ndarray,
-        state: tuple[Any, ...],
-    ) -> TransducerHypothesis:
-        hidden, cell, context, skip, passed = state
-        return TransducerHypothesis(
-            tokens,
-            frames,
-            durations if self._options.durations else None,
-            log_probs,
-            confidence if self._options.confidence else None,
-            TransducerState(
-                hidden.reshape(self._state_shapes["hidden"]),
-                cell.reshape(self._state_shapes["cell"]),
-                context,
-                skip,
-                passed,
-            ),
-            self._options.frame_shift,
-            self._detokenize,
-        )
 
 
 def _pack(

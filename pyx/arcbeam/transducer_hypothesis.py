@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,17 @@ class TransducerState:
     frames: int
 
 
+@dataclass(frozen=True, eq=False)
+class HypothesisForm:
+    """What the hypotheses of one decoder have in common."""
+
+    has_durations: bool
+    has_confidence: bool
+    state_shapes: Mapping[str, tuple[int, ...]]
+    frame_shift: float | None
+    detokenize: Callable[[Sequence[int]], str] | None
+
+
 class TransducerHypothesis:
     """The tokens of one utterance, or of one chunk of a stream.
 
@@ -50,30 +62,53 @@ class TransducerHypothesis:
         What the next chunk goes on from.
     """
 
-    def __init__(
+    tokens: np.ndarray
+    frames: np.ndarray
+    durations: np.ndarray | None
+    log_probs: np.ndarray
+    confidence: np.ndarray | None
+    state: TransducerState
+
+    def __init__(self, take: Callable[[int], tuple[Any, ...]], place: int, form: HypothesisForm) -> None:
+        self._take: Callable[[int], tuple[Any, ...]] | None = take
+        self._place = place
+        self._form = form
+
+    def __getattr__(self, name: str) -> Any:
+        # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out when they are asked for.
+        take = self.__dict__.get("_take")
+        if name in TransducerHypothesis.__annotations__ and take is not None:
+            self._fill(*take(self._place))
+        if name not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return self.__dict__[name]
+
+    def _fill(
         self,
         tokens: np.ndarray,
         frames: np.ndarray,
-        durations: np.ndarray | None,
+        durations: np.ndarray,
         log_probs: np.ndarray,
-        confidence: np.ndarray | None,
-        state: TransducerState,
-        frame_shift: float | None,
-        detokenize: Callable[[Sequence[int]], str] | None,
+        confidence: np.ndarray,
+        state: tuple[Any, ...],
     ) -> None:
-        self.tokens = tokens
-        self.frames = frames
-        self.durations = durations
-        self.log_probs = log_probs
-        self.confidence = confidence
-        self.state = state
-        self._frame_shift = frame_shift
-        self._detokenize = detokenize
+        form = self._form
+        hidden, cell, context, skip, passed = state
+        self.tokens, self.frames, self.log_probs = tokens, frames, log_probs
+        self.durations = durations if form.has_durations else None
+        self.confidence = confidence if form.has_confidence else None
+        hidden, cell = hidden.reshape(form.state_shapes["hidden"]), cell.reshape(form.state_shapes["cell"])
+        self.state = TransducerState(hidden, cell, context, skip, passed)
+        self._take = None  # what the other utterances wrote may go
+
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.tokens
+        return self.__dict__.copy()
 
     @property
     def times(self) -> np.ndarray | None:
         """float64[n]: where each token's frame starts, in seconds; None if the decoder has no ``frame_shift``."""
-        return None if self._frame_shift is None else self.frames * self._frame_shift
+        return None if self._form.frame_shift is None else self.frames * self._form.frame_shift
 
     @cached_property
     def text(self) -> str:
@@ -84,10 +119,10 @@ class TransducerHypothesis:
         ValueError
             The decoder was given no tokenizer.
         """
-        if self._detokenize is None:
+        if self._form.detokenize is None:
             raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
-        return self._detokenize(self.tokens.tolist())
+        return self._form.detokenize(self.tokens.tolist())
 
     def __repr__(self) -> str:
-        what = f"{len(self.tokens)} tokens" if self._detokenize is None else repr(self.text)
+        what = f"{len(self.tokens)} tokens" if self._form.detokenize is None else repr(self.text)
         return f"TransducerHypothesis({what})"

@@ -150,3 +150,15 @@ def test_tokenizers_that_do_not_fit():
         decode(tokenizer=3)
     with pytest.raises(FileNotFoundError, match=r"tokenizer: there is no file 'nowhere.model'"):
         decode(tokenizer="nowhere.model")
+
+
+def test_hypotheses_are_cut_out_when_they_are_asked_for():
+    decoder = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, confidence="entropy")
+    found = decoder.decode([FRAMES, FRAMES[:9]])
+    again = pickle.loads(pickle.dumps(found[1]))
+    assert again.tokens.tolist() == found[1].tokens.tolist()
+    assert again.confidence.tobytes() == found[1].confidence.tobytes()
+    assert again.state.hidden.tobytes() == found[1].state.hidden.tobytes()
+    assert not hasattr(found[0], "beam") and not hasattr(again, "beam")
+    with pytest.raises(AttributeError, match="'TransducerHypothesis' object has no attribute 'words'"):
+        _ = found[0].words
