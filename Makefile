@@ -71,7 +71,7 @@ GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode transducer speech sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single host_arrays ll24 nemo arcs batch balance twin ceilings shapes ll24_shapes)
+GPU_BENCH_PARTS := $(or $(PART),riva single host_arrays ll24 ll24_loops nemo arcs batch balance twin ceilings shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
 
 # Wheels and data from elsewhere, where they are named; and no second time.

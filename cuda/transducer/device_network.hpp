@@ -149,7 +149,9 @@ struct LoopParams {
     std::uint32_t widest_window;
     std::uint32_t blank;
     std::uint32_t max_symbols;
-    std::uint32_t resumed;  // 1: predictions are there
+    std::uint32_t resumed;        // 1: predictions are there
+    std::uint32_t frame_looping;  // 1: nobody goes beyond a frame where somebody else still is
+    std::uint32_t padding;
 };
 
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.

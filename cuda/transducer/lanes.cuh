@@ -210,11 +210,15 @@ struct Lanes {
   private:
     ARCBEAM_DEVICE void plan_by_warp(const LoopParams& params) const {
         std::uint32_t active = 0U;
+        std::uint32_t earliest = 0xffffffffU;
         bool full = false;
         for (std::uint32_t base = 0U; base < frame.size; base += simt::kWarpSize) {
             const std::uint32_t i = base + simt::lane();
             const bool works = i < frame.size && is_active(i);
             active += simt::popcount(simt::ballot(simt::kAllLanes, works));
+            const std::uint32_t here =
+                simt::reduce_min(simt::kAllLanes, works ? simt::load(frame.at(i)) : 0xffffffffU);
+            earliest = here < earliest ? here : earliest;
             full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room) || full;
         }
         std::uint32_t begin = 0U;
@@ -227,6 +231,9 @@ struct Lanes {
                 wanted = simt::load(window.at(i));
                 wanted = wanted < left ? wanted : left;
                 wanted = wanted < share ? wanted : share;
+                if (params.frame_looping != 0U) {
+                    wanted = simt::load(frame.at(i)) == earliest ? 1U : 0U;
+                }
             }
             std::uint32_t end = wanted;
             for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {

@@ -41,7 +41,7 @@ cdef class CudaEngine:
     precision : str
     tokens, units, features, joint, layers, context, relu, activation
         Sizes and kinds of the network; joint: of the joint network's hidden layer; layers=0: a stateless one.
-    blank, max_symbols, durations, confidence
+    blank, max_symbols, durations, frame_looping, confidence
         As for the CPU's engine.
     """
 
@@ -63,7 +63,7 @@ cdef class CudaEngine:
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
                  uint32_t joint, uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank,
-                 uint32_t max_symbols, durations, confidence):
+                 uint32_t max_symbols, durations, bint frame_looping, confidence):
         if layers > kMostLayers:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
@@ -88,6 +88,7 @@ cdef class CudaEngine:
         network.activation = {"tanh": JointActivation.tanh, "relu": JointActivation.relu,
                               "sigmoid": JointActivation.sigmoid}[activation]
         self.params.blank, self.params.max_symbols = blank, max_symbols
+        self.params.frame_looping = frame_looping
         self.params.patience = transducer_plan.PATIENCE_CYCLES
         if confidence is not None:
             self._set_confidence(&self.params.confidence, confidence)

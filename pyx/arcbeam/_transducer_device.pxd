@@ -117,6 +117,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t blank
         uint32_t max_symbols
         uint32_t resumed
+        uint32_t frame_looping
 
     uint64_t padded16(uint64_t bytes)
     uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)

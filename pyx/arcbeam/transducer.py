@@ -47,8 +47,6 @@ class TransducerDecoder:
     ------
     TypeError, ValueError
         An option out of its range, weights that are not finite, or shapes that do not fit each other.
-    NotImplementedError
-        ``algorithm="frame-looping"`` on a GPU.
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError

@@ -49,13 +49,9 @@ class TransducerMemory:
 def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
     """The number of the GPU that decodes, None for the CPU. ``"auto"`` takes a GPU that can decode this network."""
     layers = len(getattr(prediction, "layers", ()))
-    only_cpu = options.algorithm == "frame-looping" or layers > MOST_LAYERS
-    if options.device == "auto" and only_cpu:
+    if options.device == "auto" and layers > MOST_LAYERS:
         return None
-    ordinal = resolve_device(options.device)
-    if ordinal is not None and options.algorithm == "frame-looping":
-        raise NotImplementedError("algorithm: frame-looping is there for the CPU only; on a GPU use label-looping")
-    return ordinal
+    return resolve_device(options.device)
 
 
 def cuda_engine(
@@ -84,5 +80,6 @@ def cuda_engine(
         blank=options.blank_id,
         max_symbols=options.max_symbols,
         durations=options.durations or (),
+        frame_looping=options.algorithm == "frame-looping",
         confidence=confidence,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import gpu as on_gpu
-from benchmarks.experiments import gpu_ll24, gpu_ll24_shapes
+from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_shapes
 from benchmarks.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -73,6 +73,13 @@ def test_shapes(small, monkeypatch):
     shapes = gpu_ll24_shapes.shapes(512, "bfloat16")
     assert shapes[0] == transducer_plan.CROWD_BFLOAT16
     assert {shape.kernel for shape in shapes} == {"kept", "many"}
+
+
+def test_loops(small, monkeypatch):
+    monkeypatch.setattr(gpu_ll24_loops, "SECONDS", 0.64)
+    rows = list(gpu_ll24_loops.run(Context(1, None, {"batches": "2"})))
+    assert len({(row["model"], row["subsampling"], row["precision"]) for row in rows}) == len(rows) == 8
+    assert all(min(row["frame_looping"], row["label_looping"], row["ratio"]) > 0 for row in rows)
 
 
 def test_plans_for_tuning():

@@ -120,6 +120,7 @@ class LoopHost:
                 room=np.uint32(room), most_tests=np.uint32(tests), first_window=np.uint32(shape.first_window),
                 widest_window=np.uint32(shape.widest_window), blank=np.uint32(self.options["blank_id"]),
                 max_symbols=np.uint32(self.options.get("max_symbols", 10)), resumed=np.uint32(resumed),
+                frame_looping=np.uint32(self.options.get("algorithm") == "frame-looping"), loop_padding=np.uint32(0),
             )  # fmt: skip
             self.kernels.launch(
                 f"arcbeam_transducer_{shape.kernel}_{self.precision}", params, grid=shape.blocks, block=shape.threads,

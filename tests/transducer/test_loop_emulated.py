@@ -99,9 +99,10 @@ SHAPES = st.builds(
 
 
 @settings(max_examples=40)
-@given(cases(), SHAPES, st.sampled_from(POLICIES), st.booleans())
-def test_random_networks(case, shape, policy, sure):
+@given(cases(), SHAPES, st.sampled_from(POLICIES), st.booleans(), st.sampled_from(["label-looping", "frame-looping"]))
+def test_random_networks(case, shape, policy, sure, algorithm):
     arrays, options, frames = case
+    options = {**options, "algorithm": algorithm}
     tokens = arrays["embedding"].shape[-2]
     decoder, host = both(arrays, options, "entropy" if sure and tokens > 1 else None)
     same(host.decode(frames, shape=shape, policy=policy), decoder.decode(frames), frames)

@@ -1,0 +1,72 @@
+"""Frame-looping against label-looping on one GPU (Algorithms 2 and 3 of Bataev et al. 2024), non-encoder.
+
+The network of `gpu_ll24`, both loops in our kernels with the same launch shapes, encoders with 8x and 4x subsampling:
+12 seconds are 150 frames of 80 ms or 300 of 40 ms, with as many tokens. The loops must give the same bytes.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from arcbeam import TransducerDecoder
+from benchmarks import gpu, timing
+from benchmarks.experiments.gpu_ll24 import PRECISIONS
+from benchmarks.registry import Column, Context, Row
+from data import synthetic_transducer as synthetic
+
+ON_GPU = True
+ORDER = 232
+TITLE = "Transducers: frame-looping against label-looping"
+BATCHES = (1, 4, 32, 128, 512)
+SECONDS = 12.0
+SUBSAMPLING = {8: 0.08, 4: 0.04}  # seconds of a frame
+TOKENS_A_SECOND = 3.4
+COLUMNS = [
+    Column("model", "model"),
+    Column("subsampling", "subsampling", "{}x"),
+    Column("precision", "precision"),
+    Column("batch", "batch", "{:,}"),
+    Column("RTFx frame-looping", "frame_looping", "{:,.0f}"),
+    Column("RTFx label-looping", "label_looping", "{:,.0f}"),
+    Column("ratio", "ratio", "{:.2f}"),
+    Column("status", "status"),
+]
+TAKES = {"batches": "sizes to run, as in 1,32"}
+
+
+def run(context: Context) -> Iterator[Row]:
+    gpu.require()
+    for model in ("RNN-T", "TDT"):
+        for subsampling, shift in SUBSAMPLING.items():
+            for precision in PRECISIONS:
+                what = {"model": model, "subsampling": subsampling, "precision": precision}
+                yield from gpu.rows_or_failure(what, every_batch, context, what, shift)
+
+
+def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterator[Row]:
+    sizes = synthetic.Sizes()
+    durations = synthetic.DURATIONS if what["model"] == "TDT" else None
+    arrays = synthetic.weights(sizes, tdt=durations is not None)
+    options: dict[str, Any] = {"durations": durations, "activation": "relu", "precision": what["precision"]}
+    loops = {
+        name: TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", algorithm=name, **options)
+        for name in ("frame-looping", "label-looping")
+    }
+    batches = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
+    frames, _, _ = synthetic.utterances(max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift)
+    for batch in batches:
+        context.progress(f"{what}, batch {batch}")
+        [sent] = gpu.send([frames[:batch]])
+        by_frames, by_labels = (loop.decode(sent) for loop in loops.values())
+        for i, (one, other) in enumerate(zip(by_frames, by_labels, strict=True)):
+            if one.tokens.tobytes() + one.log_probs.tobytes() != other.tokens.tobytes() + other.log_probs.tobytes():
+                raise gpu.Wrong(f"utterance {i}: the loops differ")
+        contenders = {name: lambda d=loop, x=sent: d.decode(x) for name, loop in loops.items()}
+        took = timing.interleave(contenders, context.repeats)
+        seconds = batch * SECONDS
+        yield {
+            **what,
+            "batch": batch,
+            "frame_looping": seconds / took["frame-looping"].seconds,
+            "label_looping": seconds / took["label-looping"].seconds,
+            "ratio": timing.ratio(took["frame-looping"], took["label-looping"])[0],
+        }
