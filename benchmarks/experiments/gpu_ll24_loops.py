@@ -34,7 +34,6 @@ TAKES = {"batches": "sizes to run, as in 1,32"}
 
 
 def run(context: Context) -> Iterator[Row]:
-    gpu.require()
     for model in ("RNN-T", "TDT"):
         for subsampling, shift in SUBSAMPLING.items():
             for precision in PRECISIONS:
@@ -43,6 +42,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterator[Row]:
+    gpu.require()
     sizes = synthetic.Sizes()
     durations = synthetic.DURATIONS if what["model"] == "TDT" else None
     arrays = synthetic.weights(sizes, tdt=durations is not None)

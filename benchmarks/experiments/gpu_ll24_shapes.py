@@ -1,4 +1,4 @@
-"""Every launch shape that the loop over labels can have, for batches of 1 to 1,024, on the network of `gpu_ll24`.
+"""Every launch shape that the loop over labels can have, for batches of 1 to 512, on the network of `gpu_ll24`.
 
 For tuning `pyx/arcbeam/transducer_plan.py`; the shape that the plan chooses is marked. All give the same bytes. A shape
 is a kernel, threads of a block, and the frames that an utterance tests after a label and at most. `fixed` is what the
@@ -18,9 +18,9 @@ from data import synthetic_transducer as synthetic
 ON_GPU = True
 ORDER = 310
 TITLE = "Launch shapes of transducers"
-BATCHES = (1, 4, 8, 16, 32, 64, 128, 512, 1024)
+BATCHES = (1, 4, 8, 16, 32, 128, 512)
 WINDOWS = ((1, 2), (2, 4), (4, 8), (8, 16))
-THREADS = {"few": (512, 256), "kept": (512, 256), "many": (256,)}
+KERNELS = {"few": 512, "kept": 512, "many": 256}  # threads
 COLUMNS = [
     Column("model", "model"),
     Column("precision", "precision"),
@@ -40,32 +40,37 @@ def shapes(batch: int, precision: str) -> list[transducer_plan.LoopShape]:
     """What the plan takes first, then the others."""
     chosen = transducer_plan.loop_shapes(batch, precision)[0]
     found = [chosen]
-    for kernel, several in THREADS.items():
+    for kernel, threads in KERNELS.items():
         if kernel == "few" and batch > 32:
             continue  # every block computes all tests' hidden layers
-        for threads in several:
-            for first, widest in WINDOWS:
-                tests = min(32 if kernel == "few" else 1024, batch * first)
-                found.append(transducer_plan.LoopShape(kernel, threads, tests, first, widest))
+        for first, widest in WINDOWS:
+            tests = min(32 if kernel == "few" else 1024, batch * first)
+            found.append(transducer_plan.LoopShape(kernel, threads, tests, first, widest))
+            if kernel != "many" and first == 4:
+                found.append(transducer_plan.LoopShape(kernel, 256, tests, first, widest))
     return list(dict.fromkeys(found))
 
 
 def run(context: Context) -> Iterator[Row]:
+    for model in ("RNN-T", "TDT"):
+        for precision in (context.options["precision"],) if "precision" in context.options else PRECISIONS:
+            what = {"model": model, "precision": precision}
+            yield from gpu.rows_or_failure(what, every_batch, context, what)
+
+
+def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
     gpu.require()
     wanted = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
     sizes = synthetic.Sizes()
+    durations = synthetic.DURATIONS if what["model"] == "TDT" else None
+    decoder = TransducerDecoder.from_arrays(
+        synthetic.weights(sizes, tdt=durations is not None), sizes.blank, durations=durations, activation="relu",
+        precision=what["precision"], device="cuda",
+    )  # fmt: skip
     frames, _, _ = synthetic.utterances(max(wanted), FRAMES, sizes)
-    for model in ("RNN-T", "TDT"):
-        for precision in (context.options["precision"],) if "precision" in context.options else PRECISIONS:
-            durations = synthetic.DURATIONS if model == "TDT" else None
-            decoder = TransducerDecoder.from_arrays(
-                synthetic.weights(sizes, tdt=durations is not None), sizes.blank, durations=durations,
-                activation="relu", precision=precision, device="cuda",
-            )  # fmt: skip
-            for batch in wanted:
-                context.progress(f"{model}, {precision}, batch {batch}")
-                what = {"model": model, "precision": precision, "batch": batch}
-                yield from gpu.rows_or_failure(what, one, context, decoder, what, frames[:batch])
+    for batch in wanted:
+        context.progress(f"{what}, batch {batch}")
+        yield from one(context, decoder, {**what, "batch": batch}, frames[:batch])
 
 
 def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], frames: Any) -> Iterator[Row]:
@@ -86,7 +91,7 @@ def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], fram
                 raise gpu.Wrong(f"{row['shape']}: other bytes than the first shape")
             wanted = answer
             contenders = {"whole": lambda: decoder.decode(sent), "fixed": lambda: decoder.decode(short)}
-            took = timing.interleave(contenders, min(5, context.repeats))
+            took = timing.interleave(contenders, min(3, context.repeats))
         row |= {"ms": 1e3 * took["whole"].seconds, "fixed_ms": 1e3 * took["fixed"].seconds}
         rows.append(row | {"rtfx": what["batch"] * FRAMES * FRAME_SHIFT / took["whole"].seconds})
         context.progress(f"{row['shape']}: {row['ms']:.3f} ms {row['chosen'] or ''}")
