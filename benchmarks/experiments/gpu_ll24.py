@@ -114,9 +114,12 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         contenders = {name: lambda d=decoder, x=sent: d.decode(x) for name, decoder in decoders.items()}
         said: list[list[int]] = []
         if theirs is not None:
-            ready = theirs.prepare(frames[:batch])
-            said = theirs.tokens(theirs.decode(ready))
-            contenders["theirs"] = lambda r=ready: theirs.decode(r)
+            try:
+                ready = theirs.prepare(frames[:batch])
+                said = theirs.tokens(theirs.decode(ready))
+                contenders["theirs"] = lambda r=ready, peer=theirs: peer.decode(r)
+            except Exception as error:  # our rows are worth having without its own
+                theirs, missing = None, f"NeMo failed: {adapters.why(error)}"
         took = timing.interleave(contenders, 3 * context.repeats)
         seconds = batch * FRAMES * FRAME_SHIFT
         for precision, answers in found.items():

@@ -71,6 +71,15 @@ def test_rows(small, monkeypatch, peer):
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
 
 
+def test_a_peer_that_fails(small, monkeypatch):
+    module = types.ModuleType("benchmarks.nemo_transducer")
+    module.NemoTransducer = type("Broken", (Peer,), {"decode": lambda self, frames: 1 / 0})
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    rows = list(gpu_ll24.run(Context(1, None, {"batches": "1"})))
+    assert len(rows) == 4
+    assert all(row["status"].startswith("NeMo failed: ") and "ratio" not in row for row in rows)
+
+
 def test_shapes(small, monkeypatch):
     monkeypatch.setattr(gpu_ll24_shapes, "FRAMES", 8)
     monkeypatch.setattr(gpu_ll24_shapes, "WINDOWS", ((1, 2),))
