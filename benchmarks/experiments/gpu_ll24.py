@@ -64,10 +64,10 @@ def planned(options: Mapping[str, str]) -> Iterator[None]:
         changes["first_window"], changes["widest_window"] = map(int, options["windows"].split(","))
     kernel = options.get("kernel")
 
-    def shapes(utterances: int, precision: str) -> tuple[transducer_plan.LoopShape, ...]:
-        found = former(utterances, precision)
+    def shapes(utterances: int, precision: str, has_durations: bool) -> tuple[transducer_plan.LoopShape, ...]:
+        found = former(utterances, precision, has_durations)
         if kernel is not None and found[0].kernel != kernel:
-            like = [shape for shape in (*found, *former(1, precision)) if shape.kernel == kernel]
+            like = [shape for shape in (*found, *former(1, precision, has_durations)) if shape.kernel == kernel]
             found = (like[0] if like else replace(found[0], kernel=kernel), found[-1])
         return tuple(replace(shape, **changes) for shape in found)
 

@@ -36,9 +36,9 @@ COLUMNS = [
 TAKES = {"batches": "sizes to run, as in 1,32", "precision": "float32 or bfloat16; without it both"}
 
 
-def shapes(batch: int, precision: str) -> list[transducer_plan.LoopShape]:
+def shapes(batch: int, precision: str, has_durations: bool) -> list[transducer_plan.LoopShape]:
     """What the plan takes first, then the others."""
-    chosen = transducer_plan.loop_shapes(batch, precision)[0]
+    chosen = transducer_plan.loop_shapes(batch, precision, has_durations)[0]
     found = [chosen]
     for kernel, threads in KERNELS.items():
         if kernel == "few" and batch > 32:
@@ -76,7 +76,7 @@ def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
 def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], frames: Any) -> Iterator[Row]:
     [sent], [short] = gpu.send([frames]), gpu.send([frames[:, :1].copy()])
     wanted, rows = None, []
-    for shape in shapes(what["batch"], what["precision"]):
+    for shape in shapes(what["batch"], what["precision"], what["model"] == "TDT"):
         windows = f"{shape.first_window} to {shape.widest_window}"
         name = f"{shape.kernel} {shape.threads}, {shape.tests} tests, {windows}"
         row: Row = {**what, "shape": name, "chosen": None if rows else "chosen"}

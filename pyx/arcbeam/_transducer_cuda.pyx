@@ -202,7 +202,7 @@ cdef class CudaEngine:
         """Lanes for which the shared memory of a block has room, in whichever shape is the first that fits."""
         cdef uint32_t lanes = transducer_plan.MOST_LANES
         while lanes > 0:
-            for shape in transducer_plan.loop_shapes(lanes, self.precision_name):
+            for shape in transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0):
                 if self._shared_bytes(shape, lanes) <= self.context.state.shared_per_block:
                     return lanes
             lanes //= 2
@@ -222,7 +222,7 @@ cdef class CudaEngine:
     cdef int _plan(self, uint32_t lanes) except -1:
         """Chooses the kernel and its launch, all of whose blocks must fit at the same time."""
         cdef uint64_t bytes
-        for shape in transducer_plan.loop_shapes(lanes, self.precision_name):
+        for shape in transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0):
             bytes = self._shared_bytes(shape, lanes)
             self.kernel = self.kernels[shape.kernel]
             if bytes > self.context.state.shared_per_block:

@@ -5,7 +5,7 @@ None has been measured yet; they follow from the estimate in ``docs/transducers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,14 +60,23 @@ PATIENCE_CYCLES = 1 << 34
 """Of a block at a barrier, until it gives up: about ten seconds."""
 
 
-def loop_shapes(utterances: int, precision: str) -> tuple[LoopShape, ...]:
-    """What to try, in this order."""
+def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[LoopShape, ...]:
+    """What to try, in this order. Durations pass over most blanks: a TDT tests half as many frames at a time."""
+    few: tuple[LoopShape, ...]
+    others: tuple[LoopShape, ...]
     if precision == "bfloat16":
-        kept = CROWD_BFLOAT16 if utterances >= CROWD_UTTERANCES else KEPT_BFLOAT16
         few = (FEW_BFLOAT16,) if utterances <= FEW_UTTERANCES_BFLOAT16 else ()
-        return (*few, kept, MANY_BFLOAT16)
-    streamed = CROWD if utterances >= CROWD_UTTERANCES else MANY
-    return (FEW, streamed) if utterances <= FEW_UTTERANCES else (streamed,)
+        others = (CROWD_BFLOAT16 if utterances >= CROWD_UTTERANCES else KEPT_BFLOAT16, MANY_BFLOAT16)
+    else:
+        few = (FEW,) if utterances <= FEW_UTTERANCES else ()
+        others = (CROWD if utterances >= CROWD_UTTERANCES else MANY,)
+    return (*few, *(halved(shape) if has_durations else shape for shape in others))
+
+
+def halved(shape: LoopShape) -> LoopShape:
+    """With half as many tests for each utterance."""
+    first, widest = shape.first_window // 2, shape.widest_window // 2
+    return replace(shape, tests=shape.tests // 2, first_window=first, widest_window=widest)
 
 
 def blocks(multiprocessors: int) -> int:

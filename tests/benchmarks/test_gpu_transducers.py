@@ -89,7 +89,7 @@ def test_shapes(small, monkeypatch):
     }
     assert [row["chosen"] for row in rows].count("chosen") == 4
     assert len(rows) == 16 and all(min(row["ms"], row["fixed_ms"]) > 0 for row in rows)
-    shapes = gpu_ll24_shapes.shapes(512, "bfloat16")
+    shapes = gpu_ll24_shapes.shapes(512, "bfloat16", False)
     assert shapes[0] == transducer_plan.CROWD_BFLOAT16
     assert {shape.kernel for shape in shapes} == {"kept", "many"}
 
@@ -104,14 +104,14 @@ def test_loops(small, monkeypatch):
 def test_plans_for_tuning():
     plan = transducer_plan.loop_shapes
     with gpu_ll24.planned({"kernel": "few", "threads": "128", "windows": "2,3"}):
-        shapes = transducer_plan.loop_shapes(100, "float32")
+        shapes = transducer_plan.loop_shapes(100, "float32", False)
     assert [(shape.kernel, shape.threads) for shape in shapes] == [("few", 128), ("many", 128)]
     assert [(shape.first_window, shape.widest_window) for shape in shapes] == [(2, 3), (2, 3)]
     with gpu_ll24.planned({"kernel": "many", "tests": "9"}):
-        assert [(s.kernel, s.tests) for s in transducer_plan.loop_shapes(1, "float32")] == [("many", 9)] * 2
+        assert [(s.kernel, s.tests) for s in transducer_plan.loop_shapes(1, "float32", False)] == [("many", 9)] * 2
     with gpu_ll24.planned({"kernel": "kept"}):
-        assert [s.kernel for s in transducer_plan.loop_shapes(1, "float32")] == ["kept", "many"]
-        assert [s.kernel for s in transducer_plan.loop_shapes(1, "bfloat16")] == ["kept", "many"]
+        assert [s.kernel for s in transducer_plan.loop_shapes(1, "float32", False)] == ["kept", "many"]
+        assert [s.kernel for s in transducer_plan.loop_shapes(1, "bfloat16", False)] == ["kept", "many"]
     assert transducer_plan.loop_shapes is plan
 
 

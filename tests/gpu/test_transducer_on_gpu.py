@@ -73,7 +73,7 @@ def wanted(kind):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes(kind, wanted, shape, monkeypatch):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], transducer_plan.MANY))
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape.startswith("few") else 1024)
     decoder = make(kind, "cuda")
     for _ in range(3):
@@ -89,7 +89,7 @@ def in_bfloat16(kind):
 @pytest.mark.parametrize("shape", BFLOAT16_SHAPES)
 def test_the_same_bytes_in_bfloat16(kind, in_bfloat16, shape, monkeypatch):
     chosen = (BFLOAT16_SHAPES[shape], transducer_plan.MANY_BFLOAT16)
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: chosen)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: chosen)
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape == "few" else 1024)
     decoder = make(kind, "cuda", precision="bfloat16")
     for _ in range(3):

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_options, transducer_plan
 from tests.decode.emulated_gpu import DeviceArray
 from tests.gpu import sanitized_transducers
 from tests.transducer.equality import as_bytes, same
@@ -68,7 +68,7 @@ SHAPES = {
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], transducer_plan.MANY))
     same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
     asked = SHAPES[shape]
     assert gpu.launches == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
@@ -105,7 +105,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
         assert one.state.context.tolist() == other.state.context.tolist()
     for shape in BFLOAT16_SHAPES.values():
         with monkeypatch.context() as patch:
-            patch.setattr(transducer_plan, "loop_shapes", lambda n, precision, shape=shape: (shape,))
+            patch.setattr(transducer_plan, "loop_shapes", lambda *_, shape=shape: (shape,))
             other = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
             same(other.decode(batch[:3][::-1]), found[:3][::-1])
     first = decoder.decode([x[:4] for x in batch])
@@ -121,7 +121,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
 def test_frame_looping(gpu, monkeypatch, kind):
     wanted = make("cpu", kind).decode(BATCH)
     same(make("cuda", kind, algorithm="frame-looping").decode(BATCH), wanted)
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda n, precision: (transducer_plan.MANY,))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (transducer_plan.MANY,))
     same(make("cuda", kind, algorithm="frame-looping").decode(BATCH), wanted)
 
 
@@ -317,3 +317,12 @@ def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["", "--grow"])
     sanitized_transducers.main()
     assert capsys.readouterr().out.startswith("decoded 5 utterances")
+
+
+def test_a_tdt_tests_fewer_frames():
+    for precision in transducer_options.PRECISIONS:
+        for utterances in (1, 30, 100, 500):
+            rnnt, tdt = (transducer_plan.loop_shapes(utterances, precision, kind) for kind in (False, True))
+            assert [shape.kernel for shape in rnnt] == [shape.kernel for shape in tdt]
+            assert min(shape.first_window for shape in tdt) >= 1
+            assert tdt[-1].first_window < rnnt[-1].first_window
