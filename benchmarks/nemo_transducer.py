@@ -35,9 +35,20 @@ class Decoder(torch.nn.Module):
         out, state = self.lstm(self.embedding(y).transpose(0, 1), state)
         return out.transpose(0, 1), state
 
-    def batch_replace_states_mask(self, src_states: Any, dst_states: Any, mask: torch.Tensor) -> None:
+    def batch_replace_states_mask(
+        self, src_states: Any, dst_states: Any, mask: torch.Tensor, other_src_states: Any = None
+    ) -> None:
+        others = dst_states if other_src_states is None else other_src_states
+        for source, other, target in zip(src_states, others, dst_states, strict=True):
+            torch.where(mask[None, :, None], source, other, out=target)
+
+    def batch_replace_states_all(self, src_states: Any, dst_states: Any, batch_size: int | None = None) -> None:
         for source, target in zip(src_states, dst_states, strict=True):
-            torch.where(mask[None, :, None], source, target, out=target)
+            target[:, :batch_size].copy_(source[:, :batch_size])
+
+    def clone_state(self, state: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        hidden, cell = state
+        return hidden.clone(), cell.clone()
 
 
 class Joint(torch.nn.Module):

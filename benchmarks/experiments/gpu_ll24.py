@@ -66,9 +66,9 @@ def planned(options: Mapping[str, str]) -> Iterator[None]:
 
     def shapes(utterances: int, precision: str, has_durations: bool) -> tuple[transducer_plan.LoopShape, ...]:
         found = former(utterances, precision, has_durations)
-        if kernel is not None and found[0].kernel != kernel:
-            like = [shape for shape in (*found, *former(1, precision, has_durations)) if shape.kernel == kernel]
-            found = (like[0] if like else replace(found[0], kernel=kernel), found[-1])
+        if kernel is not None:
+            windows = found[0].first_window, found[0].widest_window
+            found = (transducer_plan.loop_shape(kernel, utterances, *windows), found[-1])
         return tuple(replace(shape, **changes) for shape in found)
 
     transducer_plan.loop_shapes = shapes

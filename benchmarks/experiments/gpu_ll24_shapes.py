@@ -6,6 +6,7 @@ decode of a single frame of each utterance takes: launches, copies, results.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -20,7 +21,6 @@ ORDER = 310
 TITLE = "Launch shapes of transducers"
 BATCHES = (1, 4, 8, 16, 32, 128, 512)
 WINDOWS = ((1, 2), (2, 4), (4, 8), (8, 16))
-KERNELS = {"few": 512, "kept": 512, "many": 256}  # threads
 COLUMNS = [
     Column("model", "model"),
     Column("precision", "precision"),
@@ -40,14 +40,13 @@ def shapes(batch: int, precision: str, has_durations: bool) -> list[transducer_p
     """What the plan takes first, then the others."""
     chosen = transducer_plan.loop_shapes(batch, precision, has_durations)[0]
     found = [chosen]
-    for kernel, threads in KERNELS.items():
+    for kernel in transducer_plan.KERNELS:
         if kernel == "few" and batch > 32:
             continue  # every block computes all tests' hidden layers
         for first, widest in WINDOWS:
-            tests = min(32 if kernel == "few" else 1024, batch * first)
-            found.append(transducer_plan.LoopShape(kernel, threads, tests, first, widest))
-            if kernel != "many" and first == 4:
-                found.append(transducer_plan.LoopShape(kernel, 256, tests, first, widest))
+            found.append(transducer_plan.loop_shape(kernel, batch, first, widest))
+            if kernel == "kept" and first == 4:
+                found.append(replace(found[-1], threads=256))
     return list(dict.fromkeys(found))
 
 

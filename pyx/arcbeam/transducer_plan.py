@@ -1,11 +1,8 @@
-"""How transducers are laid out on a device: every figure that measurements may change, in one place.
-
-None has been measured yet; they follow from the estimate in ``docs/transducers.md``.
-"""
+"""How transducers are laid out on a device: every figure that measurements may change, in one place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -36,21 +33,17 @@ class LoopShape:
     widest_window: int
 
 
-FEW = LoopShape("few", threads=512, tests=32, first_window=8, widest_window=16)
-MANY = LoopShape("many", threads=256, tests=256, first_window=4, widest_window=8)
-CROWD = LoopShape("many", threads=256, tests=512, first_window=2, widest_window=4)
-FEW_UTTERANCES = 16
-"""Up to so many, weights that fit the shared memory stay there."""
-CROWD_UTTERANCES = 192
-"""From so many on, a test costs more than the round that it saves."""
-
-# bfloat16: 16 tests are one product, so they cost as much as one.
-FEW_BFLOAT16 = LoopShape("few", threads=512, tests=32, first_window=8, widest_window=16)
-KEPT_BFLOAT16 = LoopShape("kept", threads=512, tests=256, first_window=4, widest_window=8)
-CROWD_BFLOAT16 = LoopShape("kept", threads=512, tests=512, first_window=2, widest_window=4)
-MANY_BFLOAT16 = LoopShape("many", threads=256, tests=512, first_window=4, widest_window=8)
-FEW_UTTERANCES_BFLOAT16 = 8
-"""Up to so many, the joint network's hidden layers are computed by every block for itself."""
+THREADS = {"few": 512, "kept": 512, "many": 256}
+MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
+ANY = 1 << 32
+PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int], ...]] = {
+    ("float32", False): ((16, "kept", 8, 16), (64, "kept", 4, 8), (ANY, "many", 4, 8)),
+    ("float32", True): ((2, "few", 1, 2), (16, "kept", 4, 8), (128, "kept", 1, 2), (ANY, "many", 1, 2)),
+    ("bfloat16", False): ((2, "few", 8, 8), (64, "many", 8, 16), (256, "kept", 8, 16), (ANY, "kept", 4, 8)),
+    ("bfloat16", True): ((2, "few", 2, 4), (16, "many", 4, 8), (64, "many", 2, 4), (ANY, "kept", 1, 2)),
+}
+"""By precision, and whether there are durations (which pass over most blanks): up to so many utterances this kernel,
+and the frames that an utterance tests after a label and at most. From ``gpu_ll24_shapes`` on an H200."""
 MOST_LANES = 1024
 """Utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -61,22 +54,17 @@ PATIENCE_CYCLES = 1 << 34
 
 
 def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[LoopShape, ...]:
-    """What to try, in this order. Durations pass over most blanks: a TDT tests half as many frames at a time."""
-    few: tuple[LoopShape, ...]
-    others: tuple[LoopShape, ...]
-    if precision == "bfloat16":
-        few = (FEW_BFLOAT16,) if utterances <= FEW_UTTERANCES_BFLOAT16 else ()
-        others = (CROWD_BFLOAT16 if utterances >= CROWD_UTTERANCES else KEPT_BFLOAT16, MANY_BFLOAT16)
-    else:
-        few = (FEW,) if utterances <= FEW_UTTERANCES else ()
-        others = (CROWD if utterances >= CROWD_UTTERANCES else MANY,)
-    return (*few, *(halved(shape) if has_durations else shape for shape in others))
+    """What to try, in this order: the last one needs no room for weights."""
+    rows = PLAN[precision, has_durations]
+    kernel, first, widest = next(row[1:] for row in rows if utterances <= row[0])
+    kernels = dict.fromkeys((kernel, "many"))
+    return tuple(loop_shape(kernel, utterances, first, widest) for kernel in kernels)
 
 
-def halved(shape: LoopShape) -> LoopShape:
-    """With half as many tests for each utterance."""
-    first, widest = shape.first_window // 2, shape.widest_window // 2
-    return replace(shape, tests=shape.tests // 2, first_window=first, widest_window=widest)
+def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int) -> LoopShape:
+    """With as many tests as they want after labels."""
+    tests = min(MOST_TESTS[kernel], utterances * first_window)
+    return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window)
 
 
 def blocks(multiprocessors: int) -> int:

@@ -22,19 +22,14 @@ NETWORKS = {
     "large": {"layers": 1, "tokens": 4097, "units": 1024, "joint": 1024, "features": 1024, "blank_bias": 8.0},
 }
 SIZES = {"tokens": 300, "size": 50, "units": 130, "joint": 97, "features": 71}
+MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
 SHAPES = {
-    "few": transducer_plan.FEW,
+    "few": transducer_plan.LoopShape("few", 512, 32, 8, 16),
     "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
-    "many": transducer_plan.MANY,
-    "crowd": transducer_plan.CROWD,
+    "many": MANY,
+    "crowd": transducer_plan.LoopShape("many", 256, 512, 2, 4),
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
     "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
-}
-BFLOAT16_SHAPES = {
-    "few": transducer_plan.FEW_BFLOAT16,
-    "kept": transducer_plan.KEPT_BFLOAT16,
-    "crowd": transducer_plan.CROWD_BFLOAT16,
-    "many": transducer_plan.MANY_BFLOAT16,
     "kept, narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
 }
 
@@ -73,7 +68,7 @@ def wanted(kind):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes(kind, wanted, shape, monkeypatch):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape.startswith("few") else 1024)
     decoder = make(kind, "cuda")
     for _ in range(3):
@@ -86,9 +81,9 @@ def in_bfloat16(kind):
     return make(kind, "cuda", precision="bfloat16").decode(frames_of(kind, LENGTHS))
 
 
-@pytest.mark.parametrize("shape", BFLOAT16_SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes_in_bfloat16(kind, in_bfloat16, shape, monkeypatch):
-    chosen = (BFLOAT16_SHAPES[shape], transducer_plan.MANY_BFLOAT16)
+    chosen = (SHAPES[shape], MANY)
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: chosen)
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape == "few" else 1024)
     decoder = make(kind, "cuda", precision="bfloat16")

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_options, transducer_plan
+from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
 from tests.decode.emulated_gpu import DeviceArray
 from tests.gpu import sanitized_transducers
 from tests.transducer.equality import as_bytes, same
@@ -37,7 +37,8 @@ def test_the_same_bytes(gpu, kind):
     decoder = make("cuda", kind)
     assert decoder.device == "cuda:0"
     same(decoder.decode(BATCH), wanted)
-    assert gpu.launches[:2] == [("project", 3, 256, 0), ("few", 3, 512, 1)]
+    chosen = transducer_plan.loop_shapes(len(BATCH), "float32", "durations" in NETWORKS[kind])[0]
+    assert gpu.launches[:2] == [("project", 3, 256, 0), (chosen.kernel, 3, chosen.threads, 1)]
     same(decoder.decode([]), [])
     without = make("cuda", kind, confidence=None).decode(BATCH)
     assert without[0].confidence is None
@@ -46,7 +47,8 @@ def test_the_same_bytes(gpu, kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_many_utterances(gpu, monkeypatch, kind):
-    monkeypatch.setattr(transducer_plan, "FEW_UTTERANCES", 2)
+    plan = dict.fromkeys(transducer_plan.PLAN, ((2, "few", 4, 8), (transducer_plan.ANY, "many", 4, 8)))
+    monkeypatch.setattr(transducer_plan, "PLAN", plan)
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 4)
     batch = [random_frames(i, n) for i, n in enumerate((3, 8, 0, 1, 5, 2, 2, 4, 1))]
     same(make("cuda", kind).decode(batch), make("cpu", kind).decode(batch))
@@ -57,10 +59,11 @@ def test_many_utterances(gpu, monkeypatch, kind):
     assert len(gpu.launches) > 8
 
 
+MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
 SHAPES = {
     "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
-    "crowd": transducer_plan.CROWD,
+    "crowd": transducer_plan.LoopShape("many", 256, 512, 2, 4),
     "kept": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
 }
 
@@ -68,17 +71,17 @@ SHAPES = {
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], transducer_plan.MANY))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
     same(make("cuda", kind).decode(BATCH), make("cpu", kind).decode(BATCH))
     asked = SHAPES[shape]
     assert gpu.launches == [("project", 3, 256, 0), (asked.kernel, 3, asked.threads, 1)]
 
 
 BFLOAT16_SHAPES = {
-    "few": transducer_plan.FEW_BFLOAT16,
-    "kept": transducer_plan.KEPT_BFLOAT16,
-    "crowd": transducer_plan.CROWD_BFLOAT16,
-    "many": transducer_plan.MANY_BFLOAT16,
+    "few": transducer_plan.LoopShape("few", 512, 32, 8, 16),
+    "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
+    "crowd": transducer_plan.LoopShape("kept", 512, 512, 2, 4),
+    "many": MANY,
     "narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
 }
 
@@ -93,7 +96,8 @@ def test_bfloat16(gpu, monkeypatch, kind):
     wanted = TransducerDecoder.from_arrays(arrays, 0, **options).decode(batch)
     decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
     found = decoder.decode(batch)
-    assert gpu.launches == [("project", 3, 256, 0), ("few", 3, 512, 1)]
+    chosen = transducer_plan.loop_shapes(len(batch), "bfloat16", durations is not None)[0]
+    assert gpu.launches == [("project", 3, 256, 0), (chosen.kernel, 3, chosen.threads, 1)]
     assert sum(len(one.tokens) for one in wanted) > 5
     for one, other in zip(found, wanted, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
@@ -121,7 +125,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
 def test_frame_looping(gpu, monkeypatch, kind):
     wanted = make("cpu", kind).decode(BATCH)
     same(make("cuda", kind, algorithm="frame-looping").decode(BATCH), wanted)
-    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (transducer_plan.MANY,))
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (MANY,))
     same(make("cuda", kind, algorithm="frame-looping").decode(BATCH), wanted)
 
 
@@ -153,7 +157,7 @@ def test_chunks(gpu):
 def test_hypotheses_grow(gpu, monkeypatch):
     monkeypatch.setattr(transducer_plan, "first_room", lambda frames: 1)
     same(make("cuda").decode(BATCH), make("cpu").decode(BATCH))
-    assert [launch[0] for launch in gpu.launches].count("few") > 2
+    assert len(gpu.launches) > 3
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -319,10 +323,12 @@ def test_what_runs_under_the_sanitizers(gpu, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("decoded 5 utterances")
 
 
-def test_a_tdt_tests_fewer_frames():
-    for precision in transducer_options.PRECISIONS:
-        for utterances in (1, 30, 100, 500):
-            rnnt, tdt = (transducer_plan.loop_shapes(utterances, precision, kind) for kind in (False, True))
-            assert [shape.kernel for shape in rnnt] == [shape.kernel for shape in tdt]
-            assert min(shape.first_window for shape in tdt) >= 1
-            assert tdt[-1].first_window < rnnt[-1].first_window
+def test_the_plan():
+    for (precision, has_durations), rows in transducer_plan.PLAN.items():
+        assert [row[0] for row in rows] == sorted({row[0] for row in rows}) and rows[-1][0] == transducer_plan.ANY
+        for utterances in (1, 2, 3, 64, 65, 1024):
+            shapes = transducer_plan.loop_shapes(utterances, precision, has_durations)
+            assert shapes[-1].kernel == "many"
+            assert shapes[0].tests == min(
+                transducer_plan.MOST_TESTS[shapes[0].kernel], utterances * shapes[0].first_window
+            )
