@@ -174,6 +174,9 @@ ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {
     return precision == Precision::float32 ? 4U : 2U;
 }
 
+// What streamed float32 weights and their inputs pass through, see together.cuh.
+ARCBEAM_HD constexpr std::uint32_t together_bytes() { return 4U * 2U * 32U * kStep * 4U; }
+
 // A block's share of a matrix, and the rows that hold it: as many as a tile has.
 ARCBEAM_HD constexpr std::uint32_t share_of(std::uint32_t items, std::uint32_t blocks) {
     return (items + blocks - 1U) / blocks;

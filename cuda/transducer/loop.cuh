@@ -42,6 +42,9 @@ class Loop {
           barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)) {
         constexpr std::uint32_t kScratch = 2U * tile_values(kPrecision);
         scratch_ = carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp());
+        if constexpr (kPrecision == Precision::float32 && !kKept) {
+            staging_ = carver.take<float>(together_bytes() / static_cast<std::uint32_t>(sizeof(float))).data;
+        }
         take_weights(carver);
         if constexpr (kStaged) {
             inputs_ = carver.take<Input>(8U).data;  // what is left
@@ -282,8 +285,8 @@ class Loop {
         }
     }
 
-    [[nodiscard]] ARCBEAM_DEVICE static Rows streamed(const DeviceMatrix& matrix) {
-        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride};
+    [[nodiscard]] ARCBEAM_DEVICE Rows streamed(const DeviceMatrix& matrix) const {
+        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride, staging_};
     }
 
     ARCBEAM_DEVICE void take_weights(simt::Carver& carver) {
@@ -346,7 +349,8 @@ class Loop {
     float* scratch_ = nullptr;  // of this warp
     Rows prediction_{};
     Rows output_{};
-    Rows layer_weights_{};     // of the first layer's recurrent matrix; the others follow
+    Rows layer_weights_{};  // of the first layer's recurrent matrix; the others follow
+    float* staging_ = nullptr;
     Input* inputs_ = nullptr;  // in shared memory, if they are staged
 };
 

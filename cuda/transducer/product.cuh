@@ -13,6 +13,7 @@
 #include "shared/simt.cuh"
 #include "shared/transducer_math.hpp"
 #include "transducer/lanes.cuh"
+#include "transducer/together.cuh"
 
 namespace arcbeam::transducer {
 
@@ -66,11 +67,25 @@ struct GlobalRows {
     std::uint32_t count;
     std::uint32_t inputs;
     std::uint32_t stride;
+    float* staging;  // of float32, see together.cuh
     template <class T>
     ARCBEAM_DEVICE static T load(const T* at) {
         return simt::load_readonly(at);
     }
 };
+
+// A lane's partials of kValues outputs to sums, in `out`; a warp_sync follows.
+template <int kValues>
+ARCBEAM_DEVICE void add_up(float* sum, float* out) {
+    constexpr int kAtOnce = kValues < 32 ? kValues : 32;
+    for (int i = 0; i < kValues; i += kAtOnce) {
+        add_across<kAtOnce>(sum + i);
+        constexpr auto kLanesOfOne = static_cast<std::uint32_t>(32 / kAtOnce);
+        if (simt::lane() % kLanesOfOne == 0U) {
+            simt::store(out + static_cast<std::uint32_t>(i) + simt::lane() / kLanesOfOne, sum[i]);
+        }
+    }
+}
 
 // out[row * kColumns + column] = dot(rows[first_row + row], columns(first_column + column)), by one warp. Columns
 // from num_columns on repeat the last one. `out` is the warp's own; a warp_sync follows.
@@ -78,7 +93,6 @@ template <int kRows, int kColumns, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                      std::uint32_t first_column, std::uint32_t num_columns, float* out) {
     constexpr int kValues = kRows * kColumns;
-    constexpr int kAtOnce = kValues < 32 ? kValues : 32;
     const std::uint32_t lane = simt::lane();
     const float* const weights = rows.values + static_cast<std::size_t>(first_row) * rows.stride + lane;
     const float* inputs[kColumns];
@@ -105,13 +119,7 @@ ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, 
             }
         }
     }
-    for (int i = 0; i < kValues; i += kAtOnce) {
-        add_across<kAtOnce>(sum + i);
-        constexpr auto kLanesOfOne = static_cast<std::uint32_t>(32 / kAtOnce);
-        if (lane % kLanesOfOne == 0U) {
-            simt::store(out + static_cast<std::uint32_t>(i) + lane / kLanesOfOne, sum[i]);
-        }
-    }
+    add_up<kValues>(sum, out);
 }
 
 // The same of bfloat16 on tensor cores, 16 columns: rows of the matrix are the columns of simt's b, kRows / 8 of
@@ -160,14 +168,32 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
     }
 }
 
+// All warps of a block together, see together.cuh; first_row and first_column are this warp's.
+template <class Rows, class Columns>
+ARCBEAM_DEVICE void multiply_together(const Rows& rows, std::uint32_t first_row, const Columns& columns,
+                                      std::uint32_t first_column, std::uint32_t num_columns, float* out) {
+    const std::uint32_t row = first_row - simt::warp() % 2U * 16U + simt::thread_rank() / 8U;
+    const std::uint32_t column = first_column - simt::warp() / 2U * 8U + simt::thread_rank() / 8U;
+    const float* const from = columns(column < num_columns ? column : num_columns - 1U);
+    const auto* const inputs = reinterpret_cast<const Piece*>(from) + simt::thread_rank() % 8U;
+    const std::size_t at = row < rows.count ? row : rows.count - 1U;
+    float sum[16 * 8];
+    sum_together(
+        rows.values + at * rows.stride, rows.inputs / kStep,
+        [=](std::uint32_t step) { return simt::load(inputs + step * 8U); }, rows.staging, sum);
+    add_up<16 * 8>(sum, out);
+}
+
 template <int kRows, int kColumns, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                              std::uint32_t first_column, std::uint32_t num_columns, float* out) {
-    if constexpr (Rows::kPrecision == Precision::float32) {
-        multiply_exactly<kRows, kColumns>(rows, first_row, columns, first_column, num_columns, out);
-    } else {
+    if constexpr (Rows::kPrecision == Precision::bfloat16) {
         static_assert(kColumns == 16, "as many as the product on tensor cores has");
         multiply_on_tensor_cores<kRows>(rows, first_row, columns, first_column, num_columns, out);
+    } else if constexpr (kRows == 16) {
+        multiply_together(rows, first_row, columns, first_column, num_columns, out);
+    } else {
+        multiply_exactly<kRows, kColumns>(rows, first_row, columns, first_column, num_columns, out);
     }
 }
 
@@ -197,6 +223,24 @@ ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uin
     }
 }
 
+// Whether there is a tile of 32 x 32 for every block.
+ARCBEAM_DEVICE bool together(std::uint32_t rows, std::uint32_t columns) {
+    const std::uint32_t tiles =
+        (rows + kTogetherRows - 1U) / kTogetherRows * ((columns + kTogetherRows - 1U) / kTogetherRows);
+    return simt::num_warps() == kTogetherWarps && tiles >= simt::grid_size();
+}
+
+// The tiles of 32 x 32 of this block, of which each warp has 16 x 8.
+template <class Stage>
+ARCBEAM_DEVICE void share_blocks(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
+    const std::uint32_t down = (rows + kTogetherRows - 1U) / kTogetherRows;
+    const std::uint32_t across = (columns + kTogetherRows - 1U) / kTogetherRows;
+    for (std::uint32_t i = simt::block_rank(); i < down * across; i += simt::grid_size()) {
+        stage.template tile<16, 8>(i % down * kTogetherRows + simt::warp() % 2U * 16U,
+                                   i / down * kTogetherRows + simt::warp() / 2U * 8U);
+    }
+}
+
 template <Precision kPrecision, bool kKept, bool kStaged, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
@@ -215,9 +259,8 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
             share_tiles<true, 4, 4>(stage, rows, columns);
         }
     } else {
-        const std::uint32_t large = (rows + 15U) / 16U * ((columns + 7U) / 8U);
-        if (large >= workers) {
-            share_tiles<false, 16, 8>(stage, rows, columns);
+        if (together(rows, columns)) {
+            share_blocks(stage, rows, columns);
         } else {
             share_tiles<false, 4, 4>(stage, rows, columns);
         }

@@ -29,6 +29,26 @@ ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, c
     }
 }
 
+// Sums of a tile of kRowGroup rows and a group's frames, a partial a lane.
+ARCBEAM_DEVICE void store_tile(const ProjectParams& params, std::uint32_t first_row, FrameGroup group,
+                               const EncoderView& view, float* sum) {
+    constexpr int kValues = static_cast<int>(kRowGroup * FrameGroup::kFrames);
+    const DeviceMatrix& encoder = params.network.encoder;
+    for (int i = 0; i < kValues; i += 32) {
+        add_across<32>(sum + i);
+        const std::uint32_t value = static_cast<std::uint32_t>(i) + simt::lane();
+        const std::uint32_t row = first_row + value / FrameGroup::kFrames;
+        const std::uint32_t frame = group.first_frame + value % FrameGroup::kFrames;
+        if (row < encoder.rows && frame < view.frames) {
+            const float biased =
+                encoder.bias != nullptr ? sum[i] + simt::load_readonly(encoder.bias + row) : sum[i];
+            simt::store(params.projected +
+                            static_cast<std::size_t>(view.first_row + frame) * params.network.output.stride + row,
+                        biased);
+        }
+    }
+}
+
 template <bool kHalf>
 ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t first_row, FrameGroup group,
                                  const EncoderView& view) {
@@ -63,18 +83,50 @@ ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t firs
             }
         }
     }
-    for (int i = 0; i < kRows * kFrames; i += 32) {
-        add_across<32>(sum + i);
-        const std::uint32_t value = static_cast<std::uint32_t>(i) + lane;
-        const std::uint32_t row = first_row + value / FrameGroup::kFrames;
-        const std::uint32_t frame = group.first_frame + value % FrameGroup::kFrames;
-        if (row < encoder.rows && frame < view.frames) {
-            const float biased =
-                encoder.bias != nullptr ? sum[i] + simt::load_readonly(encoder.bias + row) : sum[i];
-            simt::store(params.projected +
-                            static_cast<std::size_t>(view.first_row + frame) * params.network.output.stride + row,
-                        biased);
+    store_tile(params, first_row, group, view, sum);
+}
+
+// The same by the 8 warps of a block, 32 rows and four groups; first_row: of the block.
+ARCBEAM_DEVICE void project_together(const ProjectParams& params, std::uint32_t first_row,
+                                     std::uint32_t first_group, float* staging) {
+    const DeviceMatrix& encoder = params.network.encoder;
+    const auto group_of = [&](std::uint32_t which) {
+        const std::uint32_t i = first_group + which;
+        return simt::load_readonly(params.groups + (i < params.num_groups ? i : params.num_groups - 1U));
+    };
+    const std::uint32_t own = simt::thread_rank() / 8U;
+    const FrameGroup read = group_of(own / FrameGroup::kFrames);
+    const EncoderView& from = params.utterances[read.utterance];
+    const std::uint32_t frame = read.first_frame + own % FrameGroup::kFrames;
+    const std::int64_t at =
+        static_cast<std::int64_t>(frame < from.frames ? frame : from.frames - 1U) * from.row_stride;
+    const std::size_t row = first_row + own < encoder.rows ? first_row + own : encoder.rows - 1U;
+    const FrameGroup group = group_of(simt::warp() / 2U);
+    const EncoderView& view = params.utterances[group.utterance];
+    if (first_row == 0U && simt::warp() % 2U == 0U) {
+        if (view.is_half != 0U) {
+            check_group<true>(params, group, view);
+        } else {
+            check_group<false>(params, group, view);
         }
+    }
+    const auto inputs = [&](std::uint32_t step) {
+        const std::uint32_t feature = step * kStep + simt::thread_rank() % 8U * 4U;
+        Piece piece{};
+        for (std::uint32_t k = 0U; k < 4U; ++k) {
+            if (feature + k < params.network.features) {
+                const float value = from.is_half != 0U ? load_feature<true>(from.data, at + feature + k)
+                                                       : load_feature<false>(from.data, at + feature + k);
+                piece.words[k] = bits_of(value);
+            }
+        }
+        return piece;
+    };
+    float sum[kRowGroup * FrameGroup::kFrames];
+    sum_together(static_cast<const float*>(encoder.values) + row * encoder.stride, encoder.stride / kStep, inputs,
+                 staging, sum);
+    if (first_group + simt::warp() / 2U < params.num_groups) {
+        store_tile(params, first_row + simt::warp() % 2U * kRowGroup, group, view, sum);
     }
 }
 
@@ -177,6 +229,20 @@ ARCBEAM_DEVICE void project(const ProjectParams& params) {
         constexpr std::uint32_t kLarge = 64U;
         if ((rows + kLarge - 1U) / kLarge * params.num_groups >= simt::num_warps() * simt::grid_size()) {
             share_tiles<false, static_cast<int>(kLarge), kFrames>(stage, rows, frames);
+            return;
+        }
+    }
+    if constexpr (kPrecision == Precision::float32) {
+        if (together(rows, frames)) {
+            simt::Carver carver;
+            float* const staging =
+                carver.take<float>(together_bytes() / static_cast<std::uint32_t>(sizeof(float))).data;
+            const std::uint32_t down = (rows + kTogetherRows - 1U) / kTogetherRows;
+            const std::uint32_t across = (frames + kTogetherRows - 1U) / kTogetherRows;
+            for (std::uint32_t i = simt::block_rank(); i < down * across; i += simt::grid_size()) {
+                project_together(params, i % down * kTogetherRows, i / down * (kTogetherRows / FrameGroup::kFrames),
+                                 staging);
+            }
             return;
         }
     }

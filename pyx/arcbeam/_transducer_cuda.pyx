@@ -15,7 +15,7 @@ from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_device cimport (
     common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, JointActivation, kept_bytes, kMostLayers, LoopParams,
-    Precision, ProjectParams, staged_bytes, Statistic,
+    Precision, ProjectParams, staged_bytes, Statistic, together_bytes,
 )
 from arcbeam._transducer_group cimport Group
 
@@ -213,7 +213,9 @@ cdef class CudaEngine:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         cdef uint32_t tests = max(shape.tests, lanes)
         cdef uint64_t bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
-        if shape.kernel != "many":
+        if shape.kernel == "many":
+            bytes += together_bytes()
+        else:
             bytes += kept_bytes(self.precision, self.params.network, blocks)
         if shape.kernel == "few":
             bytes += staged_bytes(self.precision, self.params.network, lanes, tests)
@@ -257,6 +259,7 @@ cdef class CudaEngine:
         memset(&shape, 0, sizeof(shape))
         shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         shape.threads, shape.cluster = transducer_plan.PROJECT_THREADS, 1
+        shape.shared_bytes = <uint32_t> together_bytes() if self.precision == Precision.float32 else 0
         launch(self.project, &shape, &params, self.stream)
         return 0
 

@@ -121,6 +121,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
 
     uint64_t padded16(uint64_t bytes)
     uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)
+    uint64_t together_bytes()
     uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)
     uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, uint64_t lanes, uint64_t tests)
     uint32_t value_bytes(Precision precision)

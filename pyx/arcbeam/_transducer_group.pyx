@@ -81,11 +81,11 @@ cdef class Group:
         values = <size_t> n * hidden_layers * self.unit_stride
         self.params.num_lanes = n
         self.cell_at = 2 * value_bytes(self.precision) * values
-        self.predictions_at = self.cell_at + 4 * values
-        self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
+        self.keys_at = self.cell_at + 4 * values
         at = 4 * <size_t> self.params.most_tests
-        self.keys_at = self.joined_at + (0 if staged else at * self.joint_stride)
-        self.logits_at = self.keys_at + 2 * kKeyBuffers * 2 * at
+        self.predictions_at = padded16(self.keys_at + 2 * kKeyBuffers * 2 * at)
+        self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
+        self.logits_at = self.joined_at + (0 if staged else at * self.joint_stride)
         self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         self.room = transducer_plan.first_room(longest)
@@ -111,8 +111,7 @@ cdef class Group:
         """Before each launch of the loop."""
         self.params.records = <Record*> <uintptr_t> self.records.address
         self.params.room = self.room
-        self.results_host.reserve(self.predictions_at + self._record_bytes())
-        set_bytes(self.work.address + self.keys_at, 0, self.logits_at - self.keys_at, self.stream)
+        self.results_host.reserve(self.keys_at + self._record_bytes())
         return 0
 
     cdef size_t _record_bytes(self) noexcept:
@@ -121,8 +120,8 @@ cdef class Group:
     cdef int fetch(self) except -1:
         """Behind each launch: results on their way to the host."""
         copy_to_host(self.control_host.data, self.control.address, self.layout.returned, self.stream)
-        copy_to_host(self.results_host.data, self.work.address, self.predictions_at, self.stream)
-        copy_to_host(<unsigned char*> self.results_host.data + self.predictions_at, self.records.address,
+        copy_to_host(self.results_host.data, self.work.address, self.keys_at, self.stream)
+        copy_to_host(<unsigned char*> self.results_host.data + self.keys_at, self.records.address,
                      self._record_bytes(), self.stream)
         return 0
 
@@ -150,6 +149,7 @@ cdef class Group:
         self.records.clear()
         self.records, self.room = larger, room
         set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
+        set_bytes(self.work.address + self.keys_at, 0, self.predictions_at - self.keys_at, self.stream)
         self.params.resumed = 1
         return 0
 
@@ -293,7 +293,7 @@ cdef class Group:
         both = np.frombuffer(self.results_host, np.float32 if width == 4 else np.uint16, self.cell_at // width)
         hidden = both.reshape(2, *shape)[lanes["steps"] % 2, np.arange(n), :layers, :units]
         cell = np.frombuffer(self.results_host, np.float32, np.prod(shape), self.cell_at)
-        records = np.frombuffer(self.results_host, RECORD, n * self.room, self.predictions_at).reshape(n, -1)
+        records = np.frombuffer(self.results_host, RECORD, n * self.room, self.keys_at).reshape(n, -1)
         before = [(0, 0) if states[i] is None else states[i][3:] for i in members]
         found = Collected(lanes, frames, before, records[:, :lanes["count"].max()].copy(), context.reshape(n, -1).copy(),
                           hidden, cell.reshape(shape)[:, :layers, :units].copy(),

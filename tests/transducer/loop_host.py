@@ -75,6 +75,7 @@ class LoopHost:
         self.layers = len(getattr(prediction, "layers", ()))
         self.context = 0 if self.layers else prediction.context
         self.launches = 0
+        self.project_threads = 64
 
     def decode(self, batch, states=None, shape=None, *, cancel=0, **schedule):
         """Gives a Found for each array [frames, features]; with `cancel` the launch is asked to end at once."""
@@ -170,7 +171,13 @@ class LoopHost:
                 num_groups=np.uint32(len(groups)), padding=np.uint32(0),
             )  # fmt: skip
             self.kernels.launch(
-                f"arcbeam_transducer_project_{self.precision}", params, grid=2, block=64, arrays=arrays, **schedule
+                f"arcbeam_transducer_project_{self.precision}",
+                params,
+                grid=2,
+                block=self.project_threads,
+                arrays=arrays,
+                shared_bytes=32768,
+                **schedule,
             )
         return projected, bad
 
@@ -223,7 +230,7 @@ class LoopHost:
         common += 2 * padded(8 * tests, 16)
         common += padded(4 * 2 * (128 if exact else 384) * warps, 16)
         if shape.kernel == "many":
-            return common
+            return common + 32768
 
         def held(items):
             return padded(items, 4 if exact else 8)

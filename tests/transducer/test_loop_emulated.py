@@ -73,9 +73,11 @@ def test_project_in_bfloat16(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_project(dtype):
+@pytest.mark.parametrize("threads", [64, 256])
+def test_project(dtype, threads):
     arrays = random_arrays(4, joint=45, features=39)
     _, host = both(arrays, options_of("rnnt"))
+    host.project_threads = threads
     frames = [random_frames(i, n, 78).astype(dtype)[:, :39] for i, n in enumerate((0, 1, 8, 19))]  # rows lie apart
     joined = np.concatenate(frames).astype(np.float32)
     for schedule in schedules(5):
@@ -211,3 +213,16 @@ def test_blocks_that_do_not_come(kernel):
     _, host = of("rnnt")
     with pytest.raises(StuckError):
         host.decode(BATCH, shape=Shape(kernel=kernel, patience=5000), resident=1)
+
+
+@pytest.mark.parametrize("kind", ["rnnt", "stateless"])
+def test_blocks_that_multiply_together(kind):
+    """A tile of 32 x 32 for a block: as many tests as that takes, and matrices that do not end with one."""
+    arrays = random_arrays(3, tokens=41, units=12, joint=165, blank_bias=1.0, **NETWORKS[kind])
+    decoder, host = both(arrays, options_of(kind, max_symbols=1), None)
+    frames = [random_frames(i, 1 + i % 2) for i in range(35)]
+    wanted = decoder.decode(frames)
+    assert sum(len(h.tokens) for h in wanted) > 20
+    for seed, policy in enumerate(POLICIES[:2]):
+        shape = Shape(kernel="many", blocks=1, threads=256, most_tests=40, first_window=1, widest_window=1, room=64)
+        same(host.decode(frames, shape=shape, seed=seed, policy=policy, max_steps=10**9), wanted, frames)

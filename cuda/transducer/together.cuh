@@ -1,0 +1,75 @@
+// The exact product of 32 rows and 32 columns by the 8 warps of a block: 16 rows and 8 columns each, in the written
+// order. Weights and inputs come through shared memory, so that each is read once for the block, and some steps of
+// 32 inputs ahead of their use.
+//
+//     step s    wait for its weights; all warps are done with step s - 1, whose place takes step s + 3
+#pragma once
+
+#include "transducer/lanes.cuh"
+
+namespace arcbeam::transducer {
+
+constexpr std::uint32_t kTogetherWarps = 8U;
+constexpr std::uint32_t kTogetherRows = 32U;  // and columns
+constexpr std::uint32_t kAhead = 4U;          // steps in shared memory
+
+// kAhead times the rows' inputs of a step, then the columns'.
+constexpr std::uint32_t kTogetherPart = kTogetherRows * kStep;
+static_assert(together_bytes() == sizeof(float) * 2U * kTogetherPart * kAhead, "what the host sets aside");
+
+// `row`: of the matrix, this thread's of the 32. `inputs(step)`: four inputs of this thread's column. This warp's
+// sums are sum[16 * 8], a partial a lane.
+template <class Inputs>
+ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const Inputs& inputs, float* staging,
+                                 float* sum) {
+    constexpr std::uint32_t kRows = 16U;
+    constexpr std::uint32_t kColumns = 8U;
+    const std::uint32_t place = simt::thread_rank() / 8U * kStep + simt::thread_rank() % 8U * 4U;
+    const float* const weights = row + simt::thread_rank() % 8U * 4U;
+    float* const all_columns = staging + kTogetherPart * kAhead;
+    const auto fetch_weights = [&](std::uint32_t step) {
+        if (step < steps) {
+            simt::copy_async<16>(staging + step % kAhead * kTogetherPart + place, weights + step * kStep);
+        }
+        simt::copy_commit();
+    };
+    const auto column_place = [&](std::uint32_t step) {
+        return reinterpret_cast<Piece*>(all_columns + step % kAhead * kTogetherPart + place);
+    };
+    simt::block_barrier();  // nobody reads what was there before
+    for (std::uint32_t step = 0U; step + 1U < kAhead; ++step) {
+        fetch_weights(step);
+        if (step < steps) {
+            simt::store(column_place(step), inputs(step));
+        }
+    }
+    for (std::uint32_t i = 0U; i < kRows * kColumns; ++i) {
+        sum[i] = 0.0F;
+    }
+    const std::uint32_t first_row = simt::warp() % 2U * kRows * kStep + simt::lane();
+    const std::uint32_t first_column = simt::warp() / 2U * kColumns * kStep + simt::lane();
+    for (std::uint32_t step = 0U; step < steps; ++step) {
+        simt::copy_wait<kAhead - 2U>();
+        simt::block_barrier();
+        const std::uint32_t later = step + kAhead - 1U;
+        fetch_weights(later);
+        const Piece next = later < steps ? inputs(later) : Piece{};
+        const float* const rows = staging + step % kAhead * kTogetherPart + first_row;
+        const float* const columns = all_columns + step % kAhead * kTogetherPart + first_column;
+        float input[kColumns];
+        for (std::uint32_t k = 0U; k < kColumns; ++k) {
+            input[k] = simt::load(columns + k * kStep);
+        }
+        for (std::uint32_t r = 0U; r < kRows; ++r) {
+            const float weight = simt::load(rows + r * kStep);
+            for (std::uint32_t k = 0U; k < kColumns; ++k) {
+                sum[r * kColumns + k] = fused(weight, input[k], sum[r * kColumns + k]);
+            }
+        }
+        if (later < steps) {
+            simt::store(column_place(later), next);
+        }
+    }
+}
+
+}  // namespace arcbeam::transducer
