@@ -32,7 +32,8 @@ COLUMNS = [
 ]
 
 
-TEAM_TOKENS = (256, 1024, 4096)  # for clusters
+TEAM_TOKENS = (256, 1024)  # for clusters
+CLUSTERS = [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)]
 
 
 def shapes() -> list[tuple[cuda_plan.LaunchShape, int]]:
@@ -40,16 +41,13 @@ def shapes() -> list[tuple[cuda_plan.LaunchShape, int]]:
     wide = [cuda_plan.LaunchShape("wide", threads, 1) for threads in (128, 256, 512)]
     dense = [cuda_plan.LaunchShape("dense", threads, blocks) for threads, blocks in ((64, 4), (128, 4), (256, 2))]
     blocks = [(shape, cuda_plan.TEAM_TOKENS) for shape in (cuda_plan.WIDE, cuda_plan.DENSE, *wide, *dense)]
-    clusters = [(shape, tokens) for shape in cuda_plan.CLUSTERS for tokens in TEAM_TOKENS]
+    clusters = [(shape, tokens) for shape in CLUSTERS for tokens in TEAM_TOKENS]
     return list(dict.fromkeys(blocks + clusters))
 
 
 def chosen_for(utterances: int, multiprocessors: int) -> tuple[cuda_plan.LaunchShape, int]:
-    """What the plan takes if the device is filled by clusters without a gap."""
-    for shape in cuda_plan.launch_shapes(utterances, multiprocessors):
-        if shape.cluster == 1 or shape.cluster * utterances <= multiprocessors:
-            break
-    return shape, cuda_plan.TEAM_TOKENS
+    """What the plan takes."""
+    return cuda_plan.launch_shapes(utterances, multiprocessors)[0], cuda_plan.TEAM_TOKENS
 
 
 def run(context: Context) -> Iterator[Row]:

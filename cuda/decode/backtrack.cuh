@@ -16,10 +16,10 @@
 
 namespace arcbeam {
 
-ARCBEAM_DEVICE std::uint64_t end_key(const GraphView& graph, const Tokens& tokens, std::uint32_t index,
+ARCBEAM_DEVICE std::uint64_t end_key(const DeviceGraphView& graph, const Tokens& tokens, std::uint32_t index,
                                      bool final_only) {
     const std::uint32_t state = tokens.state[index];
-    float cost = tokens.cost[index];
+    float cost = simt::load(&tokens.token.at(index)->cost);
     if (final_only) {
         cost = extend_epsilon(cost, simt::load_readonly(graph.finals + state));
         if (!is_finite(cost)) {
@@ -29,7 +29,7 @@ ARCBEAM_DEVICE std::uint64_t end_key(const GraphView& graph, const Tokens& token
     return pack(cost, state);
 }
 
-ARCBEAM_DEVICE bool best_end(const GraphView& graph, const Tokens& tokens, std::uint32_t n, bool alive,
+ARCBEAM_DEVICE bool best_end(const DeviceGraphView& graph, const Tokens& tokens, std::uint32_t n, bool alive,
                              Control& control) {
     bool reached_final = alive;
     for (;;) {

@@ -9,34 +9,56 @@
 
 namespace arcbeam {
 
+// A state that the closure found first.
 template <class Team>
-ARCBEAM_DEVICE void close_level(const GraphView& graph, std::uint32_t level, const Step& step, float bound,
+ARCBEAM_DEVICE void add_state(const DeviceGraphView& graph, std::uint32_t state, std::uint32_t place,
+                              const Step& step, const Workspace& work, Control& control) {
+    const std::uint32_t index = step.states_before + simt::atomic_add<Team::kScope>(&control.added[step.slot], 1U);
+    if (index >= work.reached.size) {
+        return;
+    }
+    const StateRow row = load_row(graph, state);
+    enter(graph, state, place, index, row, work);
+    if (row.epsilon.depth != kNoIndex) {
+        const std::uint32_t at =
+            step.epsilons_before + simt::atomic_add<Team::kScope>(&control.epsilons[step.slot], 1U);
+        work.epsilons[at] = leaving(index, row.epsilon);
+        simt::atomic_max<Team::kScope>(&control.levels[step.slot], row.epsilon.depth + 1U);
+    }
+}
+
+template <class Team>
+ARCBEAM_DEVICE void close_level(const DeviceGraphView& graph, std::uint32_t level, const Step& step, float bound,
                                 std::uint32_t first_log, const Workspace& work, Control& control) {
     if (Team::rank() == 0U) {
         simt::store(&control.added[step.next_slot()], 0U);
+        simt::store(&control.epsilons[step.next_slot()], 0U);
         simt::store(&control.levels[step.next_slot()], 0U);
     }
-    for (std::uint32_t index = Team::rank(); index < step.states_before; index += Team::size()) {
-        if (work.depth[index] != level) {
+    for (std::uint32_t i = Team::rank(); i < step.epsilons_before; i += Team::size()) {
+        const Leaving from = work.epsilons[i];
+        if (from.depth != level) {
             continue;
         }
-        const std::uint32_t place = work.place[index];
-        const float cost = packed_cost(work.table_best[place]);
-        const std::uint32_t end = work.first_emitting[index];
-        for (std::uint32_t arc = work.first_arc[index]; arc < end; ++arc) {
-            const ArcTarget target = simt::load_readonly(graph.targets + arc);
+        const StateArcs arcs = work.arcs[from.index];
+        const float cost = packed_cost(work.table_best[simt::load(&work.reached.at(from.index)->place)]);
+        ArcTarget target{from.next_state, from.weight};
+        for (std::uint32_t arc = arcs.first_arc; arc < arcs.first_emitting; ++arc) {
+            if (arc != arcs.first_arc) {
+                target = simt::load_readonly(graph.targets + arc);
+            }
             const float reached = extend_epsilon(cost, target.weight);
             if (!admits(bound, reached)) {
                 continue;
             }
             const std::uint64_t candidate = pack(reached, arc);
-            const std::uint32_t reached_place =
-                offer<Team>(graph, candidate, target.next_state, step, work, control);
+            const Offered offered = offer<Team>(candidate, target.next_state, step, work, control);
+            if (offered.added) {
+                add_state<Team>(graph, target.next_state, offered.place, step, work, control);
+            }
             const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
             if (at < work.candidate.size) {
-                work.candidate[at] = candidate;
-                work.candidate_place[at] = reached_place;
-                work.candidate_source[at] = first_log + index;
+                work.candidate[at] = Candidate{candidate, offered.place, first_log + from.index};
             }
         }
     }

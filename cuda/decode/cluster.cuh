@@ -58,16 +58,14 @@ ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& given, Counts& 
     lane.num_milestones = simt::load(&posted.num_milestones);
     lane.counts = counts;
     lane.log_wanted = 0U;
-    const Workspace work =
-        simt::load(&posted.in_shared) != 0U ? lane.shared_work : spilled_workspace(lane.state.spill);
-    const FrameEnd end = advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), work);
+    const FrameEnd end = advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), simt::load(&posted.room));
     counts = lane.counts;
     return {
         end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.num_milestones, lane.state.offset};
 }
 
 // The owner's side of a frame by the team.
-ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane, float cut, bool in_shared) {
+ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane, float cut, Room room) {
     if (simt::thread_rank() == 0U) {
         Posted& posted = lane.control->posted;
         simt::store(&posted.task, Task::frame);
@@ -78,7 +76,7 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
         simt::store(&posted.num_tokens, lane.state.num_tokens);
         simt::store(&posted.log_size, lane.state.log_size);
         simt::store(&posted.num_milestones, lane.num_milestones);
-        simt::store(&posted.in_shared, in_shared ? 1U : 0U);
+        simt::store(&posted.room, room);
         simt::store(&posted.cutoff, cut);
     }
     simt::cluster_barrier();

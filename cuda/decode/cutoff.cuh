@@ -10,7 +10,7 @@
 
 namespace arcbeam {
 
-ARCBEAM_DEVICE float cutoff(const Tokens& tokens, std::uint32_t n, float beam, std::uint32_t max_active,
+ARCBEAM_DEVICE float cutoff(const Array<Token>& tokens, std::uint32_t n, float beam, std::uint32_t max_active,
                             const Array<std::uint32_t>& histogram, Control& control) {
     const float bound = beam_bound(0.0F, beam);
     if (max_active == 0U || n <= max_active) {
@@ -30,7 +30,7 @@ ARCBEAM_DEVICE float cutoff(const Tokens& tokens, std::uint32_t n, float beam, s
         const std::uint32_t selected = simt::load(&control.selected);
         const std::uint32_t known = shift == 24U ? 0U : 0xffffffffU << (shift + 8U);
         for (std::uint32_t i = thread; i < n; i += simt::block_size()) {
-            const std::uint32_t key = ordered(tokens.cost[i]);
+            const std::uint32_t key = ordered(simt::load(&tokens.at(i)->cost));
             if ((key & known) == selected) {
                 simt::atomic_add<Scope::block>(histogram.at(key >> shift & 0xffU), 1U);
             }

@@ -19,12 +19,16 @@ struct Lane {
     Array<float> acoustic;
     Array<std::uint32_t> histogram;
     WarpRoom warp_room;
-    Tokens shared_tokens;
+    Array<std::uint64_t> rounds;
+    Array<unsigned char> shared_tokens;
+    std::uint32_t shared_capacity;
     Workspace shared_work;
-    Tokens tokens;                 // where the tokens are now: shared_tokens, or those of the spill
-    UtteranceView utterance;       // log_probs is where row 0 of the piece at hand would be
-    std::uint32_t rows_end;        // of that piece
-    std::uint32_t num_milestones;  // since the log was last moved
+    Array<unsigned char> large_table;  // the shared memory of the table, for a frame that has only that there
+    bool large_table_is_free;          // of entries, since all such frames
+    Tokens tokens;                     // where the tokens are now: shared_tokens, or those of the spill
+    UtteranceView utterance;           // log_probs is where row 0 of the piece at hand would be
+    std::uint32_t rows_end;            // of that piece
+    std::uint32_t num_milestones;      // since the log was last moved
     Counts counts;
     std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
 };
@@ -34,26 +38,42 @@ ARCBEAM_DEVICE void carve_lane(const SearchParams& params, unsigned char* memory
     lane.control = reinterpret_cast<Control*>(memory);
     memory += kControlBytes;
     lane.histogram = carve<std::uint32_t>(memory, 256U);
+    lane.rounds = carve<std::uint64_t>(memory, kSharedRounds);
     lane.warp_room = carve_warp_room(memory);
     memory += simt::num_warps() * kWarpRoomBytes;
     lane.acoustic = carve<float>(memory, params.columns);
-    lane.shared_tokens = carve_tokens(memory, params.shared_capacity);
+    lane.shared_tokens = {memory, static_cast<std::uint32_t>(tokens_bytes(params.shared_capacity))};
+    memory += lane.shared_tokens.size;
+    lane.shared_capacity = params.shared_capacity;
     lane.shared_work =
         carve_workspace(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
+    const std::uint64_t bytes =
+        workspace_bytes(params.shared_capacity, params.shared_candidates, params.shared_table_size);
+    lane.large_table = {memory, static_cast<std::uint32_t>(bytes)};
+    lane.large_table_is_free = false;
 }
 
 ARCBEAM_DEVICE Workspace spilled_workspace(const SpillView& spill) {
     return carve_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
 }
 
+// The same with a table that takes all of shared_work's memory; a table of frames in shared memory lies in it.
+ARCBEAM_DEVICE Workspace mixed_workspace(const Lane& lane) {
+    Workspace work = spilled_workspace(lane.state.spill);
+    unsigned char* memory = lane.large_table.data;
+    carve_table(memory, lane.large_table.size / 64U * 4U, work);
+    const std::uint32_t most = work.table_state.size - work.table_state.size / 4U;
+    work.reached.size = work.reached.size < most ? work.reached.size : most;
+    return work;
+}
+
 // Where the n tokens of the frame `number` are kept; frames count from the closure of the start state.
 ARCBEAM_DEVICE Tokens room_for(const Lane& lane, std::uint32_t n, std::uint32_t number) {
-    const bool in_shared = n <= lane.shared_tokens.state.size;
-    Tokens tokens = in_shared ? lane.shared_tokens : spilled_tokens(lane.state.spill);
-    const Array<std::uint32_t> both =
-        in_shared ? lane.shared_work.milestones : spilled_workspace(lane.state.spill).milestones;
-    tokens.milestone = {both.data + (number & 1U) * (both.size / 2U), both.size / 2U};
-    return tokens;
+    if (n > lane.shared_capacity) {
+        return spilled_tokens(lane.state.spill, number);
+    }
+    unsigned char* memory = lane.shared_tokens.data;
+    return carve_tokens(memory, lane.shared_capacity, number);
 }
 
 ARCBEAM_DEVICE Milestone* milestones(const LaneState& lane) {
@@ -75,8 +95,11 @@ ARCBEAM_DEVICE void reset_counts(Control& control) {
     simt::store(&control.num_candidates, 0U);
     for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
         simt::store(&control.added[slot], 0U);
+        simt::store(&control.epsilons[slot], 0U);
         simt::store(&control.levels[slot], 0U);
     }
+    simt::store(&control.num_rounds, 0U);
+    simt::store(&control.best_token, kNoIndex);
 }
 
 template <class Team>
@@ -123,19 +146,20 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
         simt::store(&control.smallest_acoustic, kNoCost);
     }
     Team::barrier();
-    Step step{0U, simt::load(&control.added[0])};
+    Step step{0U, simt::load(&control.added[0]), simt::load(&control.epsilons[0])};
     std::uint32_t levels = simt::load(&control.levels[0]);
-    for (std::uint32_t level = 0U; level < levels && step.states_before <= work.state.size; ++level) {
+    for (std::uint32_t level = 0U; level < levels && step.states_before <= work.reached.size; ++level) {
         step.slot = step.next_slot();
         close_level<Team>(params.graph, level, step, bound, lane.state.log_size, work, control);
         Team::barrier();
         step.states_before += simt::load(&control.added[step.slot]);
+        step.epsilons_before += simt::load(&control.epsilons[step.slot]);
         const std::uint32_t deeper = simt::load(&control.levels[step.slot]);
         levels = deeper > levels ? deeper : levels;
     }
     const std::uint32_t num_states = step.states_before;
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
-    if (num_states > work.state.size || all_candidates > work.candidate.size) {
+    if (num_states > work.reached.size || all_candidates > work.candidate.size) {
         return give_up<Team>(work, control, smallest_acoustic, FrameEnd::no_room);
     }
     if (num_states > lane.state.log_capacity - lane.state.log_size) {
@@ -144,7 +168,7 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     }
     const std::uint32_t number = lane.state.frame + lane.state.started;
     std::uint32_t* const best_survivor = &control.best_survivor[number & 1U];
-    find_sources<Team>(all_candidates, num_states, work, best_survivor);
+    find_sources<Team>(all_candidates, work, best_survivor);
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {
@@ -187,9 +211,7 @@ struct Expanded {
 ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace& work, Control& control) {
     if (simt::thread_rank() == 0U) {
         simt::store(&control.num_candidates, 1U);
-        work.candidate[0] = pack(0.0F, kNoIndex);
-        work.candidate_place[0] = params.graph.start;
-        work.candidate_source[0] = kNoIndex;
+        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), params.graph.start, kNoIndex};
     }
     simt::block_barrier();
     return {FrameEnd::committed, 1U, beam_bound(0.0F, params.beam)};
@@ -200,12 +222,18 @@ template <class Team>
 ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
-    ExpandInput in{lane.tokens,   lane.state.num_tokens, lane.state.log_size - lane.state.num_tokens,
-                   cut,           lane.acoustic,         from_ordered(simt::load(&control.smallest_acoustic)),
-                   kInfiniteCost, lane.warp_room};
+    ExpandInput in{lane.tokens.token,
+                   lane.state.num_tokens,
+                   lane.state.log_size - lane.state.num_tokens,
+                   cut,
+                   lane.acoustic,
+                   from_ordered(simt::load(&control.smallest_acoustic)),
+                   kInfiniteCost,
+                   lane.warp_room,
+                   lane.rounds,
+                   ArcLabels::of(params)};
     for (;;) {
         expand<Team>(params, in, work, control, lane.counts);
-        Team::barrier();
         const std::uint32_t best = simt::load(&control.best);
         if (best == kNoCost) {
             Team::barrier();
@@ -229,16 +257,21 @@ ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, flo
 }
 
 template <class Team>
-ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
+ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, Room room) {
     const Counts before = lane.counts;
     const bool started = lane.state.started != 0U;
+    const Workspace work = room == Room::shared ? lane.shared_work : spilled_workspace(lane.state.spill);
     const Expanded expanded =
         started ? leave_tokens<Team>(params, lane, cut, work) : begin_search(params, work, *lane.control);
     if (expanded.end != FrameEnd::committed) {
         return expanded.end;
     }
-    const FrameEnd end = settle<Team>(params, lane, expanded.num_candidates, expanded.bound, work,
-                                      lane.state.frame + lane.state.started);
+    const std::uint32_t next_frame = lane.state.frame + lane.state.started;
+    const Workspace mixed = mixed_workspace(lane);
+    // States are seldom more than the candidates.
+    const bool in_mixed = room == Room::mixed && expanded.num_candidates <= mixed.reached.size;
+    const FrameEnd end =
+        settle<Team>(params, lane, expanded.num_candidates, expanded.bound, in_mixed ? mixed : work, next_frame);
     if (end != FrameEnd::committed) {
         lane.counts = before;
     }

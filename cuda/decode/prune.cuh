@@ -10,26 +10,33 @@
 
 namespace arcbeam {
 
+// An arc leaves one token only, so one candidate of a state at most is the winner; and the best of all wins.
 template <class Team>
-ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, std::uint32_t num_states, const Workspace& work,
+ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& work,
                                  std::uint32_t* best_survivor) {
-    for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
-        const std::uint32_t place = work.candidate_place[i];
-        // An arc leaves one token only, so one candidate at most is the winner.
-        if (place != kNoIndex && work.table_best[place] == work.candidate[i]) {
-            const std::uint32_t index = work.table_index[place];
-            work.source[index] = work.candidate_source[i];
+    constexpr std::uint32_t kEach = 4U;
+    std::uint32_t best = kNoCost;
+    for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
+        Candidate candidate[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            candidate[k] = Candidate{kNoPacked, kNoIndex, kNoIndex};
+            if (i < num_candidates) {
+                candidate[k] = work.candidate[i];
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t place = candidate[k].place;
+            if (place != kNoIndex && work.table_best[place] == candidate[k].packed) {
+                const std::uint32_t index = work.table_index[place];
+                simt::store(&work.reached.at(index)->source, candidate[k].source);
+                const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
+                best = key < best ? key : best;
+            }
         }
     }
-    std::uint32_t best = kNoCost;
-    for (std::uint32_t index = Team::rank(); index < num_states; index += Team::size()) {
-        const std::uint32_t place = work.place[index];
-        const std::uint64_t winner = work.table_best[place];
-        const auto key = static_cast<std::uint32_t>(winner >> 32U);
-        best = key < best ? key : best;
-    }
     best = simt::reduce_min(simt::warp_mask(), best);
-    if (simt::lane() == 0U) {
+    if (simt::lane() == 0U && best != kNoCost) {
         simt::atomic_min<Team::kScope>(best_survivor, best);
     }
 }
@@ -49,7 +56,7 @@ struct LogPlace {
 ARCBEAM_DEVICE std::uint32_t inherited_milestone(std::uint32_t source, const Workspace& work, const Tokens& old,
                                                  const LogPlace& place) {
     while (source != kNoIndex && source >= place.first) {
-        source = work.source[source - place.first];
+        source = simt::load(&work.reached.at(source - place.first)->source);
     }
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
@@ -57,25 +64,44 @@ ARCBEAM_DEVICE std::uint32_t inherited_milestone(std::uint32_t source, const Wor
 template <class Team>
 ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace& work, const Tokens& old,
                            const Tokens& tokens, const LogPlace& into) {
-    for (std::uint32_t index = Team::rank(); index < num_states; index += Team::size()) {
-        const std::uint32_t place = work.place[index];
-        const std::uint64_t winner = work.table_best[place];
-        tokens.state[index] = work.state[index];
-        tokens.cost[index] = rescale(packed_cost(winner), best);
-        tokens.first_emitting[index] = work.first_emitting[index];
-        tokens.arcs_end[index] = work.arcs_end[index];
-        tokens.smallest_weight[index] = work.smallest_weight[index];
-        const std::uint32_t entry = into.first + index;
-        const std::uint32_t source = work.source[index];
-        simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(winner)});
-        std::uint32_t milestone = inherited_milestone(source, work, old, into);
-        if (into.milestones != nullptr) {
-            simt::store_streaming(into.milestones + into.num_milestones + index, Milestone{entry, milestone});
-            milestone = into.num_milestones + index;
+    constexpr std::uint32_t kEach = 2U;
+    for (std::uint32_t first = Team::rank(); first < num_states; first += kEach * Team::size()) {
+        Reached reached[kEach];
+        StateArcs arcs[kEach];
+        std::uint64_t winner[kEach];
+        std::uint32_t milestone[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t index = first + k * Team::size();
+            if (index < num_states) {
+                reached[k] = work.reached[index];
+                arcs[k] = work.arcs[index];
+            }
         }
-        tokens.milestone[index] = milestone;
-        work.table_state[place] = kNoIndex;
-        work.table_best[place] = kNoPacked;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t index = first + k * Team::size();
+            if (index < num_states) {
+                winner[k] = work.table_best[reached[k].place];
+                milestone[k] = inherited_milestone(reached[k].source, work, old, into);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t index = first + k * Team::size();
+            if (index < num_states) {
+                const std::uint32_t entry = into.first + index;
+                tokens.token[index] = Token{rescale(packed_cost(winner[k]), best), arcs[k].first_emitting,
+                                            arcs[k].arcs_end, arcs[k].smallest_weight};
+                tokens.state[index] = reached[k].state;
+                simt::store_streaming(into.log + entry, LogEntry{reached[k].source, packed_arc(winner[k])});
+                if (into.milestones != nullptr) {
+                    simt::store_streaming(into.milestones + into.num_milestones + index,
+                                          Milestone{entry, milestone[k]});
+                    milestone[k] = into.num_milestones + index;
+                }
+                tokens.milestone[index] = milestone[k];
+                work.table_state[reached[k].place] = kNoIndex;
+                work.table_best[reached[k].place] = kNoPacked;
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 // out  table and frontier: every state with a finite candidate within the bound, its smallest pack(cost, arc);
 //      candidate_place: where in the table its state is, kNoIndex where the candidate was not admitted;
 //      control.added[step.slot]: states found; with those before, it exceeds the frontier's room if there was too
-//      little. A barrier must follow.
+//      little; control.epsilons and control.levels: those with epsilon arcs. A barrier must follow.
 #pragma once
 
 #include "decode/team.cuh"
@@ -17,37 +17,38 @@ ARCBEAM_DEVICE std::uint32_t home(std::uint32_t state, std::uint32_t table_size)
     return static_cast<std::uint32_t>(static_cast<std::uint64_t>(state * 0x9e3779b1U) * table_size >> 32U);
 }
 
-// Takes the next place of the frontier and looks up the arcs of the state.
-template <class Team>
-ARCBEAM_DEVICE void add_state(const GraphView& graph, std::uint32_t state, std::uint32_t place, const Step& step,
-                              const Workspace& work, Control& control) {
-    const std::uint32_t index = step.states_before + simt::atomic_add<Team::kScope>(&control.added[step.slot], 1U);
-    if (index >= work.state.size) {
-        return;
-    }
-    const StateRecord record = simt::load_readonly(graph.states + state);
-    const std::uint32_t arcs_end = simt::load_readonly(&graph.states[state + 1U].first_arc);
+// Enters a new state into the frontier, and asks for what the frame and the next one will read of it.
+ARCBEAM_DEVICE void enter(const DeviceGraphView& graph, std::uint32_t state, std::uint32_t place,
+                          std::uint32_t index, const StateRow& row, const Workspace& work) {
     work.table_index[place] = index;
-    work.place[index] = place;
-    work.state[index] = state;
-    work.first_arc[index] = record.first_arc;
-    work.first_emitting[index] = record.first_emitting;
-    work.arcs_end[index] = arcs_end;
-    work.smallest_weight[index] = record.smallest_weight;
-    if (record.first_emitting != arcs_end) {
-        simt::prefetch(graph.columns + record.first_emitting);
+    work.reached[index] = Reached{place, state, kNoIndex, 0U};
+    work.arcs[index] = row.arcs;
+    if (row.arcs.first_emitting != row.arcs.arcs_end) {
+        simt::prefetch(graph.labels + row.arcs.first_emitting);
     }
-    const bool has_epsilon = record.first_arc != record.first_emitting;
-    work.depth[index] = has_epsilon ? record.depth : kNoIndex;
-    if (has_epsilon) {
-        simt::atomic_max<Team::kScope>(&control.levels[step.slot], record.depth + 1U);
+    if (row.epsilon.depth != kNoIndex) {
+        simt::prefetch(graph.states + row.epsilon.next_state);
     }
 }
 
-// Offers a candidate to its state; gives the state's place in the table, kNoIndex if there is no room for it.
+ARCBEAM_DEVICE StateRow load_row(const DeviceGraphView& graph, std::uint32_t state) {
+    const StateRow* const row = graph.states + state;
+    return {simt::load_readonly(&row->arcs), simt::load_readonly(&row->epsilon)};
+}
+
+ARCBEAM_DEVICE Leaving leaving(std::uint32_t index, const StateEpsilon& epsilon) {
+    return {index, epsilon.depth, epsilon.next_state, epsilon.weight};
+}
+
+struct Offered {
+    std::uint32_t place;  // of the state in the table; kNoIndex if there is no room for it
+    bool added;           // it was not there before
+};
+
+// Offers a candidate to its state.
 template <class Team>
-ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candidate, std::uint32_t state,
-                                   const Step& step, const Workspace& work, Control& control) {
+ARCBEAM_DEVICE Offered offer(std::uint64_t candidate, std::uint32_t state, const Step& step, const Workspace& work,
+                             Control& control) {
     const std::uint32_t size = work.table_state.size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
@@ -55,7 +56,7 @@ ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candida
         bool added = false;
         if (found == kNoIndex) {
             if (step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) >=
-                work.state.size) {
+                work.reached.size) {
                 break;
             }
             found = simt::atomic_cas<Team::kScope>(work.table_state.at(place), kNoIndex, state);
@@ -63,29 +64,76 @@ ARCBEAM_DEVICE std::uint32_t offer(const GraphView& graph, std::uint64_t candida
         }
         if (added || found == state) {
             simt::atomic_min<Team::kScope>(work.table_best.at(place), candidate);
-            if (added) {
-                add_state<Team>(graph, state, place, step, work, control);
-            }
-            return place;
+            return {place, added};
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    simt::atomic_max<Team::kScope>(&control.added[step.slot], work.state.size + 1U - step.states_before);
-    return kNoIndex;
+    simt::atomic_max<Team::kScope>(&control.added[step.slot], work.reached.size + 1U - step.states_before);
+    return {kNoIndex, false};
 }
 
+// The sum of a number that each lane of a warp adds to, taken by one of them: gives the lane its place.
 template <class Team>
-ARCBEAM_DEVICE void recombine(const GraphView& graph, std::uint32_t num_candidates, float bound,
+ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
+    const std::uint32_t lanes = simt::ballot(simt::kAllLanes, wanted);
+    std::uint32_t at = 0U;
+    if (lanes != 0U && simt::is_leader(lanes)) {
+        at = simt::atomic_add<Team::kScope>(count, simt::popcount(lanes));
+    }
+    at = simt::shuffle(simt::kAllLanes, at, lanes == 0U ? 0U : simt::lowest_bit(lanes));
+    return at + simt::place_in(lanes);
+}
+
+// Two candidates a thread at a time, for what a new state takes is a load that waits.
+template <class Team>
+ARCBEAM_DEVICE void recombine(const DeviceGraphView& graph, std::uint32_t num_candidates, float bound,
                               const Workspace& work, Control& control, Counts& counts) {
-    const Step step{0U, 0U};
-    for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
-        const std::uint64_t candidate = work.candidate[i];
-        std::uint32_t place = kNoIndex;
-        if (admits(bound, packed_cost(candidate))) {
-            place = offer<Team>(graph, candidate, work.candidate_place[i], step, work, control);
-            ++counts.admitted;
+    constexpr std::uint32_t kEach = 2U;
+    const Step step{0U, 0U, 0U};
+    const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    for (std::uint32_t first = Team::rank(); first < of_warps; first += kEach * Team::size()) {
+        std::uint32_t state[kEach];
+        std::uint32_t index[kEach];
+        Offered offered[kEach];
+        StateRow row[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            offered[k] = {kNoIndex, false};
+            state[k] = 0U;
+            if (i < num_candidates) {
+                const Candidate candidate = work.candidate[i];
+                state[k] = candidate.place;
+                if (admits(bound, packed_cost(candidate.packed))) {
+                    offered[k] = offer<Team>(candidate.packed, candidate.place, step, work, control);
+                    ++counts.admitted;
+                }
+                simt::store(&work.candidate.at(i)->place, offered[k].place);
+            }
         }
-        work.candidate_place[i] = place;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            index[k] = take_place<Team>(&control.added[0], offered[k].added);
+            row[k] = StateRow{};
+            row[k].epsilon.depth = kNoIndex;
+            offered[k].added = offered[k].added && index[k] < work.reached.size;
+            if (offered[k].added) {
+                row[k] = load_row(graph, state[k]);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (offered[k].added) {
+                enter(graph, state[k], offered[k].place, index[k], row[k], work);
+            }
+            const bool has_epsilon = row[k].epsilon.depth != kNoIndex;
+            const std::uint32_t at = take_place<Team>(&control.epsilons[0], has_epsilon);
+            const std::uint32_t levels =
+                simt::reduce_max(simt::kAllLanes, has_epsilon ? row[k].epsilon.depth + 1U : 0U);
+            if (has_epsilon) {
+                work.epsilons[at] = leaving(index[k], row[k].epsilon);
+            }
+            if (levels != 0U && simt::lane() == 0U) {
+                simt::atomic_max<Team::kScope>(&control.levels[0], levels);
+            }
+        }
     }
 }
 

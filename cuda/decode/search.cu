@@ -1,6 +1,7 @@
 // The search kernel: every block, or every cluster of blocks, has a lane and takes utterances from a queue, longest
-// first, until none is left. It returns to the host only when all is done, or when a lane needs more room, a
-// cluster, or log-probs that have not come from the host in time; a later launch goes on where it stopped. Three
+// first, until none is left. It returns to the host only when all is done, or when a lane needs more room,
+// the last ones a cluster each, or log-probs that have not come from the host in time; a later launch goes on where
+// it stopped. Three
 // entries differ in the shape of their launch:
 //
 // wide     few large blocks, one a multiprocessor
@@ -37,7 +38,7 @@ template <bool kClusters>
 ARCBEAM_DEVICE void work(const SearchParams& params) {
     Lane lane;
     carve_lane(params, simt::shared_memory(), lane);
-    lane.tokens = lane.shared_tokens;
+    lane.tokens = room_for(lane, 0U, 0U);
     lane.state = params.lanes[lane_number()];
     lane.state.need = Need::nothing;
     lane.counts = Counts{};
@@ -56,7 +57,7 @@ ARCBEAM_DEVICE void work(const SearchParams& params) {
     while (more) {
         const Need need = ready ? decode_utterance<kClusters>(params, lane) : Need::log_probs;
         if (need != Need::nothing) {
-            stop<kClusters>(lane, need);
+            stop<kClusters>(params, lane, need);
             break;
         }
         more = take_utterance(params, lane);

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "shared/graph_view.hpp"
+#include "decode/device_graph.hpp"
 
 namespace arcbeam {
 
-constexpr std::uint32_t kNoIndex = 0xffffffffU;  // no arc, no source, no place in a table
+constexpr std::uint32_t kNoIndex = 0xffffffffU;  // no arc, no source, no place in a table, no epsilon arc
 constexpr std::uint32_t kLineBytes = 128U;       // of a cache line: what log-probs on their way are counted in
 
 // Log-probs of one utterance: rows of `columns` contiguous values, `row_stride` values apart. Those of an utterance
@@ -75,11 +75,12 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
            sizeof(Milestone) * static_cast<std::uint64_t>(milestones_of(capacity));
 }
 
-// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, once its log-probs
-// have come, or by a cluster.
-enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, cluster = 5 };
+// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, or once its
+// log-probs have come. A lane that needs a launch lacks nothing: it stopped for one that does, or to go on in a
+// cluster.
+enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, launch = 5 };
 
-// Room for the frames that shared memory cannot hold, in global memory. table_size is a power of two.
+// Room for the frames that shared memory cannot hold, in global memory.
 struct SpillView {
     unsigned char* memory;   // workspace_bytes(capacity, candidates, table_size)
     unsigned char* tokens;   // tokens_bytes(capacity); also where the tokens of a stopped lane wait
@@ -107,13 +108,14 @@ struct LaneState {
 };
 
 struct SearchParams {
-    GraphView graph;
+    DeviceGraphView graph;
     const UtteranceView* utterances;  // [num_utterances]
     const std::uint32_t* order;       // [num_utterances]: longest first
     UtteranceResult* results;         // [num_utterances]
     LaneState* lanes;                 // [grid / cluster]
     std::uint32_t* next_in_order;     // the queue
     std::uint32_t* resting_lanes;     // how many have nothing left to do in this launch
+    std::uint32_t* stop;              // not 0: lanes stop soon, for another launch
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
     const std::uint32_t* pieces;   // of utterances on their way: the lines at which they begin
@@ -130,32 +132,37 @@ struct SearchParams {
     std::uint32_t max_active;       // 0: no limit
     std::uint32_t shared_capacity;  // states of a frame in shared memory
     std::uint32_t shared_candidates;
-    std::uint32_t shared_table_size;  // a power of two
-    std::uint32_t team_tokens;        // a cluster works together on frames that start from so many tokens
-    std::uint32_t hot_tokens;         // a block leaves an utterance with so many tokens to a cluster
-    std::uint32_t hot_lanes;          // once no more than so many lanes are at work; 0: never
+    std::uint32_t shared_table_size;
+    std::uint32_t team_tokens;  // a cluster works together on frames that start from so many tokens
+    std::uint32_t hot_tokens;   // a frame of an utterance that had better have a cluster,
+    std::uint32_t hot_lanes;    // once no more than so many lanes are at work; 0: never
 };
 
 // Bytes of the arrays of one workspace; they are carved in this order, each padded to 16 bytes.
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
-constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 5U * padded(4U * capacity); }
+constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 16U * capacity + 3U * padded(4U * capacity); }
+
+constexpr std::uint64_t table_bytes(std::uint64_t table_size) {
+    return padded(8U * table_size) + 2U * padded(4U * table_size);
+}
 
 constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                         std::uint64_t table_size) {
-    return padded(8U * table_size) + 2U * padded(4U * table_size) + padded(8U * candidates) +
-           2U * padded(4U * candidates) + 8U * padded(4U * capacity) + padded(8U * capacity);
+    return table_bytes(table_size) + 16U * candidates + 48U * capacity;
 }
 
-constexpr std::uint64_t kControlBytes = 192U;  // what the threads of a block tell each other
+constexpr std::uint64_t kControlBytes = 208U;  // what the threads of a block tell each other
 
-constexpr std::uint64_t kWarpRoomBytes = 768U;  // what a warp works in
+constexpr std::uint64_t kWarpRoomBytes = 1408U;  // what a warp works in
+
+constexpr std::uint32_t kSharedRounds = 512U;  // rounds of a frame's expansion that warps can leave to others
 
 // Dynamic shared memory of the search kernel.
 constexpr std::uint64_t shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,
                                      std::uint64_t candidates, std::uint64_t table_size) {
-    return kControlBytes + 1024U + (threads + 31U) / 32U * kWarpRoomBytes + padded(4U * columns) +
-           tokens_bytes(capacity) + workspace_bytes(capacity, candidates, table_size);
+    return kControlBytes + 1024U + 8U * kSharedRounds + (threads + 31U) / 32U * kWarpRoomBytes +
+           padded(4U * columns) + tokens_bytes(capacity) + workspace_bytes(capacity, candidates, table_size);
 }
 
 }  // namespace arcbeam

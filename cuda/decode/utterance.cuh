@@ -10,11 +10,8 @@ namespace arcbeam {
 
 ARCBEAM_DEVICE void copy_tokens(const Tokens& from, const Tokens& to, std::uint32_t n) {
     for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
+        to.token[i] = static_cast<Token>(from.token[i]);
         to.state[i] = static_cast<std::uint32_t>(from.state[i]);
-        to.cost[i] = static_cast<float>(from.cost[i]);
-        to.first_emitting[i] = static_cast<std::uint32_t>(from.first_emitting[i]);
-        to.arcs_end[i] = static_cast<std::uint32_t>(from.arcs_end[i]);
-        to.smallest_weight[i] = static_cast<float>(from.smallest_weight[i]);
     }
 }
 
@@ -36,11 +33,14 @@ ARCBEAM_DEVICE void collect_counts(Lane& lane) {
     }
 }
 
-// Puts the lane down until the host has made room, sent more log-probs, or given it a cluster.
+// Puts the lane down until the next launch.
 template <bool kClusters>
-ARCBEAM_DEVICE void stop(Lane& lane, Need need) {
-    if (lane.tokens.state.data == lane.shared_tokens.state.data) {
-        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill), lane.state.num_tokens);
+ARCBEAM_DEVICE void stop(const SearchParams& params, Lane& lane, Need need) {
+    if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log)) {
+        simt::store_relaxed<Scope::device>(params.stop, 1U);  // the others had better not go on for long without it
+    }
+    if (lane.state.num_tokens <= lane.shared_capacity) {
+        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
     }
     collect_counts<kClusters>(lane);
     lane.state.need = need;
@@ -68,8 +68,8 @@ ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
     lane.counts = Counts{};
     lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
     forget_milestones(lane);
-    if (lane.tokens.state.data == lane.shared_tokens.state.data) {
-        copy_tokens(spilled_tokens(lane.state.spill), lane.tokens, lane.state.num_tokens);
+    if (lane.state.num_tokens <= lane.shared_capacity) {
+        copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
     }
     if (lane.state.frame < lane.utterance.frames) {
         if (!have_row(params, lane, lane.state.frame)) {
@@ -82,40 +82,64 @@ ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
 }
 
 template <bool kClusters>
-ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane, bool in_shared, const Workspace& work) {
-    const float cut =
-        cutoff(lane.tokens, lane.state.num_tokens, params.beam, params.max_active, lane.histogram, *lane.control);
+ARCBEAM_DEVICE FrameEnd one_frame_in(const SearchParams& params, Lane& lane, float cut, Room room) {
     if constexpr (kClusters) {
         if (lane.state.started != 0U && lane.state.num_tokens >= params.team_tokens) {
-            return advance_together(params, lane, cut, in_shared);
+            return advance_together(params, lane, cut, room);
         }
     }
-    return advance<BlockTeam>(params, lane, cut, work);
+    return advance<BlockTeam>(params, lane, cut, room);
 }
 
-// One frame, in shared memory if it fits, else in the spill.
+// One frame, in shared memory if it seems to fit there.
 template <bool kClusters>
-ARCBEAM_DEVICE FrameEnd one_frame_anywhere(const SearchParams& params, Lane& lane) {
+ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane) {
+    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.max_active,
+                             lane.histogram, *lane.control);
     FrameEnd end = FrameEnd::no_room;
-    if (lane.state.num_tokens <= lane.shared_tokens.state.size) {
-        end = one_frame<kClusters>(params, lane, true, lane.shared_work);
+    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {  // the next may have more
+        end = one_frame_in<kClusters>(params, lane, cut, Room::shared);
+        lane.large_table_is_free = false;
     }
     if (end == FrameEnd::no_room) {
-        end = one_frame<kClusters>(params, lane, false, spilled_workspace(lane.state.spill));
+        if (!lane.large_table_is_free) {
+            free_table<BlockTeam>(mixed_workspace(lane));
+            simt::block_barrier();
+            lane.large_table_is_free = true;
+        }
+        for (Room room = Room::mixed; end == FrameEnd::no_room; room = Room::spilled) {
+            end = one_frame_in<kClusters>(params, lane, cut, room);
+            if (room == Room::spilled) {
+                break;
+            }
+        }
     }
     return end;
 }
 
-// Whether the utterance had better go on in a cluster: it is hot, and few lanes are left at work.
-ARCBEAM_DEVICE bool wants_cluster(const SearchParams& params, const Lane& lane) {
-    if (params.hot_lanes == 0U || lane.state.num_tokens < params.hot_tokens) {
+constexpr std::uint32_t kLookFrames = 8U;    // between looks at how the other lanes are doing,
+constexpr std::uint32_t kManyTokens = 512U;  // unless a frame takes long
+
+// Whether the lane had better stop for another launch: another lane waits for more room; or the last utterances are
+// hot and should go on in clusters. All lanes stop then, so that none waits for the longest.
+ARCBEAM_DEVICE bool should_stop(const SearchParams& params, const Lane& lane) {
+    if (lane.state.frame % kLookFrames != kLookFrames - 1U && lane.state.num_tokens < kManyTokens) {
         return false;
     }
     if (simt::thread_rank() == 0U) {
-        const bool queue_is_empty =
-            simt::load_relaxed<Scope::device>(params.next_in_order) >= params.num_utterances;
-        const std::uint32_t at_work = simt::grid_size() - simt::load_relaxed<Scope::device>(params.resting_lanes);
-        simt::store(&lane.control->stop, queue_is_empty && at_work <= params.hot_lanes ? 1U : 0U);
+        bool wanted = simt::load_relaxed<Scope::device>(params.stop) != 0U;
+        const std::uint64_t frames = lane.state.frame + kLookFrames;
+        if (!wanted && params.hot_lanes != 0U && lane.state.tokens_seen >= params.hot_tokens * frames) {
+            const bool queue_is_empty =
+                simt::load_relaxed<Scope::device>(params.next_in_order) >= params.num_utterances;
+            const std::uint32_t at_work =
+                simt::grid_size() - simt::load_relaxed<Scope::device>(params.resting_lanes);
+            wanted = queue_is_empty && at_work <= params.hot_lanes;
+            if (wanted) {
+                simt::store_relaxed<Scope::device>(params.stop, 1U);
+            }
+        }
+        simt::store(&lane.control->stop, wanted ? 1U : 0U);
     }
     simt::block_barrier();
     const bool wanted = simt::load(&lane.control->stop) != 0U;
@@ -199,12 +223,10 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
         if (row < lane.utterance.frames && !have_row(params, lane, row)) {
             return Need::log_probs;
         }
-        if constexpr (!kClusters) {
-            if (wants_cluster(params, lane)) {
-                return Need::cluster;
-            }
+        if (should_stop(params, lane)) {
+            return Need::launch;
         }
-        const FrameEnd end = one_frame_anywhere<kClusters>(params, lane);
+        const FrameEnd end = one_frame<kClusters>(params, lane);
         if (end == FrameEnd::no_room) {
             return Need::spill;
         }

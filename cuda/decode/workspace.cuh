@@ -20,50 +20,81 @@ ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
     return array;
 }
 
-// Survivors of the last frame, with the arcs of their states, and the last milestone that each descends from.
-struct Tokens {
-    Array<std::uint32_t> state;
-    Array<float> cost;
-    Array<std::uint32_t> first_emitting;
-    Array<std::uint32_t> arcs_end;
-    Array<float> smallest_weight;
-    Array<std::uint32_t> milestone;  // in the workspace beside these; of two arrays, frames take turns
+// A survivor of the last frame, with the arcs of its state, so that they need not be looked up.
+struct Token {
+    float cost;
+    std::uint32_t first_emitting;
+    std::uint32_t arcs_end;
+    float smallest_weight;
 };
 
-// Five arrays in a row, tokens_bytes(capacity). The arcs of a token's state travel with it, so that they need not
-// be looked up.
-ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacity) {
+struct Tokens {
+    Array<Token> token;
+    Array<std::uint32_t> state;
+    Array<std::uint32_t> milestone;  // the last that each descends from; of two arrays, frames take turns
+};
+
+// Four arrays in a row, tokens_bytes(capacity). The frame has the number `number`.
+ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacity, std::uint32_t number) {
     Tokens tokens;
+    tokens.token = carve<Token>(memory, capacity);
     tokens.state = carve<std::uint32_t>(memory, capacity);
-    tokens.cost = carve<float>(memory, capacity);
-    tokens.first_emitting = carve<std::uint32_t>(memory, capacity);
-    tokens.arcs_end = carve<std::uint32_t>(memory, capacity);
-    tokens.smallest_weight = carve<float>(memory, capacity);
+    const Array<std::uint32_t> even = carve<std::uint32_t>(memory, capacity);
+    const Array<std::uint32_t> odd = carve<std::uint32_t>(memory, capacity);
+    tokens.milestone = (number & 1U) == 0U ? even : odd;
     return tokens;
 }
 
-ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill) {
+ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill, std::uint32_t number) {
     unsigned char* memory = spill.tokens;
-    return carve_tokens(memory, spill.capacity);
+    return carve_tokens(memory, spill.capacity, number);
 }
+
+constexpr std::uint32_t kFollowed = 64U;                        // arcs that a warp follows at a time
+constexpr std::uint32_t kQueued = kFollowed + simt::kWarpSize;  // and those that wait for it
 
 // What a warp works in while it expands tokens, in the block's own shared memory.
 struct WarpRoom {
-    Array<std::uint32_t> tokens;  // [32]: those that have arcs within the bound
-    Array<std::uint32_t> starts;  // [32]: their first chunks, in the warp's order
-    Array<std::uint32_t> arcs;    // [64]: a queue of arcs to follow
-    Array<std::uint32_t> labels;  // [64]: whose they are, a place among `tokens`, and the column, in 16 bits each
+    Array<std::uint32_t> tokens;   // [32]: those that have arcs within the bound
+    Array<std::uint32_t> starts;   // [32]: their first chunks, in the warp's order
+    Array<std::uint32_t> arcs;     // [kQueued]: arcs to follow,
+    Array<std::uint32_t> sources;  // [kQueued]: the tokens that they leave,
+    Array<std::uint32_t> labels;   // [kQueued]: and their labels
 };
 
 ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
     memory += simt::warp() * kWarpRoomBytes;
     WarpRoom room;
-    room.tokens = carve<std::uint32_t>(memory, 32U);
-    room.starts = carve<std::uint32_t>(memory, 32U);
-    room.arcs = carve<std::uint32_t>(memory, 64U);
-    room.labels = carve<std::uint32_t>(memory, 64U);
+    room.tokens = carve<std::uint32_t>(memory, simt::kWarpSize);
+    room.starts = carve<std::uint32_t>(memory, simt::kWarpSize);
+    room.arcs = carve<std::uint32_t>(memory, kQueued);
+    room.sources = carve<std::uint32_t>(memory, kQueued);
+    room.labels = carve<std::uint32_t>(memory, kQueued);
     return room;
 }
+
+// A way to a state.
+struct Candidate {
+    std::uint64_t packed;  // pack(cost, arc)
+    std::uint32_t place;   // the state it reaches; once admitted, that state's place in the table
+    std::uint32_t source;  // token-log index of the token it leaves
+};
+
+// A state of the frame that is being made.
+struct Reached {
+    std::uint32_t place;  // in the table
+    std::uint32_t state;
+    std::uint32_t source;  // token-log index of the token that its best candidate leaves
+    std::uint32_t unused;
+};
+
+// One of them with epsilon arcs, and the first of these.
+struct Leaving {
+    std::uint32_t index;  // in the frontier
+    std::uint32_t depth;
+    std::uint32_t next_state;
+    float weight;
+};
 
 // A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of
 // the frame that is being made, in the order in which they were found. That order differs from run to run; no
@@ -73,43 +104,32 @@ struct Workspace {
     Array<std::uint32_t> table_state;  // kNoIndex: free
     Array<std::uint32_t> table_index;  // place in the frontier
 
-    Array<std::uint64_t> candidate;         // pack(cost, arc)
-    Array<std::uint32_t> candidate_place;   // the state it reaches; once admitted, that state's place in the table
-    Array<std::uint32_t> candidate_source;  // token-log index of the token it leaves
-
-    Array<std::uint32_t> place;  // in the table
-    Array<std::uint32_t> state;
-    Array<std::uint32_t> source;
-    Array<std::uint32_t> first_arc;
-    Array<std::uint32_t> first_emitting;
-    Array<std::uint32_t> arcs_end;
-    Array<float> smallest_weight;
-    Array<std::uint32_t> depth;  // kNoIndex where no epsilon arc leaves
-
-    Array<std::uint32_t>
-        milestones;  // of the tokens that are kept beside this workspace: two arrays, one of which is new
+    Array<Candidate> candidate;
+    Array<Reached> reached;
+    Array<StateArcs> arcs;
+    Array<Leaving> epsilons;
 };
+
+ARCBEAM_DEVICE void carve_table(unsigned char*& memory, std::uint32_t table_size, Workspace& work) {
+    work.table_best = carve<std::uint64_t>(memory, table_size);
+    work.table_state = carve<std::uint32_t>(memory, table_size);
+    work.table_index = carve<std::uint32_t>(memory, table_size);
+}
 
 ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t capacity, std::uint32_t candidates,
                                          std::uint32_t table_size) {
     Workspace work;
-    work.table_best = carve<std::uint64_t>(memory, table_size);
-    work.table_state = carve<std::uint32_t>(memory, table_size);
-    work.table_index = carve<std::uint32_t>(memory, table_size);
-    work.candidate = carve<std::uint64_t>(memory, candidates);
-    work.candidate_place = carve<std::uint32_t>(memory, candidates);
-    work.candidate_source = carve<std::uint32_t>(memory, candidates);
-    work.place = carve<std::uint32_t>(memory, capacity);
-    work.state = carve<std::uint32_t>(memory, capacity);
-    work.source = carve<std::uint32_t>(memory, capacity);
-    work.first_arc = carve<std::uint32_t>(memory, capacity);
-    work.first_emitting = carve<std::uint32_t>(memory, capacity);
-    work.arcs_end = carve<std::uint32_t>(memory, capacity);
-    work.smallest_weight = carve<float>(memory, capacity);
-    work.depth = carve<std::uint32_t>(memory, capacity);
-    work.milestones = carve<std::uint32_t>(memory, 2U * capacity);
+    carve_table(memory, table_size, work);
+    work.candidate = carve<Candidate>(memory, candidates);
+    work.reached = carve<Reached>(memory, capacity);
+    work.arcs = carve<StateArcs>(memory, capacity);
+    work.epsilons = carve<Leaving>(memory, capacity);
     return work;
 }
+
+// Where a frame is made: in shared memory; in global memory, but for the table if it seems to fit; or all of it
+// there.
+enum class Room : std::uint32_t { shared, mixed, spilled };
 
 // What the block that owns a lane asks of the others of its cluster.
 enum class Task : std::uint32_t { frame, counts, leave };
@@ -123,7 +143,7 @@ struct Posted {
     std::uint32_t num_tokens;
     std::uint32_t log_size;
     std::uint32_t num_milestones;
-    std::uint32_t in_shared;  // whether to work in the owner's shared memory
+    Room room;  // where to make it
     float cutoff;
 };
 
@@ -136,7 +156,10 @@ struct Control {
     std::uint32_t best_survivor[2];  // frames take turns: one is read while the other is made ready
     std::uint32_t num_candidates;    // may exceed the room: then some were not noted
     std::uint32_t added[3];          // states found in a step of the frame, by the step's slot
-    std::uint32_t levels[3];         // 1 + the largest depth of those with epsilon arcs
+    std::uint32_t epsilons[3];       // those with epsilon arcs
+    std::uint32_t levels[3];         // 1 + the largest depth of these
+    std::uint32_t num_rounds;        // of the expansion
+    std::uint32_t best_token;        // one with cost 0
     std::uint32_t smallest_acoustic;
     std::uint32_t bad_column;  // of the frame: the first with NaN or +inf
     std::uint32_t utterance;
@@ -155,7 +178,8 @@ static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlByt
 // again, when all have long read it.
 struct Step {
     std::uint32_t slot;
-    std::uint32_t states_before;  // found in the steps before this
+    std::uint32_t states_before;    // found in the steps before this
+    std::uint32_t epsilons_before;  // of them, with epsilon arcs
 
     ARCBEAM_DEVICE std::uint32_t next_slot() const { return slot == 2U ? 0U : slot + 1U; }
 };

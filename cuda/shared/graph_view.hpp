@@ -26,17 +26,6 @@ struct ArcTarget {
     float weight;
 };
 
-// A GPU reads columns in chunks of one 16-byte load; its copy of them is padded to whole chunks.
-constexpr std::uint32_t kChunk = 8U;
-
-struct alignas(16) ColumnChunk {
-    std::uint64_t words[2];
-
-    ARCBEAM_HD std::uint32_t column(std::uint32_t i) const {
-        return static_cast<std::uint32_t>((i < 4U ? words[0] : words[1]) >> 16U * (i & 3U) & 0xffffU);
-    }
-};
-
 struct GraphView {
     const StateRecord* states;     // [num_states + 1]; the last one closes the arcs of the one before
     const ArcTarget* targets;      // [num_arcs]

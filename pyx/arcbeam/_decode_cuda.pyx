@@ -17,7 +17,7 @@ from arcbeam._cuda_memory cimport (
 from arcbeam._paths cimport Paths
 from arcbeam._search cimport (
     DeviceGraph, LaneRoom, LaneState, Need, SearchParams, UtteranceResult, UtteranceView, device_graph, kNoIndex,
-    padded,
+    padded, spill_bytes,
 )
 from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
@@ -34,6 +34,7 @@ cdef enum:
     QUEUE = 0  # words at the start of the batch's memory
     PATHS_USED = 1
     RESTING_LANES = 2
+    STOP_SOON = 3
     COUNTER_BYTES = 16
 
 
@@ -78,6 +79,8 @@ cdef class CudaEngine:
     cdef list lanes
     cdef Launches launches
     cdef object room, turn
+    cdef object tokens  # of a frame on average, in the batch before; None: not known
+    cdef uint32_t most_states  # that any lane has needed room for
     cdef int halvings  # of the lanes and of the windows, since memory was short
     cdef bint lean, in_flight
 
@@ -185,19 +188,27 @@ cdef class CudaEngine:
             self._collect(order[first:last], found)
         if found.bad:
             raise BadLogProb(*min(found.bad))
-        return found.paths, found.work()
+        work = found.work()
+        if work["frames"]:
+            self.tokens = work["tokens"] / work["frames"]
+        return found.paths, work
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the shape of the launch, and sees to the lanes."""
         cdef LaneRoom lane
-        shape = self.launches.choose(utterances, columns, room)
+        shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
         self.launches.take(shape, columns, room, self.num_lanes, &self.params)
         while len(self.lanes) < self.num_lanes:
             self.lanes.append(LaneRoom(self.pool, self.stream))
+        # A lane that stops puts the tokens of shared memory in its spill.
+        states = max(room.spill_states, self.params.shared_capacity)
+        if not self.lean:
+            memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
+            states = max(states, cuda_plan.room_ahead(self.most_states, spill_bytes(1 << 16) / (1 << 16),
+                                                      self.num_lanes, memory))
         for lane in self.lanes[:self.num_lanes]:
-            # A lane that stops puts the tokens of shared memory there.
-            lane.grow_spill(max(room.spill_states, self.params.shared_capacity), 0)
+            lane.grow_spill(states, 0)
             lane.grow_log(room.log_entries)
         return 0
 
@@ -258,6 +269,7 @@ cdef class CudaEngine:
         self.params.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
         self.params.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
         self.params.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
+        self.params.stop = <uint32_t*> <uintptr_t> (self.batch.address + 4 * STOP_SOON)
         self.params.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
         self.params.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
         self.params.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
@@ -303,7 +315,7 @@ cdef class CudaEngine:
             self._give_clusters(room)
             if on_host:
                 self.stream.wait_for(self.staging.last_sent)
-            set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 4, self.stream)
+            set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
             copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
                            self.num_lanes * sizeof(LaneState), self.stream)
             self._launch()
@@ -337,6 +349,7 @@ cdef class CudaEngine:
             lane = self.lanes[i]
             if state.need == Need.spill:
                 lane.grow_spill(2 * lane.capacity, state.num_tokens)
+                self.most_states = max(self.most_states, lane.capacity)
             elif state.need == Need.log:
                 lane.grow_log(2 * <uint64_t> state.log_capacity)
             elif state.need == Need.paths:
@@ -351,15 +364,15 @@ cdef class CudaEngine:
         return stopped
 
     cdef int _give_clusters(self, room) except -1:
-        """If a hot utterance asks for a cluster: the lanes that stopped come first, and only they go on, in clusters."""
+        """If the last few utterances had better have clusters: the lanes that stopped come first, and only they go on."""
         cdef LaneState spare
         cdef LaneRoom lane
         cdef uint32_t i, kept = 0
         for i in range(self.num_lanes):
-            if self._lane(i).need == Need.cluster:
-                break
-        else:
+            kept += self._lane(i).need != Need.nothing
+        if self._counters()[QUEUE] < self.params.num_utterances or kept > self.params.hot_lanes:
             return 0
+        kept = 0
         for i in range(self.num_lanes):
             if self._lane(i).need != Need.nothing:
                 spare = self._lane(kept)[0]
@@ -368,10 +381,7 @@ cdef class CudaEngine:
                 self.lanes[kept], self.lanes[i] = self.lanes[i], self.lanes[kept]
                 kept += 1
         self.num_lanes = kept
-        for shape in cuda_plan.CLUSTERS:
-            if self.launches.lanes_of(shape, self.params.columns, room) >= kept:
-                break
-        self.launches.take(shape, self.params.columns, room, kept, &self.params)
+        self.launches.take(cuda_plan.CLUSTER, self.params.columns, room, kept, &self.params)
         for i in range(kept):
             lane = self.lanes[i]
             lane.grow_spill(self.params.shared_capacity, self._lane(i).num_tokens)
@@ -396,7 +406,7 @@ cdef class CudaEngine:
     cdef int _give_back(self) except -1:
         """Frees what grows, after a failure."""
         cdef DeviceBuffer buffer
-        self.lanes, self.path_entries = [], 0
+        self.lanes, self.path_entries, self.most_states = [], 0, 0
         if self.context.enter_to_free():
             for buffer in (self.batch, self.paths):
                 buffer.clear()

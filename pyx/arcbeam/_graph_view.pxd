@@ -4,8 +4,6 @@ from libc.stdint cimport uint16_t, uint32_t, uintptr_t
 
 
 cdef extern from "shared/graph_view.hpp" namespace "arcbeam" nogil:
-    const uint32_t kChunk
-
     cdef struct StateRecord:
         uint32_t first_arc
         uint32_t first_emitting

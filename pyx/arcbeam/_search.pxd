@@ -1,16 +1,28 @@
 """What Cython knows of ``cuda/decode/search.hpp``, and a decoding graph on a device."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
-from arcbeam._graph_view cimport GraphView
+from arcbeam._graph_view cimport ArcTarget
+
 
 cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
     const uint32_t kNoIndex, kLineBytes
+
+    cdef struct StateRow:
+        pass
+
+    cdef struct DeviceGraphView:
+        const StateRow* states
+        const ArcTarget* targets
+        const uint16_t* labels
+        const float* finals
+        uint32_t start
+        uint32_t column_bits
 
     cdef struct UtteranceView:
         const void* log_probs
@@ -49,7 +61,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         log
         paths
         log_probs
-        cluster
+        launch
 
     cdef struct SpillView:
         unsigned char* memory
@@ -68,13 +80,14 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         Need need
 
     cdef struct SearchParams:
-        GraphView graph
+        DeviceGraphView graph
         const UtteranceView* utterances
         const uint32_t* order
         UtteranceResult* results
         LaneState* lanes
         uint32_t* next_in_order
         uint32_t* resting_lanes
+        uint32_t* stop
         uint32_t* path_pool
         uint32_t* path_pool_used
         const uint32_t* pieces
@@ -99,6 +112,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
     uint64_t padded(uint64_t bytes)
     uint64_t log_bytes(uint32_t capacity)
     uint64_t tokens_bytes(uint64_t capacity)
+    uint64_t table_bytes(uint64_t table_size)
     uint64_t workspace_bytes(uint64_t capacity, uint64_t candidates, uint64_t table_size)
     uint64_t shared_bytes(uint64_t threads, uint64_t columns, uint64_t capacity, uint64_t candidates,
                           uint64_t table_size)
@@ -108,10 +122,10 @@ cdef class DeviceGraph:
     cdef readonly Context context
     cdef readonly object source
     cdef readonly size_t bytes
-    cdef GraphView view
+    cdef DeviceGraphView view
     cdef MemoryPool pool
     cdef Stream stream
-    cdef DeviceBuffer states, targets, columns, finals
+    cdef DeviceBuffer states, targets, labels, finals
     cdef object __weakref__
     cdef DeviceBuffer _send(self, column)
 
@@ -127,4 +141,5 @@ cdef class LaneRoom:
     cdef int grow_log(self, uint64_t entries) except -1
     cdef int describe(self, LaneState* lane) except -1
 
-cdef uint32_t power_of_two(uint64_t least) noexcept nogil
+
+cdef uint64_t spill_bytes(uint64_t capacity) noexcept nogil

@@ -12,8 +12,9 @@ from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
-from arcbeam._graph_view cimport ArcTarget, StateRecord, kChunk
+from arcbeam._graph_view cimport ArcTarget
 
+from arcbeam import device_layout
 from arcbeam.errors import CapacityError
 
 _lock = threading.Lock()
@@ -33,20 +34,18 @@ cdef class DeviceGraph:
         self.source = graph  # alive, so that no other graph takes its identity
         self.stream = Stream(context)
         self.pool = MemoryPool(context)
-        self.states = self._send(graph.states)
+        self.states = self._send(device_layout.state_rows(graph.states, graph.targets))
         self.targets = self._send(graph.targets)
-        self.columns = self._send(np.pad(graph.columns, (0, -graph.num_arcs % kChunk)))  # whole chunks
+        self.labels = self._send(
+            device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns))
         self.finals = self._send(graph.finals)
         self.bytes = self.pool.used_bytes
-        self.view.states = <const StateRecord*> <uintptr_t> self.states.address
+        self.view.states = <const StateRow*> <uintptr_t> self.states.address
         self.view.targets = <const ArcTarget*> <uintptr_t> self.targets.address
-        self.view.columns = <const uint16_t*> <uintptr_t> self.columns.address
-        self.view.words = NULL
+        self.view.labels = <const uint16_t*> <uintptr_t> self.labels.address
         self.view.finals = <const float*> <uintptr_t> self.finals.address
-        self.view.num_states = graph.num_states
-        self.view.num_arcs = graph.num_arcs
         self.view.start = graph.start
-        self.view.max_depth = graph.max_depth
+        self.view.column_bits = device_layout.column_bits(graph.num_columns)
 
     cdef DeviceBuffer _send(self, column):
         buffer = DeviceBuffer(self.pool, self.stream, "the graph")
@@ -64,11 +63,9 @@ cpdef DeviceGraph device_graph(graph, Context context):
     return found
 
 
-cdef uint32_t power_of_two(uint64_t least) noexcept nogil:
-    cdef uint32_t power = 1
-    while power < least:
-        power *= 2
-    return power
+cdef uint64_t spill_bytes(uint64_t capacity) noexcept nogil:
+    """Of a lane with room for so many states of a frame."""
+    return tokens_bytes(capacity) + workspace_bytes(capacity, 2 * capacity, 2 * capacity)
 
 
 @cython.no_gc
@@ -84,22 +81,20 @@ cdef class LaneRoom:
 
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
         """Room for so many states; the tokens that wait there move along."""
-        cdef uint64_t old = padded(4 * <uint64_t> self.capacity), new = padded(4 * <uint64_t> capacity)
-        cdef uint64_t table
         cdef DeviceBuffer tokens
         if capacity <= self.capacity:
             return 0
         if capacity > 1 << 29:
             raise TooManyTokens("a frame has more than 2**29 tokens: use a smaller beam or max_active")
-        table = power_of_two(2 * <uint64_t> capacity)
         tokens = DeviceBuffer(self.pool, self.stream, "room for the tokens of a frame")
         tokens.reserve(tokens_bytes(capacity), False)
-        for i in range(5 if num_tokens else 0):
-            copy_on_device(tokens.address + i * new, self.tokens.address + i * old, 4 * <uint64_t> num_tokens,
-                           self.stream)
+        if num_tokens:
+            copy_on_device(tokens.address, self.tokens.address, 16 * <uint64_t> num_tokens, self.stream)
+            copy_on_device(tokens.address + 16 * <uint64_t> capacity,  # behind them their states
+                           self.tokens.address + 16 * <uint64_t> self.capacity, 4 * <uint64_t> num_tokens, self.stream)
         self.capacity = 0
-        self.work.reserve(workspace_bytes(capacity, 2 * <uint64_t> capacity, table), False)
-        set_bytes(self.work.address, 0xff, padded(8 * table) + padded(4 * table), self.stream)  # a free table
+        self.work.reserve(workspace_bytes(capacity, 2 * <uint64_t> capacity, 2 * <uint64_t> capacity), False)
+        set_bytes(self.work.address, 0xff, table_bytes(2 * <uint64_t> capacity), self.stream)  # a free table
         self.tokens = tokens
         self.capacity = capacity
         return 0
@@ -120,7 +115,7 @@ cdef class LaneRoom:
         lane.spill.tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.capacity = self.capacity
         lane.spill.candidates = 2 * self.capacity
-        lane.spill.table_size = power_of_two(2 * <uint64_t> self.capacity)
+        lane.spill.table_size = 2 * self.capacity
         lane.log = <LogEntry*> <uintptr_t> self.log.address
         lane.log_capacity = self.log_entries
         return 0

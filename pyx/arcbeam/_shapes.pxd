@@ -13,10 +13,10 @@ cdef class Launches:
     cdef dict entries, fits
     cdef Function entry  # of the launch at hand
     cdef LaunchShape shape
-    cdef object choose(self, uint32_t utterances, uint32_t columns, room)
+    cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens)
     cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff
     cdef int take(self, shape, uint32_t columns, room, uint32_t lanes, SearchParams* params) except -1
     cdef int start(self, SearchParams* params, Stream stream) except -1
     cdef tuple _fit(self, shape, uint32_t columns, shared_states)
-    cdef uint64_t _shared_bytes_of(self, shape)
+    cdef uint64_t _shared_bytes_of(self, shape, uint64_t of_multiprocessor)
     cdef uint32_t _most_columns(self)

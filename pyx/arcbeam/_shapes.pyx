@@ -6,7 +6,7 @@ from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Function, Stream, launch
 from arcbeam._cuda_launch cimport load as load_module
 from arcbeam._driver_table cimport LaunchShape
-from arcbeam._search cimport SearchParams, power_of_two, shared_bytes
+from arcbeam._search cimport SearchParams, shared_bytes
 
 from arcbeam import cuda_plan
 
@@ -23,9 +23,9 @@ cdef class Launches:
             for entry in self.entries.values():
                 (<Function> entry).allow_shared(context.state.shared_per_block)
 
-    cdef object choose(self, uint32_t utterances, uint32_t columns, room):
+    cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens):
         """The first shape of the plan that fits; of clusters, one for each utterance must fit at once."""
-        for shape in cuda_plan.launch_shapes(utterances, self.context.state.multiprocessors):
+        for shape in cuda_plan.launch_shapes(utterances, self.context.state.multiprocessors, tokens):
             if self.lanes_of(shape, columns, room) >= (utterances if shape.cluster > 1 else 1):
                 return shape
         raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
@@ -36,9 +36,11 @@ cdef class Launches:
         cdef uint32_t capacity = self.fits[shape, columns, room.shared_states][0]
         self.entry = self.entries[shape.kernel]
         params.shared_capacity, params.shared_candidates = capacity, 2 * capacity
-        params.shared_table_size = power_of_two(2 * capacity)
+        params.shared_table_size = 2 * capacity
         params.team_tokens, params.hot_tokens = cuda_plan.TEAM_TOKENS, cuda_plan.HOT_TOKENS
-        params.hot_lanes = 0 if shape.cluster > 1 else self.lanes_of(cuda_plan.CLUSTERS[0], columns, room)
+        params.hot_lanes = 0
+        if shape.cluster == 1:
+            params.hot_lanes = min(cuda_plan.HOT_LANES, self.lanes_of(cuda_plan.CLUSTER, columns, room))
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
         self.shape.threads = shape.threads
         self.shape.shared_bytes = <uint32_t> bytes_for(shape, columns, capacity)
@@ -59,10 +61,12 @@ cdef class Launches:
         """(states of a frame in shared memory, lanes at once)."""
         cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
         cdef uint32_t capacity = 0
-        cdef uint64_t most = self._shared_bytes_of(shape)
+        cdef uint64_t most = self._shared_bytes_of(shape, cuda_plan.SHARED_BYTES)
         cdef LaunchShape one
         if shape.cluster > 1 and not self.context.state.clusters:
             return 0, 0
+        if bytes_for(shape, columns, step) > most:  # many columns
+            most = self._shared_bytes_of(shape, self.context.state.shared_per_multiprocessor)
         while bytes_for(shape, columns, capacity + step) <= most:
             capacity += step
             if shared_states:
@@ -77,18 +81,19 @@ cdef class Launches:
         one.threads, one.shared_bytes = shape.threads, bytes
         return capacity, entry.clusters_on_device(&one)
 
-    cdef uint64_t _shared_bytes_of(self, shape):
-        """The most shared memory of a block when so many share a multiprocessor."""
-        each = self.context.state.shared_per_multiprocessor // shape.blocks_per_multiprocessor
+    cdef uint64_t _shared_bytes_of(self, shape, uint64_t of_multiprocessor):
+        """The most shared memory of a block when so many share a multiprocessor and so much of it."""
+        of_multiprocessor = min(of_multiprocessor, self.context.state.shared_per_multiprocessor)
+        each = of_multiprocessor // shape.blocks_per_multiprocessor
         return max(0, min(self.context.state.shared_per_block, each - cuda_plan.RESERVED_SHARED_BYTES))
 
     cdef uint32_t _most_columns(self):
         cdef uint32_t step = cuda_plan.SHARED_STEP
-        cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE), rest
+        cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE, self.context.state.shared_per_multiprocessor), rest
         rest = bytes_for(cuda_plan.WIDE, 0, step)
         return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
 
 
 cdef uint64_t bytes_for(shape, uint32_t columns, uint32_t capacity):
     """Shared memory of a block that holds so many states of a frame."""
-    return shared_bytes(shape.threads, columns, capacity, 2 * capacity, power_of_two(2 * capacity))
+    return shared_bytes(shape.threads, columns, capacity, 2 * capacity, 2 * capacity)

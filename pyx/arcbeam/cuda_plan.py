@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHARED_STEP = 128
+SHARED_STEP = 64
 """Shared memory holds a multiple of so many states of a frame."""
+SHARED_BYTES = 164 << 10
+"""Of a multiprocessor that blocks take together; the rest of it is a cache (L1) that they need."""
 RESERVED_SHARED_BYTES = 1024
 """What the device keeps for itself of the shared memory of a multiprocessor, for each block."""
 
@@ -38,21 +40,28 @@ class LaunchShape:
 
 WIDE = LaunchShape("wide", threads=512, blocks_per_multiprocessor=1)
 DENSE = LaunchShape("dense", threads=256, blocks_per_multiprocessor=2)
-
-
-CLUSTERS = tuple(LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=size) for size in (8, 4, 2))
-"""The largest that all lanes have room for is taken."""
-TEAM_TOKENS = 1024
+CROWDED = LaunchShape("dense", threads=128, blocks_per_multiprocessor=4)
+FEW_TOKENS = 48
+"""Tokens of a frame on average up to which small blocks suffice."""
+CROWD = 4
+"""Utterances a multiprocessor from which on they are a crowd."""
+CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
+TEAM_TOKENS = 256
 """Tokens from which on a frame is worked on by the whole cluster."""
-HOT_TOKENS = 4096
-"""Tokens from which on an utterance is left to a cluster, once few are left."""
+HOT_TOKENS = 512
+"""Tokens of a frame on average from which on an utterance is worth a cluster,"""
+HOT_LANES = 8
+"""once no more than so many are left."""
 
 
-def launch_shapes(utterances: int, multiprocessors: int) -> tuple[LaunchShape, ...]:
-    """What to try, in this order: dense blocks for more utterances than multiprocessors, clusters for few."""
-    if utterances > multiprocessors:
-        return (DENSE, WIDE)
-    return (*CLUSTERS, WIDE) if 2 * utterances <= multiprocessors else (WIDE,)
+def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = None) -> tuple[LaunchShape, ...]:
+    """What to try, in this order. No launch begins in clusters, for most utterances are faster without.
+
+    `tokens` are those of a frame on average, as far as is known from batches before.
+    """
+    if tokens is None or tokens > FEW_TOKENS or utterances <= multiprocessors:
+        return (WIDE,)
+    return (CROWDED, DENSE, WIDE) if utterances >= CROWD * multiprocessors else (DENSE, WIDE)
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,15 @@ class Room:
     path_entries: int | None = None
     window_bytes: int = 2 << 30
     shared_states: int | None = None
+
+
+def room_ahead(states: int, lane_bytes: float, lanes: int, memory: int) -> int:
+    """States of a frame that every lane gets room for because some lane once needed it.
+
+    Lanes that stop for more room cost time, in every batch others; so all get it, as far as a sixteenth of `memory`
+    goes, which is the device's or what the decoder may take.
+    """
+    return min(states, int(memory // (16 * lanes * lane_bytes)))
 
 
 LEAN = Room(spill_states=2048, log_entries=1 << 14, window_bytes=1)

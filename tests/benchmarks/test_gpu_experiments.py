@@ -219,8 +219,8 @@ def test_twin(small):
 
 def test_shapes(small, monkeypatch):
     experiment = registry.load("gpu_shapes")
-    assert {shape for shape, _ in experiment.shapes()} > {cuda_plan.WIDE, cuda_plan.DENSE, *cuda_plan.CLUSTERS}
-    some = [(cuda_plan.CLUSTERS[0], cuda_plan.TEAM_TOKENS), (cuda_plan.DENSE, cuda_plan.TEAM_TOKENS)]
+    assert {shape for shape, _ in experiment.shapes()} > {cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.CLUSTER}
+    some = [(cuda_plan.WIDE, cuda_plan.TEAM_TOKENS), (cuda_plan.CLUSTER, cuda_plan.TEAM_TOKENS)]
     monkeypatch.setattr(experiment, "shapes", lambda: some)
     rows = rows_of("gpu_shapes", utterances=2)
     assert [bool(row["chosen"]) for row in rows] == [True, False] * 2

@@ -12,7 +12,7 @@ from arcbeam import cuda_plan, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-PARAMETER_BYTES = 200  # of SearchParams; search_host.py spells them out
+PARAMETER_BYTES = 192  # of SearchParams; search_host.py spells them out
 KERNELS = "".join(f"kernel arcbeam_search_{shape} {PARAMETER_BYTES}\n" for shape in ("wide", "dense", "cluster"))
 IMAGE = f"arch 9.0\n{KERNELS}".encode() + b"\0"
 # Frames and logs that fit nowhere: everything grows, and is redone.
@@ -61,7 +61,7 @@ class EmulatedGpu:
         self.monkeypatch.setattr(cuda_plan, "ALONE_BYTES", first // 2)
 
     def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
-        self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))
+        self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape,))
 
     @contextmanager
     def interrupted(self) -> Iterator[None]:

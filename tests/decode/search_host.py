@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from arcbeam import device_layout
 from tests.simt import build
 
 NONE = 0xFFFFFFFF
@@ -24,7 +25,7 @@ LANE = np.dtype(
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_CLUSTER = 1, 2, 3, 4, 5
+NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
 LINE_BYTES = 128
 
 
@@ -33,14 +34,12 @@ def padded(count):
 
 
 def tokens_bytes(capacity):
-    return 5 * padded(4 * capacity)
+    return 16 * capacity + 3 * padded(4 * capacity)
 
 
 def workspace_bytes(capacity, candidates, table_size):
-    tables = padded(8 * table_size) + 2 * padded(4 * table_size)
-    return (
-        tables + padded(8 * candidates) + 2 * padded(4 * candidates) + 8 * padded(4 * capacity) + padded(8 * capacity)
-    )
+    table = padded(8 * table_size) + 2 * padded(4 * table_size)
+    return table + 16 * candidates + 48 * capacity
 
 
 @dataclass(frozen=True)
@@ -158,8 +157,8 @@ class SearchHost:
         lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
-        columns_of_arcs = np.zeros((graph.num_arcs + 7) // 8 * 8, np.uint16)  # whole chunks
-        columns_of_arcs[: graph.num_arcs] = graph.columns
+        rows = device_layout.state_rows(graph.states, graph.targets)
+        labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep)
@@ -167,15 +166,14 @@ class SearchHost:
         pool = np.zeros(room.paths, np.uint32)
         beam, scale, penalty, max_active = self.options
         while True:
-            resting = np.zeros(1, np.uint32)
+            resting, stop_soon = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
             view = build.kernel_params(
-                states=graph.states, targets=graph.targets, columns=columns_of_arcs, words=graph.words,
-                finals=graph.finals, num_states=np.uint32(graph.num_states), num_arcs=np.uint32(graph.num_arcs),
-                start=np.uint32(graph.start), max_depth=np.uint32(graph.max_depth),
+                states=rows, targets=graph.targets, labels=labels, finals=graph.finals, start=np.uint32(graph.start),
+                column_bits=np.uint32(device_layout.column_bits(graph.num_columns)),
             )  # fmt: skip
             params = build.kernel_params(
                 graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue,
-                resting=resting, pool=pool,
+                resting=resting, stop_soon=stop_soon, pool=pool,
                 used=used, pieces=coming.pieces, arrived=coming.arrived, piece_frames=np.uint32(coming.piece_frames),
                 wait_cycles=np.uint32(coming.wait_cycles), pool_capacity=np.uint32(len(pool)),
                 num_utterances=np.uint32(len(batch)), columns=np.uint32(columns),
@@ -186,7 +184,8 @@ class SearchHost:
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
                 hot_lanes=np.uint32(shape.hot_lanes),
             )  # fmt: skip
-            shared = 192 + 1024 + (shape.block + 31) // 32 * 768 + padded(4 * columns) + tokens_bytes(room.capacity)
+            shared = 208 + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
+            shared += tokens_bytes(room.capacity)
             shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
@@ -204,7 +203,7 @@ class SearchHost:
             if any(lane["need"] == NEED_LOG_PROBS for lane in lanes):
                 coming.come_on()
             for number, lane in stopped:
-                if lane["need"] == NEED_CLUSTER:
+                if lane["need"] == NEED_LAUNCH:
                     shape = replace(shape, kernel="cluster", cluster=2, hot_lanes=0)
                 elif lane["need"] == NEED_SPILL:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
@@ -218,16 +217,18 @@ class SearchHost:
 
     def _grow_spill(self, lane, number, capacity, keep):
         """New room for frames; the tokens that wait there move along."""
-        table = 1 << (2 * capacity - 1).bit_length()
+        table = 2 * capacity
         keep[f"memory[{number}]"] = memory = np.zeros(workspace_bytes(capacity, 2 * capacity, table), np.uint8)
         memory[: 12 * table] = 0xFF  # table_best and table_state: free
         memory[padded(8 * table) : padded(8 * table) + 4 * table] = 0xFF
         lane["memory"], lane["capacity"] = memory.ctypes.data, capacity
         lane["candidates"], lane["table_size"] = 2 * capacity, table
-        larger = np.zeros((5, padded(4 * capacity)), np.uint8)
+        larger = np.zeros(tokens_bytes(capacity), np.uint8)
         old = keep.get(f"tokens[{number}]")
         if old is not None:
-            larger[:, : old.shape[1]] = old
+            n, before = int(lane["num_tokens"]), len(old) // 28  # capacities are multiples of 4
+            larger[: 16 * n] = old[: 16 * n]
+            larger[16 * capacity : 16 * capacity + 4 * n] = old[16 * before : 16 * before + 4 * n]
         keep[f"tokens[{number}]"] = larger
         lane["tokens"] = larger.ctypes.data
 

@@ -154,6 +154,11 @@ def test_everything_grows(gpu):
     before = len(gpu.shapes)
     same(decoder.decode(BATCH[2:3]), on_cpu(BATCH[2:3]))
     assert len(gpu.shapes) == before + 1, "a lane keeps its room"
+    for _ in range(3):
+        decoder.decode(BATCH[2:3] * 4)
+    before = len(gpu.shapes)
+    decoder.decode(BATCH[2:3] * 4)
+    assert len(gpu.shapes) == before + 1, "all lanes have what one needed"
 
 
 def test_paths_that_are_longer_than_what_comes_back_unasked(gpu):
@@ -170,24 +175,25 @@ def test_launch_shapes(gpu, shape):
     same(decoder.decode(BATCH), on_cpu())
     ((blocks, threads, shared),) = gpu.shapes
     assert (blocks, threads) == (5, shape.threads)
-    most = 232448 if shape is cuda_plan.WIDE else (232448 + 1024) // shape.blocks_per_multiprocessor - 1024
-    assert most - 128 * 160 < shared <= most
+    most = cuda_plan.SHARED_BYTES // shape.blocks_per_multiprocessor - 1024
+    assert most - cuda_plan.SHARED_STEP * 160 < shared <= most
 
 
 def test_which_shapes():
-    assert cuda_plan.launch_shapes(133, 132) == (cuda_plan.DENSE, cuda_plan.WIDE)
-    assert cuda_plan.launch_shapes(132, 132) == (cuda_plan.WIDE,)
-    assert cuda_plan.launch_shapes(66, 132) == (*cuda_plan.CLUSTERS, cuda_plan.WIDE)
+    few, many = cuda_plan.FEW_TOKENS, cuda_plan.FEW_TOKENS + 1
+    assert cuda_plan.launch_shapes(528, 132, few) == (cuda_plan.CROWDED, cuda_plan.DENSE, cuda_plan.WIDE)
+    assert cuda_plan.launch_shapes(527, 132, few) == (cuda_plan.DENSE, cuda_plan.WIDE)
+    for utterances, tokens in ((132, few), (528, None), (528, many)):
+        assert cuda_plan.launch_shapes(utterances, 132, tokens) == (cuda_plan.WIDE,)
 
 
-@pytest.mark.parametrize(("utterances", "cluster"), [(1, 8), (17, 4), (34, 2)])
-def test_few_utterances_have_clusters(planned_gpu, monkeypatch, utterances, cluster):
-    """As large as all of them have room for at once."""
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
-    batch = [BATCH[i % len(BATCH)][:2] for i in range(utterances)]
-    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-    same(decoder.decode(batch), on_cpu(batch))
-    assert planned_gpu.launched[-1] == ("cluster", cluster)
+def test_small_blocks_where_frames_have_few_tokens(planned_gpu):
+    """Which is known from the second batch on."""
+    decoder = CtcDecoder(GRAPH, device="cuda", beam=1.0)
+    batch = [BATCH[2]] * 133
+    for _ in range(2):
+        same(decoder.decode(batch), on_cpu(batch, beam=1.0))
+    assert planned_gpu.launched == [("wide", 1), ("dense", 1)]
 
 
 def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):

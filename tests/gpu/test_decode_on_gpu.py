@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,14 +83,14 @@ def test_sizes_of_batches(graph, size):
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_shapes_of_launches(graph, batch, wanted, monkeypatch, threads, blocks):
     shape = cuda_plan.LaunchShape("wide" if threads > 256 else "dense", threads, blocks)
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape,))
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape,))
     same(on_gpu(graph, batch, **SEARCHES[0]), wanted)
 
 
-@pytest.mark.parametrize("shape", cuda_plan.CLUSTERS, ids=lambda shape: str(shape.cluster))
+@pytest.mark.parametrize("shape", [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (shape, cuda_plan.WIDE))
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape, cuda_plan.WIDE))
     monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", team_tokens)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for first in range(0, len(batch), 8):  # as few as clusters are for
@@ -97,7 +98,7 @@ def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
 
 
 def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda utterances, multiprocessors: (cuda_plan.DENSE,))
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
     monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 1)
     monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])

@@ -1,0 +1,94 @@
+"""A graph in the order in which a search on a device reads it: ``cuda/decode/device_graph.hpp`` and ``.cuh``."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+LABEL_BITS = 16
+EPSILON = 0xFFFF
+RANGE = 32.0
+"""Weights that exceed the smallest of their state by more count as if by so much."""
+AT_A_TIME = 1 << 20
+CHUNK = 8
+"""Labels of a load; their array is padded to whole ones."""
+ROW = np.dtype(
+    [
+        ("first_arc", "u4"),
+        ("first_emitting", "u4"),
+        ("arcs_end", "u4"),
+        ("smallest_weight", "f4"),
+        ("epsilon_next_state", "u4"),
+        ("epsilon_weight", "f4"),
+        ("depth", "u4"),
+        ("unused", "u4"),
+    ]
+)
+NO_EPSILON = 0xFFFFFFFF
+
+
+def state_rows(states: npt.NDArray[np.void], targets: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """All that a search wants of each state, its first epsilon arc included.
+
+    Parameters
+    ----------
+    states, targets
+        Of the graph, see `arcbeam.Graph`.
+
+    Returns
+    -------
+    ROW[num_states]
+    """
+    made = np.zeros(len(states) - 1, ROW)
+    for name in ("first_arc", "first_emitting", "smallest_weight"):
+        made[name] = states[name][:-1]
+    made["arcs_end"] = states["first_arc"][1:]
+    made["depth"] = NO_EPSILON
+    of = np.flatnonzero(made["first_arc"] != made["first_emitting"])
+    made["depth"][of] = states["depth"][of]
+    for name in ("next_state", "weight"):
+        made["epsilon_" + name][of] = targets[name][made["first_arc"][of]]
+    return made
+
+
+def column_bits(num_columns: int) -> int:
+    """Bits of a label that hold the column."""
+    return max(1, (num_columns - 1).bit_length())
+
+
+def labels(
+    states: npt.NDArray[np.void], targets: npt.NDArray[np.void], columns: npt.NDArray[np.uint16], num_columns: int
+) -> npt.NDArray[np.uint16]:
+    """The label of every arc. That of an epsilon arc is 0, a column like others, for it is read beside others.
+
+    Parameters
+    ----------
+    states, targets, columns
+        Of the graph, see `arcbeam.Graph`.
+    num_columns : int
+        Of the log-probs.
+
+    Returns
+    -------
+    uint16[num_arcs, rounded up to whole chunks]
+    """
+    bits = column_bits(num_columns)
+    levels = 1 << (LABEL_BITS - bits)
+    step = np.float32(RANGE / levels)
+    made = np.zeros(-(-len(columns) // CHUNK) * CHUNK, np.uint16)
+    made[: len(columns)] = np.where(columns == EPSILON, 0, columns)
+    if levels == 1:
+        return made
+    first_arc = states["first_arc"]
+    for first in range(0, len(states) - 1, AT_A_TIME):
+        last = min(first + AT_A_TIME, len(states) - 1)
+        arcs = slice(int(first_arc[first]), int(first_arc[last]))
+        smallest = np.repeat(states["smallest_weight"][first:last], np.diff(first_arc[first : last + 1]))
+        weight = targets["weight"][arcs]
+        with np.errstate(invalid="ignore"):
+            excess = np.nan_to_num((weight - smallest) / step, nan=0.0)
+        level = np.clip(excess, 0, levels - 1).astype(np.uint16)
+        for _ in range(2):  # the sum may have been rounded up beyond the weight
+            level -= (smallest + level.astype(np.float32) * step > weight) & (level > 0)
+        made[arcs] |= np.where(columns[arcs] == EPSILON, 0, level << np.uint16(bits)).astype(np.uint16)
+    return made
