@@ -186,7 +186,7 @@ class Loop {
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
             const Input* copied = nullptr;
             const Input* copied_below = nullptr;
-            if constexpr (kStaged) {
+            if (kStaged && share.count > 0U) {  // those without a share have time for the records
                 copy_hidden(layer, 0U, inputs_);
                 if (layer > 0U) {
                     copy_hidden(layer - 1U, 1U, inputs_ + area);

@@ -12,20 +12,18 @@ namespace arcbeam::transducer {
 // The sum of term(logit), by one warp. Several logits are on their way at a time.
 template <class Term>
 ARCBEAM_DEVICE float sum_of(const float* logits, std::uint32_t n, const Term& term) {
-    constexpr std::uint32_t kAtOnce = 8U;
+    constexpr std::uint32_t kAtOnce = 12U;
     float partial = 0.0F;
-    std::uint32_t i = simt::lane();
-    for (; i + (kAtOnce - 1U) * kStep < n; i += kAtOnce * kStep) {
+    for (std::uint32_t i = simt::lane(); i < n; i += kAtOnce * kStep) {
         float values[kAtOnce];
         for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-            values[k] = simt::load(logits + i + k * kStep);
+            values[k] = i + k * kStep < n ? simt::load(logits + i + k * kStep) : 0.0F;
         }
-        for (const float value : values) {
-            partial = partial + term(value);
+        for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+            if (i + k * kStep < n) {
+                partial = partial + term(values[k]);
+            }
         }
-    }
-    for (; i < n; i += kStep) {
-        partial = partial + term(simt::load(logits + i));
     }
     return add_lanes(partial);
 }
