@@ -74,6 +74,19 @@ struct GlobalRows {
     }
 };
 
+// Calls take(count, first) for all steps, kDeep at a time as long as there are so many: their loads are then on
+// their way together, for one from L2 takes as long as the products of several steps.
+template <int kDeep, class Take>
+ARCBEAM_DEVICE void in_steps(std::uint32_t steps, const Take& take) {
+    std::uint32_t step = 0U;
+    for (; step + static_cast<std::uint32_t>(kDeep) <= steps; step += static_cast<std::uint32_t>(kDeep)) {
+        take(std::integral_constant<int, kDeep>{}, step);
+    }
+    for (; kDeep > 1 && step < steps; ++step) {
+        take(std::integral_constant<int, 1>{}, step);
+    }
+}
+
 // A lane's partials of kValues outputs to sums, in `out`; a warp_sync follows.
 template <int kValues>
 ARCBEAM_DEVICE void add_up(float* sum, float* out) {
@@ -104,21 +117,28 @@ ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, 
     for (int i = 0; i < kValues; ++i) {
         sum[i] = 0.0F;
     }
-    for (std::uint32_t i = 0; i < rows.inputs; i += kStep) {
-        float weight[kRows];
-        float input[kColumns];
-        for (int r = 0; r < kRows; ++r) {
-            weight[r] = Rows::load(weights + static_cast<std::uint32_t>(r) * rows.stride + i);
-        }
-        for (int c = 0; c < kColumns; ++c) {
-            input[c] = simt::load(inputs[c] + i);
-        }
-        for (int r = 0; r < kRows; ++r) {
+    constexpr int kDeep = kValues <= 16 ? 4 : 1;
+    in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
+        constexpr int kSteps = decltype(deep)::value;
+        float weight[kSteps][kRows];
+        float input[kSteps][kColumns];
+        for (int d = 0; d < kSteps; ++d) {
+            const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * kStep;
+            for (int r = 0; r < kRows; ++r) {
+                weight[d][r] = Rows::load(weights + static_cast<std::uint32_t>(r) * rows.stride + i);
+            }
             for (int c = 0; c < kColumns; ++c) {
-                sum[r * kColumns + c] = fused(weight[r], input[c], sum[r * kColumns + c]);
+                input[d][c] = simt::load(inputs[c] + i);
             }
         }
-    }
+        for (int d = 0; d < kSteps; ++d) {
+            for (int r = 0; r < kRows; ++r) {
+                for (int c = 0; c < kColumns; ++c) {
+                    sum[r * kColumns + c] = fused(weight[d][r], input[d][c], sum[r * kColumns + c]);
+                }
+            }
+        }
+    });
     add_up<kValues>(sum, out);
 }
 
@@ -148,18 +168,32 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
         inputs[half] =
             reinterpret_cast<const Piece*>(columns(column < num_columns ? column : num_columns - 1U)) + place;
     }
-    for (std::uint32_t i = 0; i < rows.inputs / 8U; i += kStep / 8U) {
-        const Piece low = simt::load(inputs[0] + i);
-        const Piece high = simt::load(inputs[1] + i);
-        const std::uint32_t a[2][4] = {{low.words[0], high.words[0], low.words[1], high.words[1]},
-                                       {low.words[2], high.words[2], low.words[3], high.words[3]}};
-        for (int r = 0; r < kTiles; ++r) {
-            const Piece weight = Rows::load(weights[r] + i);
-            const std::uint32_t b[2][2] = {{weight.words[0], weight.words[1]}, {weight.words[2], weight.words[3]}};
-            simt::multiply_bfloat16(sum[r][0], a[0], b[0]);
-            simt::multiply_bfloat16(sum[r][1], a[1], b[1]);
+    constexpr int kDeep = kTiles == 1 ? 4 : 2;
+    in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
+        constexpr int kSteps = decltype(deep)::value;
+        Piece input[kSteps][2];
+        Piece weight[kSteps][kTiles];
+        for (int d = 0; d < kSteps; ++d) {
+            const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * (kStep / 8U);
+            input[d][0] = simt::load(inputs[0] + i);
+            input[d][1] = simt::load(inputs[1] + i);
+            for (int r = 0; r < kTiles; ++r) {
+                weight[d][r] = Rows::load(weights[r] + i);
+            }
         }
-    }
+        for (int d = 0; d < kSteps; ++d) {
+            const Piece& low = input[d][0];
+            const Piece& high = input[d][1];
+            for (int r = 0; r < kTiles; ++r) {
+                for (int half = 0; half < 2; ++half) {
+                    const int w = 2 * half;
+                    simt::multiply_bfloat16(sum[r][half],
+                                            {low.words[w], high.words[w], low.words[w + 1], high.words[w + 1]},
+                                            {weight[d][r].words[w], weight[d][r].words[w + 1]});
+                }
+            }
+        }
+    });
     for (int r = 0; r < kTiles; ++r) {
         for (std::uint32_t i = 0; i < 4U; ++i) {
             const std::uint32_t row = 8U * static_cast<std::uint32_t>(r) + 2U * place + i % 2U;

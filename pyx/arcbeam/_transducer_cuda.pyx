@@ -258,6 +258,7 @@ cdef class CudaEngine:
         self.group.describe(&params)
         memset(&shape, 0, sizeof(shape))
         shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
+        shape.blocks *= <uint32_t> transducer_plan.PROJECT_BLOCKS[self.precision_name]
         shape.threads, shape.cluster = transducer_plan.PROJECT_THREADS, 1
         shape.shared_bytes = <uint32_t> together_bytes() if self.precision == Precision.float32 else 0
         launch(self.project, &shape, &params, self.stream)

@@ -127,7 +127,7 @@ def test_random_networks_in_bfloat16(case, shapes, policy):
 @pytest.mark.parametrize("kernel", ["few", "kept", "many"])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_schedules_in_bfloat16(kind, kernel):
-    arrays = random_arrays(6, tokens=6, units=5, joint=9, blank_bias=-1.0, **NETWORKS[kind])
+    arrays = random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS[kind])
     _, host = both(arrays, options_of(kind, precision="bfloat16", max_symbols=2))
     frames = [BATCH[2], BATCH[0][:3]]
     answers = set()
@@ -140,7 +140,7 @@ def test_schedules_in_bfloat16(kind, kernel):
 
 @pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "few"), ("stateless", "kept"), ("tdt", "many")])
 def test_schedules(kind, kernel):
-    arrays = random_arrays(6, tokens=6, units=5, joint=9, blank_bias=-1.0, **NETWORKS[kind])
+    arrays = random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS[kind])
     decoder, host = both(arrays, options_of(kind, max_symbols=2))
     frames = [BATCH[2], BATCH[0][:3]]
     wanted = decoder.decode(frames)

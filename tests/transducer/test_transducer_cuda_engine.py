@@ -97,7 +97,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
     decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
     found = decoder.decode(batch)
     chosen = transducer_plan.loop_shapes(len(batch), "bfloat16", durations is not None)[0]
-    assert gpu.launches == [("project", 3, 256, 0), (chosen.kernel, 3, chosen.threads, 1)]
+    assert gpu.launches == [("project", 9, 256, 0), (chosen.kernel, 3, chosen.threads, 1)]
     assert sum(len(one.tokens) for one in wanted) > 5
     for one, other in zip(found, wanted, strict=True):
         assert one.tokens.tolist() == other.tokens.tolist()
