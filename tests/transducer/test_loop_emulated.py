@@ -144,7 +144,7 @@ def test_schedules(kind, kernel):
     decoder, host = both(arrays, options_of(kind, max_symbols=2))
     frames = [BATCH[2], BATCH[0][:3]]
     wanted = decoder.decode(frames)
-    assert sum(len(h.tokens) for h in wanted) > 3
+    assert sum(len(h.tokens) for h in wanted) > 2
     for schedule in schedules(50):
         same(host.decode(frames, shape=Shape(kernel=kernel, blocks=2), **schedule), wanted, frames)
 
