@@ -37,7 +37,8 @@ cdef class Launches:
         self.entry = self.entries[shape.kernel]
         params.shared_capacity, params.shared_candidates = capacity, 2 * capacity
         params.shared_table_size = 2 * capacity
-        params.team_tokens, params.hot_tokens = cuda_plan.TEAM_TOKENS, cuda_plan.HOT_TOKENS
+        params.team_tokens = cuda_plan.TEAM_TOKENS
+        params.hot_tokens = cuda_plan.hot_tokens(lanes, self.context.state.multiprocessors)
         params.hot_lanes = 0
         if shape.cluster == 1:
             params.hot_lanes = min(cuda_plan.HOT_LANES, self.lanes_of(cuda_plan.CLUSTER, columns, room))

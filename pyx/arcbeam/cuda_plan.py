@@ -48,10 +48,15 @@ CROWD = 4
 CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
 TEAM_TOKENS = 256
 """Tokens from which on a frame is worked on by the whole cluster."""
-HOT_TOKENS = 512
-"""Tokens of a frame on average from which on an utterance is worth a cluster,"""
+HOT_TOKENS, HOT_AMONG_MANY = 512, 2048
+"""Tokens of a frame on average from which on an utterance is worth a cluster: in a batch of few, and of many,"""
 HOT_LANES = 8
 """once no more than so many are left."""
+
+
+def hot_tokens(utterances: int, multiprocessors: int) -> int:
+    """Where many lanes work, the stop for clusters costs all of them."""
+    return HOT_TOKENS if 4 * utterances <= multiprocessors else max(HOT_TOKENS, HOT_AMONG_MANY)
 
 
 def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = None) -> tuple[LaunchShape, ...]:

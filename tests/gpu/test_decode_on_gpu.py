@@ -99,7 +99,7 @@ def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
 
 def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):
     monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
-    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 1)
+    monkeypatch.setattr(cuda_plan, "hot_tokens", lambda *_: 1)
     monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for _ in range(5):
