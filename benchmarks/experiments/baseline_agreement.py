@@ -140,7 +140,7 @@ def run(context: Context) -> Iterator[Row]:
     spelled = Lexicon.spell(words_of_arpa(arpa), tokens)
     graph, lm, lexicon = normal_graph(lm_name, tokens, spelled, arpa), KenLM(arpa), with_separator(spelled)
     scale = float(context.options.get("acoustic_scale", 1.5))
-    search = arcbeam.CtcDecoder(graph, beam=BEAM, max_active=MAX_ACTIVE, acoustic_scale=scale, threads=2)
+    search = arcbeam.CtcDecoder(graph, device="cpu", beam=BEAM, max_active=MAX_ACTIVE, acoustic_scale=scale, threads=2)
     baseline = LexiconDecoder(
         lexicon, tokens, lm, lm_weight=LN10 / scale, beam_size=BEAM_SIZE, beam_threshold=BEAM_THRESHOLD,
         final_separator=False, threads=2,

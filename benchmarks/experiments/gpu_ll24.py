@@ -94,7 +94,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         precision: TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", precision=precision, **options)
         for precision in precisions
     }
-    twin = TransducerDecoder.from_arrays(arrays, sizes.blank, **options)
+    twin = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cpu", **options)
     theirs, missing = None, None
     try:
         from benchmarks.nemo_transducer import NemoTransducer

@@ -87,7 +87,7 @@ def run(context: Context) -> Iterator[Row]:
         graph = small_graph(folder, context)
     search = {"acoustic_scale": ACOUSTIC_SCALE, "max_active": MAX_ACTIVE, "threads": 1}
     for scale in sorted({1.0, ACOUSTIC_SCALE, ACOUSTIC_SCALE / LM_SCALE}):
-        alone = arcbeam.CtcDecoder(graph, beam=BEAM, **search | {"acoustic_scale": scale})
+        alone = arcbeam.CtcDecoder(graph, device="cpu", beam=BEAM, **search | {"acoustic_scale": scale})
         yield {"models": f"small alone, acoustic scale {scale:g}", "beam": BEAM} | decode(alone, context)
     runs = [(BEAM, 0.0, n) for n in LIMITS] + [(BEAM, 4.0, 3), (12.0, 0.0, 3), (12.0, 0.0, None)]
     for beam, margin, n in [*runs, (WIDE_BEAM, 0.0, None)]:

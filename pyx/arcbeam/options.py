@@ -82,7 +82,7 @@ class DecoderOptions:
     threads: int | None = None
     """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
     memory; None for as many as help."""
-    device: str = "cpu"
+    device: str = "auto"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
     memory_limit: int | None = None
     """Bytes of the GPU's memory that the decoder may take, its graph included; None for no limit of its own."""

@@ -66,7 +66,7 @@ class TransducerDecoder:
         durations: Sequence[int] | None = None,
         max_symbols: int = 10,
         precision: str = "float32",
-        device: str = "cpu",
+        device: str = "auto",
         threads: int | None = None,
         frame_shift: float | None = None,
         tokenizer: Any = None,

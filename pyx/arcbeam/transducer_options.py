@@ -27,7 +27,7 @@ class TransducerOptions:
     precision: str = "float32"
     """``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and activations
     are rounded to bfloat16 and summed in float32."""
-    device: str = "cpu"
+    device: str = "auto"
     """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU."""
     threads: int | None = None
     """CPU threads; None for one a usable core."""

@@ -68,7 +68,7 @@ def test_the_device_and_the_work(gpu):
 
 
 def test_auto_takes_the_gpu(gpu):
-    assert CtcDecoder(GRAPH).device == "cpu"
+    assert CtcDecoder(GRAPH).device == "cuda:0"
     assert CtcDecoder(GRAPH, device="auto").device == "cuda:0"
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
