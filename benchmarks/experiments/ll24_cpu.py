@@ -86,7 +86,8 @@ def run(context: Context) -> Iterator[Row]:
         options: dict[str, Any] = {"durations": durations, "activation": "relu", "threads": 1}
         turns: dict[tuple[str, int], Callable[[], list[list[int]]]] = {}
         for name in ("label-looping", "frame-looping"):
-            decoder = TransducerDecoder.from_arrays(arrays, len(arrays["embedding"]) - 1, device="cpu", **options, algorithm=name)
+            blank = len(arrays["embedding"]) - 1
+            decoder = TransducerDecoder.from_arrays(arrays, blank, device="cpu", **options, algorithm=name)
             for batch in (1, count):
                 turns[f"arcbeam, {name}", batch] = lambda d=decoder, b=batch: [
                     found.tokens.tolist() for i in range(0, count, b) for found in d.decode(frames[i : i + b])

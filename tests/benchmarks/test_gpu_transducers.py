@@ -21,7 +21,8 @@ class Peer:
     """Says what arcbeam's CPU engine says."""
 
     def __init__(self, arrays, blank, durations):
-        self.decoder = TransducerDecoder.from_arrays(arrays, blank, durations=durations, activation="relu")
+        options = {"durations": durations, "activation": "relu", "device": "cpu"}
+        self.decoder = TransducerDecoder.from_arrays(arrays, blank, **options)
 
     def prepare(self, frames):
         return frames

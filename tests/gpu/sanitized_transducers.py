@@ -22,7 +22,7 @@ def main() -> None:
     for network in NETWORKS:
         arrays = random_arrays(8, units=50, joint=70, **network)
         options = {"durations": [0, 1, 2, 5] if "durations" in network else None, "confidence": "entropy"}
-        wanted = TransducerDecoder.from_arrays(arrays, 0, **options).decode(batch)
+        wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
         for precision in ("float32", "bfloat16"):
             for kernel in transducer_plan.KERNELS:
                 shape = transducer_plan.LoopShape(kernel, 128, 8, 2, 4)

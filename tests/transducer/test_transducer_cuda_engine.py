@@ -93,7 +93,7 @@ def test_bfloat16(gpu, monkeypatch, kind):
     durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
     options = {"max_symbols": 2, "confidence": "entropy", "durations": durations, "precision": "bfloat16"}
     batch = [random_frames(i, n, 40) for i, n in enumerate((5, 0, 9, 1, 7))]
-    wanted = TransducerDecoder.from_arrays(arrays, 0, **options).decode(batch)
+    wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
     decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", **options)
     found = decoder.decode(batch)
     chosen = transducer_plan.loop_shapes(len(batch), "bfloat16", durations is not None)[0]
@@ -238,7 +238,7 @@ def test_contexts_that_do_not_fit(gpu):
 def test_weights_that_do_not_fit_shared_memory_are_streamed(gpu, monkeypatch):
     arrays = random_arrays(8, units=120, joint=40)
     monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 1)
-    wanted = TransducerDecoder.from_arrays(arrays, 0).decode(BATCH[:1])
+    wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu").decode(BATCH[:1])
     same(TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode(BATCH[:1]), wanted)
     assert gpu.launches[-1][0] == "many"
 
