@@ -183,7 +183,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     if name in LMS:
         lm = LMS[name]
         if not lm.exists():
-            raise DataMissing(f"{name}: there is no {lm}; data/make_lm.py says how to make it")
+            raise DataMissing(f"{name}: there is no lm/{lm.name} in the cache; data/make_lm.py says how to make it")
     if name == "spm512-5gram":
         names = workload.Pieces(sentencepiece_model(512)).tokens()
         options = {"lm_scale": PIECES_LM_SCALE, "token_encoding": "nemo", **options}
