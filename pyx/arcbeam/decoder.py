@@ -18,7 +18,7 @@ from arcbeam.hypothesis import Hypothesis
 from arcbeam.lm_automaton import LanguageModel
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import OPTIONS, Rescoring
+from arcbeam.rescoring import OPTIONS, Rescoring, check_placement_on_cpu
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
 COLLECT_ABOVE = 1 << 22
@@ -91,7 +91,7 @@ class CtcDecoder:
         The model that the graph was built with; needed with `language_model`, for its scores have to come off.
     beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
         See :class:`arcbeam.DecoderOptions`.
-    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words
+    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words, placement, gpu_budget, arc_cache
         With `language_model`; see there, too.
 
     Raises
@@ -101,7 +101,7 @@ class CtcDecoder:
     GraphError
         The graph was not built with `graph_language_model`, or has words that `language_model` lacks.
     UnsupportedError
-        A large language model on a GPU.
+        A large language model on a GPU, or a `placement` that needs one.
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
@@ -187,6 +187,7 @@ class CtcDecoder:
             raise UnsupportedError(
                 f"device: a language_model decodes on the CPU only, so far, got {self._options.device!r}"
             )
+        check_placement_on_cpu(self._options.placement)
         return Rescoring(self._graph, large, small, self._options)
 
     @property

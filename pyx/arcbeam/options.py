@@ -7,10 +7,12 @@ import numbers
 from dataclasses import dataclass
 
 from arcbeam.devices import check_name
+from arcbeam.sizes import as_bytes
 
 # The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
 # is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 UNKNOWN_WORDS = ("error", "unk", "small")
+PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
 LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
 
@@ -97,6 +99,13 @@ class DecoderOptions:
     unknown_words: str = "error"
     """What of the graph's words that the large language model lacks: ``"error"``, ``"unk"`` scores them as its unknown
     word, ``"small"`` leaves them the score of the graph's own language model."""
+    placement: str = "auto"
+    """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
+    for a GPU, ``"cpu"`` is the CPU; ``"auto"`` chooses."""
+    gpu_budget: int | str | None = None
+    """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
+    arc_cache: int | str | None = None
+    """Bytes of the GPU's memory, or a size, for arcs that come from host memory; 0 for no cache, None to choose."""
 
     def __post_init__(self) -> None:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
@@ -123,3 +132,8 @@ class DecoderOptions:
             check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
         if self.unknown_words not in UNKNOWN_WORDS:
             raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
+        if self.placement not in PLACEMENTS:
+            raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
+        for name, at_least in (("gpu_budget", 1), ("arc_cache", 0)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.errors import GraphError
+from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.lm_automaton import LanguageModel
 from arcbeam.options import DecoderOptions
 
@@ -19,7 +19,10 @@ KEEPS_SMALL_COST = 0x80000000
 SHOWN = 10
 
 #: Options of a decoder that mean nothing without a large language model.
-OPTIONS = ("lm_scale", "graph_lm_scale", "hypotheses_per_state", "lookup_margin", "unknown_words")
+OPTIONS = (
+    "lm_scale", "graph_lm_scale", "hypotheses_per_state", "lookup_margin", "unknown_words", "placement", "gpu_budget",
+    "arc_cache",
+)  # fmt: skip
 
 
 class Rescoring:
@@ -70,6 +73,12 @@ class Rescoring:
     def nbytes(self) -> int:
         """Bytes of both models."""
         return self.large.info().bytes + self.small.info().bytes
+
+
+def check_placement_on_cpu(placement: str) -> None:
+    """UnsupportedError for the placements of a GPU."""
+    if placement not in ("auto", "cpu"):
+        raise UnsupportedError(f"placement: expected 'auto' or 'cpu' where a CPU decodes, got {placement!r}")
 
 
 def _small_scale(graph: Graph, given: float | None) -> float:

@@ -130,11 +130,37 @@ def test_not_on_a_gpu_yet(device):
         ("hypotheses_per_state", 1.5, TypeError, "hypotheses_per_state: expected a whole number"),
         ("lookup_margin", -0.5, ValueError, "lookup_margin: expected a number of at least 0"),
         ("unknown_words", "skip", ValueError, "unknown_words: expected one of error, unk, small, got 'skip'"),
+        ("placement", "gpu", ValueError, "placement: expected one of auto, .* host-direct, cpu, got 'gpu'"),
+        ("placement", None, ValueError, "placement: expected one of .* got None"),
+        ("gpu_budget", "2G", ValueError, "gpu_budget: expected bytes of at least 1 or a size such as '2GiB' .*'2G'"),
+        ("gpu_budget", 0, ValueError, "gpu_budget: expected bytes of at least 1 .* got 0"),
+        ("arc_cache", -1, ValueError, "arc_cache: expected bytes of at least 0 .* got -1"),
+        ("arc_cache", 0.5, TypeError, "arc_cache: expected bytes of at least 0 .* got float"),
     ],
 )
 def test_options_are_checked(option, value, error, message):
     with pytest.raises(error, match=message):
         decode(graph(), **{option: value})
+
+
+@pytest.mark.parametrize("placement", ["resident", "host", "host-direct"])
+def test_placements_of_a_gpu(placement):
+    message = f"placement: expected 'auto' or 'cpu' where a CPU decodes, got '{placement}'"
+    with pytest.raises(arcbeam.UnsupportedError, match=message):
+        decode(graph(), placement=placement, device="cpu")
+    with pytest.raises(ValueError, match="placement: this needs a language_model"):
+        CtcDecoder(graph(), placement=placement)
+
+
+def test_sizes_become_bytes_and_change_nothing_on_a_cpu():
+    sized = CtcDecoder(
+        graph(), language_model=LARGE, graph_language_model=SMALL, device="cpu", placement="cpu", gpu_budget="2GiB",
+        arc_cache=0,
+    )  # fmt: skip
+    assert (sized.options.gpu_budget, sized.options.arc_cache) == (2 << 30, 0)
+    assert pickle.loads(pickle.dumps(sized)).options == sized.options
+    found, wanted = sized.decode([LOGP])[0], decode(graph())
+    assert (found.text, found.score) == (wanted.text, wanted.score)
 
 
 def test_a_model_that_shrinks_between_two_batches(tmp_path):
