@@ -10,8 +10,8 @@ from arcbeam.sizes import as_bytes
     ("text", "wanted"),
     [
         (0, 0), (np.int64(5), 5), ("0", 0), ("4096", 4096), ("7B", 7), ("1kB", 1000), ("1 KiB", 1024),
-        ("2GiB", 2 << 30), ("2gb", 2 * 10**9), (" 1.5 MiB ", 3 << 19), ("0.1kB", 100), ("1.0001kB", 1000), ("3TiB", 3 << 40),
-        ("4TB", 4 * 10**12), ("9007199254740993", 2**53 + 1),
+        ("2GiB", 2 << 30), ("2gb", 2 * 10**9), (" 1.5 MiB ", 3 << 19), ("0.1kB", 100), ("1.0001kB", 1000),
+        ("3TiB", 3 << 40), ("4TB", 4 * 10**12), ("9007199254740993", 2**53 + 1),
     ],
 )  # fmt: skip
 def test_what_is_meant(text, wanted):
@@ -19,7 +19,8 @@ def test_what_is_meant(text, wanted):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "GiB", "2G", "-1", "1e9", "2 GiB free", "1,5MB", "nan", "\uff12GiB", "10%", "5EiB", "5000000TB", "9" * 9999]
+    "text",
+    ["", "GiB", "2G", "-1", "1e9", "2 GiB free", "1,5MB", "nan", "\uff12GiB", "10%", "5EiB", "5000000TB", "9" * 9999],
 )
 def test_what_is_no_size(text):
     with pytest.raises(ValueError, match="size: expected bytes of at least 0 or a size such as '2GiB' or '500MB', got"):
