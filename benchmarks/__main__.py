@@ -108,11 +108,8 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
     While it runs, and where it breaks off, the rows so far are in NAME.partial.jsonl, which is no result.
     """
     experiment = registry.load(name)
-    on_gpu = getattr(experiment, "ON_GPU", False)
-    head = record.header(
-        name, command, on_gpu=context.gpu if on_gpu is None else on_gpu, repeats=context.repeats,
-        trial=context.utterances is not None,
-    )  # fmt: skip
+    kernels = registry.kernels(name) if context.gpu else None
+    head = record.header(name, command, kernels=kernels, repeats=context.repeats, trial=context.utterances is not None)
     if context.options:
         head["options"] = context.options
     print(f"{name}: {registry.summary(name)}", file=sys.stderr)

@@ -1,9 +1,9 @@
 """Result files: JSON lines, a header first, then one line a row.
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
-before the run, versions, number of repeats; of a run on a GPU also the GPU, its driver and clocks, and the digest of
-the kernel sources, by which a result is stale once the kernels have changed. A file is written only when its experiment
-has ended.
+before the run, versions, number of repeats; of a run on a GPU also the GPU, its driver and clocks, and digests of
+the sources of its kernels, by which a result is stale once these have changed. A file is written only when its
+experiment has ended.
 """
 
 import importlib.metadata
@@ -13,9 +13,10 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.registry import Row
 
@@ -98,25 +99,26 @@ def device_folder(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("nvidia")).strip("-")
 
 
-def built_kernels() -> str:
-    """Digest of the sources that the kernels in use were built from."""
+def built_kernels() -> dict[str, str]:
+    """Digests of the sources that the kernels in use were built from."""
     from arcbeam.kernel_images import build_record
 
     return build_record().sources
 
 
-def tree_kernels() -> str:
-    """Digest of the kernel sources of this checkout."""
+def tree_kernels() -> dict[str, str]:
+    """The same of the sources of this checkout."""
     spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return str(module.sources_digest())
+    return dict(module.sources_digests())
 
 
-def is_stale(head: Row, kernels: str) -> bool:
-    """Whether a result was measured with other kernels than those of this digest; one of the CPU never was."""
-    return "kernels" in head and head["kernels"] != kernels
+def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:
+    """Of the kernels that a result was measured with, those that are others now; a result of the CPU has none."""
+    measured: Any = head.get("kernels", {})
+    return [name for name, digest in measured.items() if kernels.get(name) != digest]
 
 
 def failed(row: Row) -> bool:
@@ -129,13 +131,20 @@ def is_done(path: Path) -> bool:
     if not path.exists():
         return False
     head, rows = read(path)
-    same = (head.get("kernels"), head["commit"]) == (built_kernels(), commit())
-    return same and not head.get("trial") and not any(map(failed, rows))
+    if changed_kernels(head, built_kernels()) or head["commit"] != commit():
+        return False
+    return not head.get("trial") and not any(map(failed, rows))
 
 
-def header(experiment: str, command: str, *, on_gpu: bool = False, **more: object) -> Row:
-    """The first line of a result file; made before the run, so that the load is that of the others."""
-    device: Row = {"gpu": gpu(), "kernels": built_kernels()} if on_gpu else {}
+def header(experiment: str, command: str, *, kernels: Sequence[str] | None = None, **more: object) -> Row:
+    """The first line of a result file; made before the run, so that the load is that of the others.
+
+    ``kernels`` names those that are measured on a GPU; None for a run on the CPU.
+    """
+    device: Row = {}
+    if kernels is not None:
+        built = built_kernels()
+        device = {"gpu": gpu(), "kernels": {name: built[name] for name in kernels}}
     return {
         "record": "header",
         "experiment": experiment,

@@ -8,7 +8,8 @@ run(context) : yields one dictionary of plain values a row; checks answers befor
 
 and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report; PAPER
 names the paper (`benchmarks.papers`) whose table or figure it makes; TAKES is what ``--set`` takes, with a word on
-each. One with ON_GPU = True measures on a GPU: its results name the GPU and the kernels, and go stale with them.
+each. One with ON_GPU = True measures on a GPU: its results name the GPU and the fatbins in KERNELS (default: the
+search's), and go stale with these.
 ON_GPU = None: it runs on either, with the contenders that are there, as `Context.gpu` says. ``draw(rows, path)``, where
 there is one, makes a PNG file of the rows for the report.
 """
@@ -75,6 +76,11 @@ def load(name: str) -> ModuleType:
 def runs_on(name: str, gpu: bool) -> bool:
     """Whether an experiment measures there."""
     return getattr(load(name), "ON_GPU", False) in (None, gpu)
+
+
+def kernels(name: str) -> tuple[str, ...]:
+    """The fatbins that it measures on a GPU."""
+    return tuple(getattr(load(name), "KERNELS", ("search",)))
 
 
 def summary(name: str) -> str:

@@ -5,6 +5,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from benchmarks import papers, record, registry
 from benchmarks.registry import Column, Row
@@ -45,7 +46,7 @@ def provenance(head: Row) -> str:
             f"{gpu['memory_mhz']:g} MHz, {gpu['watts']:g} of {gpu['most_watts']:g} W before; "
         )
     after = f" and {head['load_after']} after" if "load_after" in head else ""
-    kernels = f"kernels {str(head['kernels'])[:12]}, " if "kernels" in head else ""
+    kernels = "".join(f"{name} {digest[:12]}, " for name, digest in dict(head.get("kernels") or {}).items())  # type: ignore[call-overload]
     return (
         f"`{head['command']}` on {head['time']}, commit {commit}, {kernels}{head['seconds']} s; {device}"
         f"{head['processor']}, {head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before"
@@ -104,11 +105,11 @@ def found(results: Path) -> Iterator[tuple[Path, Row, list[Row]]]:
                 yield path, *record.read(path)
 
 
-def page(results: Path = record.RESULTS, kernels: str | None = None) -> str:
-    """The page; results of other kernels than those of the digest ``kernels`` (None: the checkout's) are marked."""
+def page(results: Path = record.RESULTS, kernels: dict[str, str] | None = None) -> str:
+    """The page; results of other kernels than those of the digests ``kernels`` (None: the checkout's) are marked."""
     parts: dict[str, list[str]] = {}
     for path, head, rows in found(results):
-        stale = "kernels" in head and record.is_stale(head, kernels or record.tree_kernels())
+        stale = bool(record.changed_kernels(head, kernels or record.tree_kernels()))
         parts.setdefault(path.stem, []).append("\n".join(section(path.parent.name, path.stem, head, rows, stale)))
     by_paper: dict[str, list[str]] = {}
     for name in registry.names():
@@ -150,8 +151,9 @@ def unfit(results: Path, folder: Path) -> Iterator[str]:
     for path, head, rows in found(results):
         name = f"{path.parent.name}/{path.name}"
         yield from (f"{name} has a row that {row['status']}" for row in rows if record.failed(row))
-        if record.is_stale(head, kernels):
-            yield f"{name} is stale: measured with kernels {str(head['kernels'])[:12]}, not {kernels[:12]}"
+        for kernel in record.changed_kernels(head, kernels):
+            measured: Any = head["kernels"]
+            yield f"{name} is stale: measured with {kernel} {measured[kernel][:12]}, not {kernels.get(kernel, '')[:12]}"
         if head.get("trial"):
             yield f"{name} is a trial on a part of the data"
         if hasattr(registry.load(path.stem), "draw") and not (folder / figure(path.parent.name, path.stem)).exists():

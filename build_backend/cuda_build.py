@@ -107,14 +107,32 @@ def why_no_driver_calls():
     return None
 
 
-def sources():
-    return sorted(p for p in (ROOT / "cuda").rglob("*") if p.suffix in {".cu", ".cuh", ".hpp", ".h"})
+def units():
+    """The files that are compiled, one fatbin each."""
+    return sorted((ROOT / "cuda").rglob("*.cu"))
 
 
-def sources_digest():
-    """SHA-256 over the names and texts of all of ``cuda/``: what a benchmark result was measured with."""
+def sources_of(unit):
+    """A file and all of ours that it includes, in whatever way."""
+    found, left = set(), [unit]
+    while left:
+        path = left.pop()
+        if path not in found:
+            found.add(path)
+            named = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
+            places = [folder / name for name in named for folder in (path.parent, ROOT / "cuda")]
+            left += [place.resolve() for place in places if place.is_file()]
+    return sorted(found)
+
+
+def sources_digests():
+    """SHA-256 over names and texts of the sources of each fatbin: what a benchmark result was measured with."""
+    return {unit.stem: _digest(sources_of(unit)) for unit in units()}
+
+
+def _digest(paths):
     digest = hashlib.sha256()
-    for path in sources():
+    for path in paths:
         text = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT).as_posix()} {len(text)}\n".encode())
         digest.update(text)
@@ -134,16 +152,15 @@ def chosen_architectures(nvcc):
 def build_kernels(folder):
     """Compiles every ``cuda/**/NAME.cu`` to ``folder/NAME.fatbin`` and writes ``folder/build.json`` beside them."""
     folder = Path(folder)
-    units = sorted((ROOT / "cuda").rglob("*.cu"))
     nvcc = find_nvcc()
-    record = {"sources": sources_digest(), "nvcc": None, "architectures": [], "ptx": None, "kernels": {}}
+    record = {"sources": sources_digests(), "nvcc": None, "architectures": [], "ptx": None, "kernels": {}}
     record["no_driver_calls"] = why_no_driver_calls()
     record["no_kernels"] = None
     if os.environ.get("ARCBEAM_CUDA") == "0" or os.environ.get("ARCBEAM_CUDA_ARCHS") == "none":
         record["no_kernels"] = "the environment variable ARCBEAM_CUDA or ARCBEAM_CUDA_ARCHS said so"
     elif nvcc is None:
         record["no_kernels"] = "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
-    elif not units:
+    elif not units():
         record["no_kernels"] = "the sources hold no kernels"
     else:
         architectures = chosen_architectures(nvcc)
@@ -151,7 +168,7 @@ def build_kernels(folder):
         record["nvcc"] = re.search(r"V(\d+\.\d+\.\d+)", version)[1]
         record["architectures"] = [re.sub(r"(\d)(\D*)$", r".\1\2", a) for a in architectures]
         record["ptx"] = record["architectures"][-1]
-        record["kernels"] = _compile_all(nvcc, version, units, architectures, record["sources"])
+        record["kernels"] = _compile_all(nvcc, version, architectures, record["sources"])
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.fatbin"):
         old.unlink()
@@ -161,8 +178,8 @@ def build_kernels(folder):
     (folder / "build.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _compile_all(nvcc, version, units, architectures, digest):
-    names = [unit.stem for unit in units]
+def _compile_all(nvcc, version, architectures, digests):
+    names = [unit.stem for unit in units()]
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise SystemExit(f"cuda: expected a name of its own for each .cu file, got twice: {', '.join(sorted(doubles))}")
@@ -171,10 +188,10 @@ def _compile_all(nvcc, version, units, architectures, digest):
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     targets.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
     command = [nvcc, "-fatbin", *NVCC_FLAGS, *host, *targets]
-    key = hashlib.sha256(json.dumps([version, command, digest]).encode()).hexdigest()[:16]
     CACHE.mkdir(parents=True, exist_ok=True)
 
     def compile_one(unit):
+        key = hashlib.sha256(json.dumps([version, command, digests[unit.stem]]).encode()).hexdigest()[:16]
         made = CACHE / key / f"{unit.stem}.fatbin"
         if not made.exists():
             made.parent.mkdir(parents=True, exist_ok=True)
@@ -189,4 +206,4 @@ def _compile_all(nvcc, version, units, architectures, digest):
         return unit.stem, made
 
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        return dict(workers.map(compile_one, units))
+        return dict(workers.map(compile_one, units()))

@@ -20,6 +20,7 @@ from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
+KERNELS = ("transducer",)
 ORDER = 230
 TITLE = "Transducers: label-looping in one launch"
 BATCHES = (1, 4, 32, 128, 512, 1024)

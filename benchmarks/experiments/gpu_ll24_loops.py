@@ -14,6 +14,7 @@ from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
+KERNELS = ("transducer",)
 ORDER = 232
 TITLE = "Transducers: frame-looping against label-looping"
 BATCHES = (1, 4, 32, 128, 512)

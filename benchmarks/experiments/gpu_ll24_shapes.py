@@ -17,6 +17,7 @@ from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
+KERNELS = ("transducer",)
 ORDER = 310
 TITLE = "Launch shapes of transducers"
 BATCHES = (1, 4, 8, 16, 32, 128, 512)

@@ -68,12 +68,6 @@ ARCBEAM_DEVICE Chunk find_chunk(const DeviceGraphView& graph, const ExpandInput&
     return chunk;
 }
 
-struct Round {
-    std::uint32_t group;
-    std::uint32_t number;
-    std::uint32_t of;  // rounds of the group
-};
-
 // Chunks of a token's arcs; none if it does not leave. Not by the running bound: every look has to find the same.
 ARCBEAM_DEVICE std::uint32_t count_chunks(const ExpandInput& in, const Token& token) {
     const bool leaves = token.cost <= in.cutoff && token.first_emitting < token.arcs_end &&

@@ -18,8 +18,8 @@ class BuildRecord:
 
     Attributes
     ----------
-    sources : str
-        SHA-256 of all kernel sources; a result measured with other ones is stale.
+    sources : dict of str to str
+        SHA-256 of the sources of each fatbin; a result measured with other ones is stale.
     nvcc : str or None
         Version of the compiler.
     architectures : tuple of str
@@ -32,7 +32,7 @@ class BuildRecord:
         Why there are no kernels, or no calls of the driver.
     """
 
-    sources: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
     nvcc: str | None = None
     architectures: tuple[str, ...] = ()
     ptx: str | None = None

@@ -1,5 +1,6 @@
 """Results of a GPU name it and the kernels they were measured with, and are stale once the kernels have changed."""
 
+import json
 import subprocess
 import sys
 
@@ -44,14 +45,26 @@ def experiment(monkeypatch):
 
 def write(folder, **more):
     path = folder / "h200" / "gpu_x.jsonl"
-    record.write(path, HEAD | {"gpu": GPU, "kernels": record.tree_kernels()} | more, [{"rtfx": 54321.0}])
+    record.write(
+        path, HEAD | {"gpu": GPU, "kernels": {"search": record.tree_kernels()["search"]}} | more, [{"rtfx": 54321.0}]
+    )
     return path
 
 
 def test_the_digest_of_the_tree_is_that_of_a_build_from_it():
-    done = [sys.executable, "-c", "import cuda_build; print(cuda_build.sources_digest())"]
+    done = [sys.executable, "-c", "import cuda_build, json; print(json.dumps(cuda_build.sources_digests()))"]
     said = subprocess.run(done, cwd=record.ROOT / "build_backend", capture_output=True, text=True, check=True).stdout
-    assert said.strip() == record.tree_kernels()
+    assert json.loads(said) == record.tree_kernels()
+
+
+def test_kernels_change_with_what_they_include_alone():
+    listed = "[[str(p) for p in cuda_build.sources_of(u)] for u in cuda_build.units()]"
+    done = [sys.executable, "-c", f"import cuda_build, json; print(json.dumps({listed}))"]
+    run = subprocess.run(done, cwd=record.ROOT / "build_backend", capture_output=True, text=True, check=True)
+    sources = {next(p for p in paths if p.endswith(".cu")): paths for paths in json.loads(run.stdout)}
+    search = sources[str(record.ROOT / "cuda/decode/search.cu")]
+    assert {str(record.ROOT / name) for name in ("cuda/decode/rounds.cuh", "cuda/shared/cost.hpp")} <= set(search)
+    assert not any("cuda/transducer/" in path for path in search)
 
 
 def test_a_stale_result_is_marked(experiment, tmp_path):
@@ -59,16 +72,16 @@ def test_a_stale_result_is_marked(experiment, tmp_path):
     fresh = report.page(tmp_path)
     assert "STALE" not in fresh
     assert "NVIDIA H200, driver 580.65.06, 1980 of 1980 MHz, memory at 3201 MHz, 90 of 700 W before" in fresh
-    assert f"kernels {record.tree_kernels()[:12]}" in fresh
+    assert f"search {record.tree_kernels()['search'][:12]}" in fresh
     assert "![On a GPU](figures/h200-gpu_x.png)" in fresh
-    stale = report.page(tmp_path, kernels="f" * 64)
+    stale = report.page(tmp_path, kernels={"search": "f" * 64})
     assert report.STALE in stale.split("### On a GPU\n")[1].split("#### h200\n")[1]
     assert stale != fresh and report.same_page(stale, fresh)
     assert not report.same_page(stale, fresh.replace("54,321", "54,322"))
 
 
 def test_results_of_the_cpu_are_never_stale():
-    assert not record.is_stale(HEAD, "f" * 64)
+    assert not record.changed_kernels(HEAD, {"search": "f" * 64})
 
 
 def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, capsys, monkeypatch):
@@ -83,7 +96,7 @@ def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, caps
     assert check()[0] == 0  # writes the page
     assert (tmp_path / "figures" / "h200-gpu_x.png").read_bytes() == b"a figure"
     assert check("--release") == (0, "")
-    write(tmp_path, kernels="f" * 64)
+    write(tmp_path, kernels={"search": "f" * 64})
     assert check("--check") == (
         1,
         f"{page} is not what the results give: run python -m benchmarks.report\n",
@@ -92,7 +105,7 @@ def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, caps
     assert check("--check") == (0, "")
     assert check("--release") == (
         1,
-        f"h200/gpu_x.jsonl is stale: measured with kernels ffffffffffff, not {record.tree_kernels()[:12]}\n",
+        f"h200/gpu_x.jsonl is stale: measured with search ffffffffffff, not {record.tree_kernels()['search'][:12]}\n",
     )
     write(tmp_path, trial=True)
     check()
@@ -102,15 +115,15 @@ def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, caps
 def test_a_run_on_a_gpu_can_be_taken_up_again(experiment, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record, "RESULTS", tmp_path)
     monkeypatch.setattr(record, "commit", lambda: "abc")
-    monkeypatch.setattr(record, "built_kernels", lambda: "1" * 64)
+    monkeypatch.setattr(record, "built_kernels", lambda: {"search": "1" * 64})
     command = ["--device", "gpu", "--resume", "all"]
     assert [main(command), main(command)] == [0, 0]
     assert experiment.runs == 1
     head, rows = record.read(tmp_path / "h200" / "gpu_x.jsonl")
-    assert (head["gpu"], head["kernels"], rows[0]["rtfx"]) == (GPU, "1" * 64, 54321.0)
+    assert (head["gpu"], head["kernels"], rows[0]["rtfx"]) == (GPU, {"search": "1" * 64}, 54321.0)
     monkeypatch.setattr(record, "commit", lambda: "abd")
     assert main(command) == 0 and experiment.runs == 2
-    monkeypatch.setattr(record, "built_kernels", lambda: "2" * 64)
+    monkeypatch.setattr(record, "built_kernels", lambda: {"search": "2" * 64})
     assert main(command) == 0 and experiment.runs == 3
     assert main(["--device", "gpu", "gpu_x"]) == 0 and experiment.runs == 4
     monkeypatch.setattr(record, "gpu", dict)

@@ -137,13 +137,21 @@ def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeyp
     first = record_of(build, tmp_path)
     assert record_of(build, tmp_path) == first
     assert len(compiled(tmp_path)) == 1
-    (tmp_path / "cuda" / "decode" / "stage.cuh").write_text("// included, perhaps\n")
+    stage = tmp_path / "cuda" / "decode" / "stage.cuh"
+    stage.write_text("// not included\n")
+    assert record_of(build, tmp_path) == first
+    with (tmp_path / "cuda" / "decode" / "decode.cu").open("a") as unit:
+        unit.write('#include "decode/stage.cuh"\n')
     second = record_of(build, tmp_path)
     assert second["sources"] != first["sources"]
     assert len(compiled(tmp_path)) == 2
+    stage.write_text("// included\n")
+    third = record_of(build, tmp_path)
+    assert third["sources"] not in (first["sources"], second["sources"])
+    assert len(compiled(tmp_path)) == 3
     monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "90")
     assert record_of(build, tmp_path)["architectures"] == ["9.0"]
-    assert len(compiled(tmp_path)) == 3
+    assert len(compiled(tmp_path)) == 4
 
 
 def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path):
