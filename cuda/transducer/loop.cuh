@@ -33,7 +33,7 @@ class Loop {
   public:
     using Input = Value<kPrecision>;
     using Rows = std::conditional_t<kKept, SharedRows<kPrecision>, GlobalRows<kPrecision>>;
-    using Hidden = HiddenColumns<kPrecision>;
+    using Hidden = HiddenColumns<kPrecision, kStaged>;
     using Joined = PackedColumns<kPrecision>;
 
     ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes)
@@ -195,17 +195,17 @@ class Loop {
                 copied_below = inputs_ + area;
                 simt::block_barrier();
             }
-            const LstmStage<Rows> stage{params_,
-                                        lanes_,
-                                        layer,
-                                        recurrent(layer),
-                                        input(layer),
-                                        share.first,
-                                        share.count,
-                                        listed,
-                                        Hidden{params_, lanes_, layer, 0U, copied},
-                                        Hidden{params_, lanes_, layer - 1U, 1U, copied_below},
-                                        scratch_};
+            const LstmStage<Rows, Hidden> stage{params_,
+                                                lanes_,
+                                                layer,
+                                                recurrent(layer),
+                                                input(layer),
+                                                share.first,
+                                                share.count,
+                                                listed,
+                                                Hidden{params_, lanes_, layer, 0U, copied},
+                                                Hidden{params_, lanes_, layer - 1U, 1U, copied_below},
+                                                scratch_};
             run_stage<kPrecision, kKept, kStaged>(stage, kGates * share.count, listed);
             if (!barrier_.wait()) {
                 return false;
@@ -236,14 +236,14 @@ class Loop {
         }
         const Share share = share_of_rows(network.prediction.rows);
         const std::uint32_t top = stateless ? 0U : network.num_layers - 1U;
-        const PredictionStage<Rows> stage{params_,
-                                          lanes_,
-                                          prediction_,
-                                          share.first,
-                                          share.count,
-                                          listed,
-                                          Hidden{params_, lanes_, top, 0U, kStaged ? inputs_ : nullptr},
-                                          scratch_};
+        const PredictionStage<Rows, Hidden> stage{params_,
+                                                  lanes_,
+                                                  prediction_,
+                                                  share.first,
+                                                  share.count,
+                                                  listed,
+                                                  Hidden{params_, lanes_, top, 0U, kStaged ? inputs_ : nullptr},
+                                                  scratch_};
         run_stage<kPrecision, kKept, kStaged>(stage, share.count, listed);
         return barrier_.wait();
     }

@@ -21,20 +21,21 @@ ARCBEAM_DEVICE Value<kPrecision>* hidden_of(const LoopParams& params, const Lane
 }
 
 // Hidden states of the listed lanes, in global memory or copied to shared memory.
-template <Precision kPrecision>
+template <Precision kPrecision, bool kCopied>
 struct HiddenColumns {
     const LoopParams& params;
     const Lanes& lanes;
     std::uint32_t layer;
     std::uint32_t ahead;
-    const Value<kPrecision>* copied;  // null: they are not
+    const Value<kPrecision>* copied;
 
     ARCBEAM_DEVICE const Value<kPrecision>* operator()(std::uint32_t column) const {
-        if (copied != nullptr) {
+        if constexpr (kCopied) {
             return copied +
                    static_cast<std::size_t>(column) * held_stride(kPrecision, params.network.prediction.stride);
+        } else {
+            return hidden_of<kPrecision>(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
         }
-        return hidden_of<kPrecision>(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
     }
 };
 
@@ -56,7 +57,7 @@ ARCBEAM_DEVICE float look_up(const LoopParams& params, const Lanes& lanes, std::
     return network.relu != 0U ? relu_of(sum) : sum;
 }
 
-template <class Rows>
+template <class Rows, class Hidden>
 struct LstmStage {
     const LoopParams& params;
     const Lanes& lanes;
@@ -66,8 +67,8 @@ struct LstmStage {
     std::uint32_t offset;
     std::uint32_t num_units;  // of this block, or all
     std::uint32_t num_columns;
-    HiddenColumns<Rows::kPrecision> before;  // of this layer
-    HiddenColumns<Rows::kPrecision> below;   // of the layer below, one step ahead
+    Hidden before;  // of this layer
+    Hidden below;   // of the layer below, one step ahead
     float* scratch;
 
     template <int kRows, int kColumns>
@@ -145,7 +146,7 @@ struct LstmStage {
     }
 };
 
-template <class Rows>
+template <class Rows, class Hidden>
 struct PredictionStage {
     const LoopParams& params;
     const Lanes& lanes;
@@ -153,7 +154,7 @@ struct PredictionStage {
     std::uint32_t offset;
     std::uint32_t num_rows;
     std::uint32_t num_columns;
-    HiddenColumns<Rows::kPrecision> hidden;
+    Hidden hidden;
     float* scratch;
 
     template <int kRows, int kColumns>

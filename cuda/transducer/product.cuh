@@ -214,7 +214,7 @@ ARCBEAM_DEVICE void multiply_together(const Rows& rows, std::uint32_t first_row,
     float sum[16 * 8];
     sum_together(
         rows.values + at * rows.stride, rows.inputs / kStep,
-        [=](std::uint32_t step) { return simt::load(inputs + step * 8U); }, rows.staging, sum);
+        [=](std::uint32_t step, float* to) { simt::copy_async<16>(to, inputs + step * 8U); }, rows.staging, sum);
     add_up<16 * 8>(sum, out);
 }
 

@@ -110,17 +110,18 @@ ARCBEAM_DEVICE void project_together(const ProjectParams& params, std::uint32_t 
             check_group<false>(params, group, view);
         }
     }
-    const auto inputs = [&](std::uint32_t step) {
+    const auto inputs = [&](std::uint32_t step, float* to) {
         const std::uint32_t feature = step * kStep + simt::thread_rank() % 8U * 4U;
-        Piece piece{};
         for (std::uint32_t k = 0U; k < 4U; ++k) {
-            if (feature + k < params.network.features) {
-                const float value = from.is_half != 0U ? load_feature<true>(from.data, at + feature + k)
-                                                       : load_feature<false>(from.data, at + feature + k);
-                piece.words[k] = bits_of(value);
+            const std::int64_t source = at + feature + k;
+            if (feature + k >= params.network.features) {
+                simt::store(to + k, 0.0F);
+            } else if (from.is_half != 0U) {
+                simt::store(to + k, load_feature<true>(from.data, source));
+            } else {
+                simt::copy_async<4>(to + k, static_cast<const float*>(from.data) + source);
             }
         }
-        return piece;
     };
     float sum[kRowGroup * FrameGroup::kFrames];
     sum_together(static_cast<const float*>(encoder.values) + row * encoder.stride, encoder.stride / kStep, inputs,

@@ -17,8 +17,8 @@ constexpr std::uint32_t kAhead = 4U;          // steps in shared memory
 constexpr std::uint32_t kTogetherPart = kTogetherRows * kStep;
 static_assert(together_bytes() == sizeof(float) * 2U * kTogetherPart * kAhead, "what the host sets aside");
 
-// `row`: of the matrix, this thread's of the 32. `inputs(step)`: four inputs of this thread's column. This warp's
-// sums are sum[16 * 8], a partial a lane.
+// `row`: of the matrix, this thread's of the 32. `inputs(step, to)`: copies four inputs of this thread's column,
+// best asynchronously. This warp's sums are sum[16 * 8], a partial a lane.
 template <class Inputs>
 ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const Inputs& inputs, float* staging,
                                  float* sum) {
@@ -27,21 +27,17 @@ ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const In
     const std::uint32_t place = simt::thread_rank() / 8U * kStep + simt::thread_rank() % 8U * 4U;
     const float* const weights = row + simt::thread_rank() % 8U * 4U;
     float* const all_columns = staging + kTogetherPart * kAhead;
-    const auto fetch_weights = [&](std::uint32_t step) {
+    const auto fetch = [&](std::uint32_t step) {
         if (step < steps) {
-            simt::copy_async<16>(staging + step % kAhead * kTogetherPart + place, weights + step * kStep);
+            const std::uint32_t at = step % kAhead * kTogetherPart + place;
+            simt::copy_async<16>(staging + at, weights + step * kStep);
+            inputs(step, all_columns + at);
         }
         simt::copy_commit();
     };
-    const auto column_place = [&](std::uint32_t step) {
-        return reinterpret_cast<Piece*>(all_columns + step % kAhead * kTogetherPart + place);
-    };
     simt::block_barrier();  // nobody reads what was there before
     for (std::uint32_t step = 0U; step + 1U < kAhead; ++step) {
-        fetch_weights(step);
-        if (step < steps) {
-            simt::store(column_place(step), inputs(step));
-        }
+        fetch(step);
     }
     for (std::uint32_t i = 0U; i < kRows * kColumns; ++i) {
         sum[i] = 0.0F;
@@ -51,9 +47,7 @@ ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const In
     for (std::uint32_t step = 0U; step < steps; ++step) {
         simt::copy_wait<kAhead - 2U>();
         simt::block_barrier();
-        const std::uint32_t later = step + kAhead - 1U;
-        fetch_weights(later);
-        const Piece next = later < steps ? inputs(later) : Piece{};
+        fetch(step + kAhead - 1U);
         const float* const rows = staging + step % kAhead * kTogetherPart + first_row;
         const float* const columns = all_columns + step % kAhead * kTogetherPart + first_column;
         float input[kColumns];
@@ -65,9 +59,6 @@ ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const In
             for (std::uint32_t k = 0U; k < kColumns; ++k) {
                 sum[r * kColumns + k] = fused(weight, input[k], sum[r * kColumns + k]);
             }
-        }
-        if (later < steps) {
-            simt::store(column_place(later), next);
         }
     }
 }

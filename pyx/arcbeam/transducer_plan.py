@@ -38,7 +38,7 @@ MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
 ANY = 1 << 32
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int], ...]] = {
     ("float32", False): ((16, "kept", 8, 16), (64, "kept", 4, 8), (ANY, "many", 4, 8)),
-    ("float32", True): ((2, "few", 1, 2), (16, "kept", 4, 8), (128, "kept", 1, 2), (ANY, "many", 1, 2)),
+    ("float32", True): ((2, "few", 1, 2), (16, "kept", 4, 8), (96, "kept", 1, 2), (ANY, "many", 1, 2)),
     ("bfloat16", False): ((2, "few", 8, 8), (64, "many", 8, 16), (256, "kept", 8, 16), (ANY, "kept", 4, 8)),
     ("bfloat16", True): ((2, "few", 2, 4), (16, "many", 4, 8), (64, "many", 2, 4), (ANY, "kept", 1, 2)),
 }
