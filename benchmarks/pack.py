@@ -5,7 +5,8 @@
 
 Log-probs go as the byte planes of their float16 values, which pack better; workloads as the lines of text and the
 SentencePiece models that they are made from; graphs as the language models that they are built from. `--only` takes
-some of it; `large-lm`, of the 12 M-state graph, only goes when it is named.
+some of it; `large-lm`, of the 12 M-state graph, and `training`, the text and the pieces that `data.train_transducer`
+takes besides log-probs, only go when they are named.
 """
 
 import argparse
@@ -27,8 +28,10 @@ from data import workload
 
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
+TRAINING_LINES = 400_000  # evenly spread over the books
 MANIFEST = "manifest.json"
 PRESET = 9 | lzma.PRESET_EXTREME
+OF_DATA = ("lm", "text", "tokenizers")  # folders that are found where the data sets are
 
 
 def pack_set(folder: Path) -> bytes:
@@ -94,12 +97,24 @@ def made_lm(graph: str) -> Callable[[], Made]:
     return items
 
 
+def training() -> Made:
+    def lines() -> bytes:
+        books = workload.read_lines(data_folder() / "text" / "books.txt.xz")
+        kept = books[:: max(1, len(books) // TRAINING_LINES)][:TRAINING_LINES]
+        return lzma.compress("".join(f"{line}\n" for line in kept).encode(), preset=PRESET)
+
+    model = "tokenizers/librispeech_bpe_256.model"
+    yield model, (data_folder() / model).read_bytes
+    yield "text/lines.txt.xz", lines
+
+
 ITEMS: dict[str, Callable[[], Made]] = {
     "speech": speech,
     "lm": word_lm,
     "workloads": workloads,
     "pieces-lm": made_lm("spm512-5gram"),
     "large-lm": made_lm("char-large"),
+    "training": training,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
 
@@ -136,7 +151,7 @@ def unpack(folder: Path, cache: Path = CACHE) -> None:
         if kind == "speech":
             unpack_set(content, cache / "data" / Path(rest).stem)
             continue
-        place = {"": cache / "data", "lm": cache / "data" / "lm", "made-lm": cache / "lm"}.get(kind, cache / kind)
+        place = cache / {"": "data", "made-lm": "lm"}.get(kind, f"data/{kind}" if kind in OF_DATA else kind)
         place.mkdir(parents=True, exist_ok=True)
         if rest.endswith(".columns.xz"):  # compressed lightly: it is read once or twice
             rest = rest.replace(".columns.xz", ".arpa.xz")
@@ -151,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pack", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--unpack", action="store_true", help="the other way, into the cache")
-    parser.add_argument("--only", default=",".join(USUAL), help=f"of {', '.join(ITEMS)} (all but large-lm)")
+    parser.add_argument("--only", default=",".join(USUAL), help=f"of {', '.join(ITEMS)} (default: {', '.join(USUAL)})")
     args = parser.parse_args(argv)
     items = args.only.split(",")
     if unknown := [item for item in items if item not in ITEMS]:

@@ -83,3 +83,16 @@ def test_the_command(packed, capsys, monkeypatch):
         pack.main([str(folder), "--only", "speach"])
     assert "no 'speach'" in capsys.readouterr().err
     assert pack.main(["--unpack", str(folder.parent / "nowhere")]) == 1
+
+
+def test_what_training_takes(packed, monkeypatch):
+    folder, cache = packed
+    data = datasets.data_folder()
+    (data / "tokenizers").mkdir()
+    (data / "tokenizers" / "librispeech_bpe_256.model").write_bytes(b"a model")
+    monkeypatch.setattr(pack, "TRAINING_LINES", len(TEXT))
+    assert pack.main([str(folder), "--only", "training"]) == 0
+    pack.unpack(folder, cache)
+    assert (cache / "data" / "tokenizers" / "librispeech_bpe_256.model").read_bytes() == b"a model"
+    lines = workload.read_lines(cache / "data" / "text" / "lines.txt.xz")
+    assert lines == (TEXT * 9)[::9]

@@ -1,0 +1,148 @@
+"""Training a transducer over log-probs: alignments, spoken texts, the loss, and a run from data to weights."""
+
+import itertools
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="training needs torch")
+pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
+
+from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
+from data.letter_alignment import first_frames  # noqa: E402
+
+TOKENS = [" ", *"abcdefghijklmnopqrstuvwxyz'", "<blank>"]
+
+
+def test_alignment_against_all_paths():
+    rng = np.random.default_rng(0)
+    for letters, frames in ([0, 1], 5), ([1, 1], 6), ([2], 3), ([0, 0, 1], 5):
+        scores = np.log(rng.dirichlet(np.ones(4), frames))
+        best = {}
+        for path in itertools.product(range(4), repeat=frames):
+            if [c for c, _ in itertools.groupby(path) if c != 3] == letters:
+                best[path] = sum(scores[t, c] for t, c in enumerate(path))
+        path = max(best, key=best.__getitem__)
+        wanted = [t for t in range(frames) if path[t] != 3 and (t == 0 or path[t] != path[t - 1])]
+        [found] = first_frames([scores], [np.array(letters)])
+        assert found.tolist() == wanted
+    with pytest.raises(ValueError, match="its 2 letters do not fit into 2 frames"):
+        first_frames([scores[:2]], [np.array([1, 1])])
+
+
+@pytest.fixture(scope="module")
+def data(demo_data, tmp_path_factory):
+    """A data folder in which every set is the demo's, with a SentencePiece model of its words."""
+    folder = tmp_path_factory.mktemp("data")
+    for name in ("throughput", *train_transducer.EVALUATED):
+        shutil.copytree(demo_data, folder / name)
+    shutil.copy(demo_data / "tokens.txt", folder)
+    lines = train_transducer.read_set(demo_data).references
+    alphabet = "".join(TOKENS[1:-1])
+    model = folder / "tokenizers" / "librispeech_bpe_256.model"
+    workload.train_sentencepiece([*lines, *alphabet, alphabet] * 3, 80, model)
+    (folder / "lines.txt").write_text("he saw the road\nthe house is made of wood\n" * 20 + "\n".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def source(data):
+    torch.manual_seed(0)
+    alphabet = spoken_text.Alphabet(TOKENS, str(data / "tokenizers" / "librispeech_bpe_256.model"))
+    texts = train_transducer.read_text(data / "lines.txt", 1000, ["he saw the road by night"])
+    assert len(texts) == 53  # four words in a row are no overlap
+    spoken = train_transducer.read_set(data / "throughput")
+    return train_transducer.Source(spoken, texts, alphabet, "cpu", 600, 0), alphabet
+
+
+def test_a_spelled_text_ends_its_pieces(source):
+    _, alphabet = source
+    symbols, ends = alphabet.spell("the house")
+    assert symbols[0] == spoken_text.START and "".join(TOKENS[s] for s in symbols[1:]) == "the house"
+    assert alphabet.text(ends[ends >= 0]) == "the house"
+    with pytest.raises(KeyError):
+        alphabet.spell("die straße")
+    assert len(train_transducer.spell_all(alphabet, ["straße", "road"])) == 1
+
+
+@pytest.mark.parametrize("kind", ["made", "real"])
+def test_spoken_texts_say_their_pieces(source, kind):
+    source, alphabet = source
+    texts = getattr(source, kind)
+    batch = spoken_text.speak(source.units, *texts.draw(900, np.random.default_rng(1)), None)
+    written = [alphabet.text(p[:n]) for p, n in zip(batch.pieces.tolist(), batch.counts.tolist(), strict=True)]
+    heard = [
+        workload.collapse(values[: 4 * groups].argmax(1).numpy(), TOKENS)
+        for values, groups in zip(batch.log_probs, batch.lengths.tolist(), strict=True)
+    ]
+    assert workload.word_error_rate(written, heard) < 0.2  # units with other neighbours, and the model's errors
+    for due, count, groups in zip(batch.due.tolist(), batch.counts.tolist(), batch.lengths.tolist(), strict=True):
+        assert due[:count] == sorted(due[:count]) and due[count - 1] < groups
+
+
+def test_distortion_keeps_distributions(source):
+    batch = source[0].draw()
+    assert batch.log_probs.shape[1] % 4 == 0
+    torch.testing.assert_close(batch.log_probs.exp().sum(2), torch.ones(batch.log_probs.shape[:2]), atol=1e-3, rtol=0)
+
+
+def test_the_encoder_does_not_see_padding():
+    torch.manual_seed(1)
+    light = speech_transducer.Light(speech_transducer.Sizes(channels=32, blocks=2, inner=48)).eval()
+    rng = np.random.default_rng(0)
+    rows = [np.log(rng.dirichlet(np.ones(29), n)) for n in (10, 41)]
+    together = speech_transducer.encode(light, rows)
+    for row, found in zip(rows, together, strict=True):
+        assert found.shape == (-(-len(row) // 4), 32)
+        np.testing.assert_allclose(speech_transducer.encode(light, [row])[0], found, atol=1e-4)
+
+
+@pytest.mark.parametrize("tdt", [False, True])
+def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
+    """The loss falls, and what is written is what arcbeam decodes."""
+    monkeypatch.setattr(train_transducer, "REAL_SHARE", 1.0)
+    kind = ["--tdt"] if tdt else []
+    argv = ["--data", str(data), "--out", str(tmp_path / "w.npz"), "--text", str(data / "lines.txt"), "--small"]
+    train_transducer.main([*argv, *kind, "--steps", "60", "--letters", "900", "--device", "cpu"])
+    said = capsys.readouterr().out
+    assert "60 steps in" in said and "test-other-100: " in said
+    train_transducer.main(["--data", str(data), "--evaluate", str(tmp_path / "w.npz"), *kind])
+    assert "demo: " in capsys.readouterr().out
+    with np.load(tmp_path / "w.npz") as arrays:
+        light = speech_transducer.load_light(arrays)
+        assert all(v.dtype == torch.float32 for v in light.parameters())
+        assert len(arrays["output_bias"]) == 81 + 5 * tdt
+
+
+def test_the_answers_of_nodes():
+    """Two pieces due on frames 1 and 3 of 6: an RNN-T that knows them has no loss; a TDT knows how far to go, too."""
+    seen = {}
+
+    def cross_entropy(logits, answer, reduction):
+        seen.setdefault("answers", []).append(answer)
+        return torch.zeros(len(answer))
+
+    torch.manual_seed(0)
+    sizes = speech_transducer.Sizes(5, tokens=4, channels=8, blocks=1, inner=8, embedding=4, units=4, joint=8)
+    model = speech_transducer.Transducer(sizes, speech_transducer.DURATIONS)
+    batch = spoken_text.Batch(
+        torch.zeros(1, 24, 5), torch.tensor([6]), torch.tensor([[2, 1]]), torch.tensor([[1, 3]]), torch.tensor([2])
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speech_transducer, "functional", SimpleNamespace(
+            **{**vars(torch.nn.functional), "cross_entropy": cross_entropy}
+        ))  # fmt: skip
+        model.loss(batch)
+    tokens, lengths = (a.view(6, 4) for a in seen["answers"])
+    at = {(t, n): (int(tokens[t, i]), int(lengths[t, i])) for t in range(6) for i, n in enumerate(nodes(t))}
+    assert [at[t, 0] for t in range(4)] == [(3, 1), (2, 2), (2, 1), (2, 0)]
+    assert [at[t, 1] for t in range(1, 6)] == [(3, 2), (3, 1), (1, 3), (1, 2), (1, 1)]
+    assert [at[t, 2] for t in range(3, 6)] == [(3, 3), (3, 2), (3, 1)]
+
+
+def nodes(frame):
+    """Pieces written, at the nodes of a frame."""
+    due = (frame >= 1) + (frame >= 3)
+    return [due + n for n in speech_transducer.NODES]
