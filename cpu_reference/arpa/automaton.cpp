@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "arpa/histories.hpp"
+#include "shared/natural_log.hpp"
 
 namespace arcbeam::arpa {
 

@@ -9,8 +9,6 @@
 
 namespace arcbeam::arpa {
 
-constexpr double kLn10 = 2.302585092994045684;
-
 // An n-gram anywhere in the trie; order 0 is the empty history.
 struct Place {
     std::uint32_t order;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "arpa/histories.hpp"
+#include "shared/natural_log.hpp"
 
 namespace arcbeam::arpa {
 
@@ -85,8 +86,6 @@ class Layout {
         masses_.assign(places_.size(), 1.0F);
     }
 
-    static float cost(double log10_weight) { return static_cast<float>(-arpa::kLn10 * log10_weight); }
-
     void add_first(std::uint32_t s) {
         const auto first = static_cast<std::uint32_t>(out_.arcs.size());
         if ((s & ((1U << kLmBlockBits) - 1U)) == 0) out_.first_bases.push_back(first);
@@ -114,10 +113,10 @@ class Layout {
             out_.labels_high[bit >> 5U] |= its_label >> 16U << (bit & 31U);
         }
         if (word == reader_.sentence_end()) {
-            out_.arcs.push_back({kLmEmptyHistory, cost(histories_.probability(ngram))});
+            out_.arcs.push_back({kLmEmptyHistory, natural_cost(histories_.probability(ngram))});
         } else {
             const Landing after = histories_.landing(ngram);
-            out_.arcs.push_back({state(after.place), cost(histories_.probability(ngram) + after.backoff)});
+            out_.arcs.push_back({state(after.place), natural_cost(histories_.probability(ngram) + after.backoff)});
         }
     }
 
@@ -138,7 +137,7 @@ class Layout {
         const Landing shorter = histories_.landing(histories_.suffix(at));
         const std::uint32_t backoff_state = state(shorter.place);
         const double backoff = histories_.backoff(at) + shorter.backoff;
-        add_backoff(s, backoff_state, cost(backoff));
+        add_backoff(s, backoff_state, natural_cost(backoff));
         const auto [first, last] = trie_.children(at.order, at.position);
         double listed = 0.0;
         double backed_off = 0.0;  // what the shorter history gives the same words

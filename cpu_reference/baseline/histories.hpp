@@ -10,8 +10,8 @@
 #include <cstring>
 #include <vector>
 
-#include "baseline/kenlm.hpp"
 #include "baseline/options.hpp"
+#include "kenlm/kenlm.hpp"
 
 namespace arcbeam::baseline {
 

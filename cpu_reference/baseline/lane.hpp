@@ -11,9 +11,9 @@
 #include "baseline/expand_free.hpp"
 #include "baseline/expand_lexicon.hpp"
 #include "baseline/histories.hpp"
-#include "baseline/kenlm.hpp"
 #include "baseline/options.hpp"
 #include "baseline/trie.hpp"
+#include "kenlm/kenlm.hpp"
 
 namespace arcbeam::baseline {
 

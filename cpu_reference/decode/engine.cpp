@@ -9,18 +9,55 @@
 
 namespace arcbeam::twin {
 
+namespace {
+
+class PlainLane final : public AnyLane {
+  public:
+    PlainLane(const GraphView& graph, const DecodeOptions& options) : graph_(graph), options_(options) {}
+    void decode(const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) override {
+        lane_.decode(graph_, options_, logp, cancel, result);
+    }
+
+  private:
+    const GraphView graph_;
+    const DecodeOptions options_;
+    Lane lane_;
+};
+
+template <typename Models>
+class LaneWithModels final : public AnyLane {
+  public:
+    LaneWithModels(const GraphView& graph, const DecodeOptions& options, const typename Models::View& lms,
+                   const RescoringOptions& rescoring)
+        : graph_(graph), options_(options), rescoring_(rescoring), lane_(lms) {}
+    void decode(const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) override {
+        lane_.decode(graph_, options_, rescoring_, logp, cancel, result);
+    }
+
+  private:
+    const GraphView graph_;
+    const DecodeOptions options_;
+    const RescoringOptions rescoring_;
+    RescoringLane<Models> lane_;
+};
+
+}  // namespace
+
+Engine::Engine(MakeLane make_lane, std::size_t threads)
+    : make_lane_(std::move(make_lane)), lanes_(threads), pool_(threads) {}
+
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads)
-    : graph_(graph), options_(options), lanes_(threads), pool_(threads) {}
+    : Engine([=] { return std::make_unique<PlainLane>(graph, options); }, threads) {}
 
 Engine::Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
                const RescoringOptions& rescoring, std::size_t threads)
-    : graph_(graph),
-      options_(options),
-      rescores_(true),
-      lms_(lms),
-      rescoring_(rescoring),
-      rescoring_lanes_(threads),
-      pool_(threads) {}
+    : Engine([=] { return std::make_unique<LaneWithModels<AutomatonModels>>(graph, options, lms, rescoring); },
+             threads) {}
+
+Engine::Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
+               const RescoringOptions& rescoring, std::size_t threads)
+    : Engine([=] { return std::make_unique<LaneWithModels<KenLmModels>>(graph, options, lms, rescoring); },
+             threads) {}
 
 void Engine::start(std::vector<LogProbs> batch) {
     batch_ = std::move(batch);
@@ -37,33 +74,17 @@ bool Engine::wait(int milliseconds) { return pool_.wait(std::chrono::millisecond
 
 void Engine::decode(std::size_t worker, std::size_t utterance) {
     Result& result = results_[utterance];
+    std::unique_ptr<AnyLane>& lane = lanes_[worker];
     try {
-        decode_on_lane(worker, batch_[utterance], result);
-    } catch (const std::exception&) {
-        if (rescores_) {
-            rescoring_lanes_[worker].reset();
-        } else {
-            lanes_[worker].reset();
+        if (!lane) {
+            lane = make_lane_();
         }
+        lane->decode(batch_[utterance], cancel_, result);
+    } catch (const std::exception&) {
+        lane.reset();
         result = Result{};
         result.outcome = Outcome::kOutOfMemory;
     }
-}
-
-void Engine::decode_on_lane(std::size_t worker, const LogProbs& logp, Result& result) {
-    if (rescores_) {
-        std::unique_ptr<RescoringLane>& lane = rescoring_lanes_[worker];
-        if (!lane) {
-            lane = std::make_unique<RescoringLane>();
-        }
-        lane->decode(graph_, lms_, options_, rescoring_, logp, cancel_, result);
-        return;
-    }
-    std::unique_ptr<Lane>& lane = lanes_[worker];
-    if (!lane) {
-        lane = std::make_unique<Lane>();
-    }
-    lane->decode(graph_, options_, logp, cancel_, result);
 }
 
 }  // namespace arcbeam::twin

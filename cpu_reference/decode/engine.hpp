@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,12 +13,24 @@
 
 namespace arcbeam::twin {
 
+// A lane of any kind, which knows its graph and its options.
+class AnyLane {
+  public:
+    AnyLane() = default;
+    virtual ~AnyLane() = default;
+    AnyLane(const AnyLane&) = delete;
+    AnyLane& operator=(const AnyLane&) = delete;
+    virtual void decode(const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) = 0;
+};
+
 class Engine {
   public:
     // The graph's columns must outlive the engine.
     Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads);
-    // Rescores with language models, whose columns must outlive the engine, too.
+    // Rescores with language models, which must outlive the engine, too.
     Engine(const GraphView& graph, const DecodeOptions& options, const RescoringView& lms,
+           const RescoringOptions& rescoring, std::size_t threads);
+    Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
            const RescoringOptions& rescoring, std::size_t threads);
 
     // Starts a batch. The log-probs must stay until wait() returns true; one batch at a time.
@@ -32,16 +45,13 @@ class Engine {
     [[nodiscard]] const std::vector<Result>& results() const { return results_; }
 
   private:
-    void decode(std::size_t worker, std::size_t utterance);
-    void decode_on_lane(std::size_t worker, const LogProbs& logp, Result& result);
+    using MakeLane = std::function<std::unique_ptr<AnyLane>()>;
 
-    const GraphView graph_;
-    const DecodeOptions options_;
-    const bool rescores_ = false;
-    const RescoringView lms_{};
-    const RescoringOptions rescoring_{};
-    std::vector<std::unique_ptr<Lane>> lanes_;
-    std::vector<std::unique_ptr<RescoringLane>> rescoring_lanes_;
+    Engine(MakeLane make_lane, std::size_t threads);
+    void decode(std::size_t worker, std::size_t utterance);
+
+    const MakeLane make_lane_;
+    std::vector<std::unique_ptr<AnyLane>> lanes_;  // made by the workers, when they have an utterance
     std::vector<LogProbs> batch_;
     std::vector<Result> results_;
     std::vector<std::size_t> order_;

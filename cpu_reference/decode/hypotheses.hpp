@@ -2,7 +2,7 @@
 //
 // Among candidates for one key the smallest (cost, arc id, source history) wins. The hypotheses of a state are in
 // the order (cost, history); `cut` keeps the first n, when the list is complete and before its epsilon arcs are
-// followed.
+// followed. The order of histories is that of the models (models.hpp).
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,9 @@ class Hypotheses {
     }
 
     // Says in `is_new_state` whether the state had no hypothesis yet; returns its list.
-    std::uint32_t add(const Candidate& candidate, const History& history, const SourceHistories& sources,
-                      bool& is_new_state) {
+    template <typename Models>
+    std::uint32_t add(const Models& models, const Candidate& candidate, const History& history,
+                      const SourceHistories& sources, bool& is_new_state) {
         bool added;
         const std::uint32_t slot = keys_.find_or_add({candidate.state, history}, added);
         if (!added) {
@@ -49,7 +50,7 @@ class Hypotheses {
             Candidate& winner = frontier_[slot];
             if (wins(candidate.cost, candidate.arc, winner) ||
                 (candidate.cost == winner.cost && candidate.arc == winner.arc &&
-                 sources(candidate.source, histories_) < sources(winner.source, histories_))) {
+                 models.precedes(sources(candidate.source, histories_), sources(winner.source, histories_)))) {
                 winner = candidate;
             }
             return kNone;
@@ -67,7 +68,8 @@ class Hypotheses {
     }
 
     // Keeps the best n of a list; 0 for no limit.
-    void cut(std::uint32_t list, std::uint32_t n) {
+    template <typename Models>
+    void cut(const Models& models, std::uint32_t list, std::uint32_t n) {
         if (n == 0 || heads_[list].count <= n) {
             return;
         }
@@ -76,7 +78,7 @@ class Hypotheses {
             order_.add(slot);
         }
         std::nth_element(order_.begin(), order_.begin() + n, order_.end(),
-                         [this](std::uint32_t a, std::uint32_t b) { return precedes(a, b); });
+                         [&](std::uint32_t a, std::uint32_t b) { return precedes(models, a, b); });
         heads_[list] = {kNone, 0};
         for (std::uint32_t i = 0; i < order_.size(); ++i) {
             if (i < n) {
@@ -143,9 +145,10 @@ class Hypotheses {
         std::uint32_t count;
     };
 
-    [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b) const {
+    template <typename Models>
+    [[nodiscard]] bool precedes(const Models& models, std::uint32_t a, std::uint32_t b) const {
         return frontier_[a].cost < frontier_[b].cost ||
-               (frontier_[a].cost == frontier_[b].cost && histories_[a] < histories_[b]);
+               (frontier_[a].cost == frontier_[b].cost && models.precedes(histories_[a], histories_[b]));
     }
 
     SlotTable<Key> keys_;

@@ -24,13 +24,14 @@ class LookupCache {
   public:
     void begin() { entries_.fill(kEntries, Entry{{0, 0}, kNoWord, {0.0F, {0, 0}}}); }
 
-    Deviation operator()(const RescoringView& lms, const History& history, std::uint32_t word, Work& work) {
+    template <typename Models>
+    Deviation operator()(Models& models, const History& history, std::uint32_t word, Work& work) {
         ++work.lookups;
         const std::uint32_t mixed =
             (history.large * 0x9e3779b1U ^ history.small * 0x85ebca6bU ^ word) * 0xc2b2ae35U;
         Entry& entry = entries_[mixed >> (32U - kEntryBits)];
         if (entry.word != word || !(entry.history == history)) {
-            entry = {history, word, deviate(lms, history, word)};
+            entry = {history, word, models.deviate(history, word)};
             ++work.lookup_misses;
         }
         return entry.deviation;
@@ -49,9 +50,10 @@ class LookupCache {
     Buffer<Entry> entries_;
 };
 
-inline void lookup(const GraphView& graph, const RescoringView& lms, float bound, const Buffer<History>& histories,
-                   std::uint32_t first_log, LookupCache& cache, Buffer<Candidate>& candidates,
-                   Buffer<Deviation>& deviations, Work& work) {
+template <typename Models>
+void lookup(const GraphView& graph, Models& models, float bound, const Buffer<History>& histories,
+            std::uint32_t first_log, LookupCache& cache, Buffer<Candidate>& candidates,
+            Buffer<Deviation>& deviations, Work& work) {
     constexpr std::size_t kAhead = 8;
     std::size_t kept = 0;
     for (const Candidate& candidate : candidates) {
@@ -67,7 +69,7 @@ inline void lookup(const GraphView& graph, const RescoringView& lms, float bound
         }
         const History& history = histories[candidates[i].source - first_log];
         const std::uint32_t word = graph.words[candidates[i].arc];
-        deviations[i] = word == kNoWord ? Deviation{0.0F, history} : cache(lms, history, word, work);
+        deviations[i] = word == kNoWord ? Deviation{0.0F, history} : cache(models, history, word, work);
     }
 }
 

@@ -36,24 +36,25 @@ class RescoringClosure {
         }
     }
 
-    void operator()(const GraphView& graph, const RescoringView& lms, const RescoringOptions& options, float bound,
+    template <typename Models>
+    void operator()(const GraphView& graph, Models& models, const RescoringOptions& options, float bound,
                     const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
         const float lookup_bound = beam_bound(bound, options.lookup_margin);
         for (std::uint32_t depth = 0; depth <= deepest_; ++depth) {
             std::uint32_t list = first_of_depth_[depth];
             first_of_depth_[depth] = Hypotheses::kNone;
             for (; list != Hypotheses::kNone; list = next_[list]) {
-                hypotheses.cut(list, options.hypotheses_per_state);
+                hypotheses.cut(models, list, options.hypotheses_per_state);
                 for (std::uint32_t slot = hypotheses.first(list); slot != Hypotheses::kNone;
                      slot = hypotheses.next(slot)) {
-                    follow(graph, lms, bound, lookup_bound, slot, sources, cache, hypotheses, work);
+                    follow(graph, models, bound, lookup_bound, slot, sources, cache, hypotheses, work);
                 }
             }
         }
         deepest_ = 0;
         for (std::uint32_t list = 0; list < hypotheses.num_lists(); ++list) {
             if (next_[list] == kUnlisted) {
-                hypotheses.cut(list, options.hypotheses_per_state);
+                hypotheses.cut(models, list, options.hypotheses_per_state);
             }
         }
     }
@@ -61,9 +62,9 @@ class RescoringClosure {
   private:
     static constexpr std::uint32_t kUnlisted = 0xfffffffeU;  // a state without epsilon arcs
 
-    void follow(const GraphView& graph, const RescoringView& lms, float bound, float lookup_bound,
-                std::uint32_t slot, const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses,
-                Work& work) {
+    template <typename Models>
+    void follow(const GraphView& graph, Models& models, float bound, float lookup_bound, std::uint32_t slot,
+                const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
         const float cost = hypotheses.frontier()[slot].cost;
         const History history = hypotheses.histories()[slot];
         const StateRecord& record = graph.states[hypotheses.frontier()[slot].state];
@@ -72,15 +73,16 @@ class RescoringClosure {
             Deviation deviation{0.0F, history};
             float next_cost = extend_epsilon(cost, target.weight);
             if (graph.words[arc] != kNoWord && admits(lookup_bound, next_cost)) {
-                deviation = cache(lms, history, graph.words[arc], work);
+                deviation = cache(models, history, graph.words[arc], work);
                 next_cost = rescore_cost(next_cost, deviation.cost);
             }
             if (!admits(bound, next_cost)) {
                 continue;
             }
             bool is_new_state;
-            const std::uint32_t list = hypotheses.add({next_cost, arc, target.next_state, sources.first_log + slot},
-                                                      deviation.next, sources, is_new_state);
+            const std::uint32_t list =
+                hypotheses.add(models, {next_cost, arc, target.next_state, sources.first_log + slot},
+                               deviation.next, sources, is_new_state);
             if (is_new_state) {
                 enlist(graph, target.next_state, list);
             }

@@ -1,26 +1,48 @@
 // A lane that rescores: the token's key is (graph state, history). Calls the stages in order, as lane.hpp does.
+// `Models` is one of models.hpp.
 #pragma once
 
 #include <atomic>
 
 #include "decode/lane.hpp"
 #include "decode/lookup.hpp"
+#include "decode/models.hpp"
 #include "decode/rescore.hpp"
 #include "decode/rescoring_closure.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam::twin {
 
+// The deviations along a path, that of the sentence end included if it reached a final state, summed in float64.
+template <typename Models>
+double path_deviation(const GraphView& graph, const typename Models::View& view, const std::uint32_t* arcs,
+                      std::size_t n, bool reached_final) {
+    Models models(view);
+    models.begin(0);
+    double cost = 0.0;
+    History history = models.start();
+    for (std::size_t i = 0; i < n; ++i) {
+        if (graph.words[arcs[i]] != kNoWord) {
+            const Deviation deviation = models.deviate(history, graph.words[arcs[i]]);
+            cost += static_cast<double>(deviation.cost);
+            history = deviation.next;
+        }
+    }
+    return reached_final ? cost + static_cast<double>(models.end_deviation(history)) : cost;
+}
+
+template <typename Models>
 class RescoringLane {
   public:
-    void decode(const GraphView& graph, const RescoringView& lms, const DecodeOptions& options,
-                const RescoringOptions& rescoring, const LogProbs& logp, const std::atomic<bool>& cancel,
-                Result& result) {
+    explicit RescoringLane(const typename Models::View& view) : models_(view) {}
+
+    void decode(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
+                const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
         if (!Lane::check(logp, result)) {
             return;
         }
-        begin(graph, lms, options, rescoring, result.work);
+        begin(graph, options, rescoring, result.work);
         Step last = Step::kAlive;
         for (std::uint32_t frame = 0; frame < logp.frames && last == Step::kAlive; ++frame) {
             if (cancel.load(std::memory_order_relaxed)) {
@@ -28,65 +50,49 @@ class RescoringLane {
                 return;
             }
             acoustic_.load(logp, frame);
-            last = step(graph, lms, options, rescoring, result.work);
+            last = step(graph, options, rescoring, result.work);
         }
         if (last == Step::kFull) {
             result.outcome = Outcome::kCapacity;
             return;
         }
-        result.path = end(graph, lms, last == Step::kAlive);
+        result.path = end(graph, last == Step::kAlive);
         result.outcome = Outcome::kDecoded;
-    }
-
-    // The deviations along a path, that of the sentence end included if it reached a final state, summed in
-    // float64.
-    static double path_cost(const GraphView& graph, const RescoringView& lms, const std::uint32_t* arcs,
-                            std::size_t n, bool reached_final) {
-        double cost = 0.0;
-        History history = start_history(lms);
-        for (std::size_t i = 0; i < n; ++i) {
-            if (graph.words[arcs[i]] != kNoWord) {
-                const Deviation deviation = deviate(lms, history, graph.words[arcs[i]]);
-                cost += static_cast<double>(deviation.cost);
-                history = deviation.next;
-            }
-        }
-        return reached_final ? cost + static_cast<double>(end_deviation(lms, history)) : cost;
     }
 
   private:
     enum class Step : std::uint8_t { kAlive, kDead, kFull };
 
-    void begin(const GraphView& graph, const RescoringView& lms, const DecodeOptions& options,
-               const RescoringOptions& rescoring, Work& work) {
+    void begin(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
+               Work& work) {
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
         log_.begin(options.collect_above);
         closure_.begin(graph);
         cache_.begin();
+        models_.begin(options.collect_above);
         offset_ = 0.0;
         tokens_.clear();
         histories_.clear();
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
         deviations_.clear();
-        deviations_.add({0.0F, start_history(lms)});
-        settle(graph, lms, rescoring, beam_bound(0.0F, options.beam), 0, work);
+        deviations_.add({0.0F, models_.start()});
+        settle(graph, rescoring, beam_bound(0.0F, options.beam), 0, work);
     }
 
     // One frame. If it admits nothing everything is as after the frame before.
-    Step step(const GraphView& graph, const RescoringView& lms, const DecodeOptions& options,
-              const RescoringOptions& rescoring, Work& work) {
+    Step step(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
         const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
         const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());
         const float lookup_beam = options.beam + rescoring.lookup_margin;
         const float kept = Expand(graph, acoustic_, lookup_beam, candidates_, work)(tokens_, first_log, cut);
-        lookup(graph, lms, kept, histories_, first_log, cache_, candidates_, deviations_, work);
+        lookup(graph, models_, kept, histories_, first_log, cache_, candidates_, deviations_, work);
         bool alive;
         const float bound = rescore(deviations_, options.beam, candidates_, alive);
         if (!alive) {
             return Step::kDead;
         }
-        if (!settle(graph, lms, rescoring, bound, first_log, work)) {
+        if (!settle(graph, rescoring, bound, first_log, work)) {
             return Step::kFull;
         }
         ++work.frames;
@@ -94,7 +100,7 @@ class RescoringLane {
     }
 
     // False if the token log has no room for the frame.
-    bool settle(const GraphView& graph, const RescoringView& lms, const RescoringOptions& rescoring, float bound,
+    bool settle(const GraphView& graph, const RescoringOptions& rescoring, float bound,
                 std::uint32_t first_log_last, Work& work) {
         const SourceHistories sources{histories_, first_log_last, log_.size()};
         hypotheses_.begin_frame(candidates_.size());
@@ -104,12 +110,13 @@ class RescoringLane {
             }
             ++work.admitted;
             bool is_new_state;
-            const std::uint32_t list = hypotheses_.add(candidates_[i], deviations_[i].next, sources, is_new_state);
+            const std::uint32_t list =
+                hypotheses_.add(models_, candidates_[i], deviations_[i].next, sources, is_new_state);
             if (is_new_state) {
                 closure_.enlist(graph, candidates_[i].state, list);
             }
         }
-        closure_(graph, lms, rescoring, bound, sources, cache_, hypotheses_, work);
+        closure_(graph, models_, rescoring, bound, sources, cache_, hypotheses_, work);
         if (!log_.has_room(hypotheses_.frontier().size())) {
             return false;
         }
@@ -118,21 +125,25 @@ class RescoringLane {
         std::copy(hypotheses_.histories().begin(), hypotheses_.histories().end(), histories_.begin());
         offset_ += static_cast<double>(prune(hypotheses_.frontier(), tokens_, log_));
         work.tokens += tokens_.size();
+        if (models_.collect(histories_)) {
+            cache_.begin();
+        }
         return true;
     }
 
-    Path end(const GraphView& graph, const RescoringView& lms, bool alive) const {
+    Path end(const GraphView& graph, bool alive) const {
         const auto end_cost = [&](std::size_t i) {
             const float cost = extend_epsilon(tokens_[i].cost, graph.finals[tokens_[i].state]);
-            return is_finite(cost) ? rescore_cost(cost, end_deviation(lms, histories_[i])) : cost;
+            return is_finite(cost) ? rescore_cost(cost, models_.end_deviation(histories_[i])) : cost;
         };
         const auto precedes = [&](std::size_t i, std::size_t j) {
             return tokens_[i].state < tokens_[j].state ||
-                   (tokens_[i].state == tokens_[j].state && histories_[i] < histories_[j]);
+                   (tokens_[i].state == tokens_[j].state && models_.precedes(histories_[i], histories_[j]));
         };
         return backtrack(tokens_, log_, offset_, alive, end_cost, precedes);
     }
 
+    Models models_;
     Acoustic acoustic_;
     Buffer<Token> tokens_;
     Buffer<History> histories_;  // of the tokens

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from arcbeam.graph import Graph, GraphInfo
     from arcbeam.hypothesis import Hypothesis, Word
+    from arcbeam.language_model import KenLM
     from arcbeam.lm_automaton import LanguageModel, LanguageModelInfo, WordScore
     from arcbeam.options import DecoderOptions
     from arcbeam.symbols import SymbolTable, TokenTable
@@ -39,6 +40,7 @@ _HOME = {
     "GraphInfo": "graph",
     "Hypothesis": "hypothesis",
     "Word": "hypothesis",
+    "KenLM": "language_model",
     "LanguageModel": "lm_automaton",
     "LanguageModelInfo": "lm_automaton",
     "WordScore": "lm_automaton",
@@ -81,6 +83,7 @@ __all__ = [
     "GraphInfo",
     "Hypothesis",
     "Joint",
+    "KenLM",
     "LanguageModel",
     "LanguageModelInfo",
     "LstmLayer",

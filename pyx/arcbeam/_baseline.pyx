@@ -1,6 +1,5 @@
-"""The border to the lexicon beam search and to KenLM: addresses in, answers out."""
+"""The border to the lexicon beam search: addresses in, answers out."""
 
-import os
 import threading
 
 import numpy as np
@@ -15,6 +14,8 @@ from libcpp.vector cimport vector
 from posix.types cimport pid_t
 from posix.unistd cimport getpid
 
+from arcbeam._kenlm cimport KenLm, KenLmModel
+
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
     cdef struct LogProbs:
@@ -25,22 +26,6 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
         cbool is_half
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
-    cdef enum class KenLmError(uint8_t):
-        kNone
-        kLibrary
-        kModel
-
-    cdef cppclass KenLm:
-        @staticmethod
-        unique_ptr[KenLm] load(const string& library, const string& path, KenLmError& kind, string& reason) except +
-        size_t state_size()
-        unsigned int order()
-        uint32_t word(const string&)
-        uint32_t end_sentence()
-        void begin_sentence(void*)
-        void null_context(void*)
-        float score(const void*, uint32_t, void*)
-
     cdef enum class Smearing(uint8_t):
         kNone
         kMax
@@ -112,72 +97,6 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
         cbool wait(int milliseconds) except +
         void cancel()
         const vector[Result]& results()
-
-
-class LibraryError(Exception):
-    """The KenLM library cannot be used; the caller words the message."""
-
-
-class ModelError(Exception):
-    """KenLM does not take the model's file; the caller words the message."""
-
-
-cdef class KenLmModel:
-    """A loaded KenLM model; scores are log10 probabilities."""
-
-    cdef unique_ptr[KenLm] lm
-
-    def __cinit__(self, str library, str path):
-        cdef KenLmError kind = KenLmError.kNone
-        cdef string reason
-        cdef string cpp_library = os.fsencode(library)
-        cdef string cpp_path = os.fsencode(path)
-        with nogil:
-            self.lm = KenLm.load(cpp_library, cpp_path, kind, reason)
-        if kind == KenLmError.kLibrary:
-            raise LibraryError(reason.decode(errors="replace"))
-        if kind == KenLmError.kModel:
-            raise ModelError(reason.decode(errors="replace"))
-
-    @property
-    def order(self):
-        return self.lm.get().order()
-
-    def word(self, str text):
-        """The model's index of a word, 0 where it has none."""
-        return self.lm.get().word(text.encode())
-
-    def first_scores(self, const uint32_t[::1] words):
-        """float32 scores of words, by index, after the beginning of a sentence."""
-        cdef vector[char] start, after
-        start.resize(self.lm.get().state_size())
-        after.resize(start.size())
-        self.lm.get().begin_sentence(start.data())
-        scores = np.empty(words.shape[0], np.float32)
-        cdef float[::1] into = scores
-        cdef Py_ssize_t i
-        with nogil:
-            for i in range(words.shape[0]):
-                into[i] = self.lm.get().score(start.data(), words[i], after.data())
-        return scores
-
-    def score(self, const uint32_t[::1] words, bint bos, bint eos):
-        """Sum of the scores of words, by index, after the beginning of a sentence or after nothing."""
-        cdef vector[char] before, after
-        cdef double total = 0.0
-        cdef Py_ssize_t i
-        before.resize(self.lm.get().state_size())
-        after.resize(before.size())
-        if bos:
-            self.lm.get().begin_sentence(before.data())
-        else:
-            self.lm.get().null_context(before.data())
-        for i in range(words.shape[0]):
-            total += self.lm.get().score(before.data(), words[i], after.data())
-            before.swap(after)
-        if eos:
-            total += self.lm.get().score(before.data(), self.lm.get().end_sentence(), after.data())
-        return total
 
 
 SMEARING = {"none": 0, "max": 1, "logadd": 2}

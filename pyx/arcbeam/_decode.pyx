@@ -14,6 +14,7 @@ from posix.types cimport pid_t
 from posix.unistd cimport getpid
 
 from arcbeam._graph_view cimport GraphView, view_of
+from arcbeam._kenlm cimport KenLm, KenLmModel
 from arcbeam._lm_view cimport RescoringView, rescoring_view_of
 
 from arcbeam.errors import CapacityError
@@ -69,9 +70,16 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         uint32_t hypotheses_per_state
         float lookup_margin
 
+    cdef struct KenLmView:
+        const KenLm* lm
+        const uint32_t* ranks
+        RescoringView rescoring
+
     cdef cppclass Engine:
         Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const RescoringView&, const RescoringOptions&,
+               size_t threads) except +
+        Engine(const GraphView&, const DecodeOptions&, const KenLmView&, const RescoringOptions&,
                size_t threads) except +
         void start(vector[LogProbs]) except +
         cbool wait(int milliseconds) except +
@@ -79,8 +87,17 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         const vector[Result]& results()
 
     double cpp_graph_cost "arcbeam::twin::graph_cost"(const GraphView&, const uint32_t*, size_t, cbool)
-    double cpp_rescoring_cost "arcbeam::twin::RescoringLane::path_cost"(
-        const GraphView&, const RescoringView&, const uint32_t*, size_t, cbool)
+    double automaton_deviation "arcbeam::twin::path_deviation<arcbeam::twin::AutomatonModels>"(
+        const GraphView&, const RescoringView&, const uint32_t*, size_t, cbool) except +
+    double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
+        const GraphView&, const KenLmView&, const uint32_t*, size_t, cbool) except +
+
+
+cdef KenLmView kenlm_view_of(rescoring):
+    """The view of an arcbeam.rescoring.Rescoring with a KenLM model, valid as long as that lives."""
+    cdef KenLmModel model = rescoring.kenlm
+    cdef const uint32_t[::1] ranks = rescoring.ranks
+    return KenLmView(model.lm.get(), &ranks[0], rescoring_view_of(rescoring))
 
 
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
@@ -92,7 +109,9 @@ def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
 def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final):
     """What rescoring added to a path's cost."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
-    return cpp_rescoring_cost(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
+    if rescoring.kenlm is not None:
+        return kenlm_deviation(view_of(graph), kenlm_view_of(rescoring), first, arcs.shape[0], reached_final)
+    return automaton_deviation(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
 
 
 cdef class CpuEngine:
@@ -124,6 +143,9 @@ cdef class CpuEngine:
     cdef int _start_threads(self) except -1:
         if self.rescoring is None:
             self.engine = new Engine(view_of(self.graph), self.options, self.threads)
+        elif self.rescoring.kenlm is not None:
+            self.engine = new Engine(view_of(self.graph), self.options, kenlm_view_of(self.rescoring),
+                                     self.rescoring_options, self.threads)
         else:
             self.engine = new Engine(view_of(self.graph), self.options, rescoring_view_of(self.rescoring),
                                      self.rescoring_options, self.threads)

@@ -1,6 +1,7 @@
 """How a LanguageModel's columns reach C++: addresses of arrays that the holder keeps alive."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uintptr_t
+from libc.string cimport memset
 
 
 cdef extern from "shared/lm_view.hpp" namespace "arcbeam" nogil:
@@ -81,9 +82,11 @@ cdef inline LmView lm_view_of(columns, about):
 
 
 cdef inline RescoringView rescoring_view_of(rescoring):
-    """The view of an arcbeam.rescoring.Rescoring, valid as long as that lives."""
+    """The view of an arcbeam.rescoring.Rescoring, valid as long as that lives; of a KenLM model without `large`."""
     cdef RescoringView view
-    view.large = lm_view_of(rescoring.large.columns, rescoring.large.about)
+    memset(&view, 0, sizeof(view))
+    if rescoring.kenlm is None:
+        view.large = lm_view_of(rescoring.large.columns, rescoring.large.about)
     view.small = lm_view_of(rescoring.small.columns, rescoring.small.about)
     view.large_labels = <const uint32_t*> <uintptr_t> rescoring.large_labels.ctypes.data
     view.small_labels = <const uint32_t*> <uintptr_t> rescoring.small_labels.ctypes.data

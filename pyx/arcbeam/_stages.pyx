@@ -99,8 +99,11 @@ cdef extern from "decode/rescoring_lane.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass LookupCache:
         void begin() except +
 
+    cdef cppclass AutomatonModels:
+        AutomatonModels(const RescoringView&)
+
     void cpp_lookup "arcbeam::twin::lookup"(
-        const GraphView&, const RescoringView&, float, const Buffer[History]&, uint32_t, LookupCache&,
+        const GraphView&, AutomatonModels&, float, const Buffer[History]&, uint32_t, LookupCache&,
         Buffer[Candidate]&, Buffer[Deviation]&, Work&) except +
     float cpp_rescore "arcbeam::twin::rescore"(const Buffer[Deviation]&, float, Buffer[Candidate]&, cbool&)
 
@@ -196,11 +199,14 @@ def lookup(graph, rescoring, candidates, float bound, histories, uint32_t first_
     cdef Buffer[Deviation] deviations
     cdef LookupCache cache
     cdef Work work
+    cdef AutomatonModels* models = new AutomatonModels(rescoring_view_of(rescoring))
     fill_candidates(buffer, candidates)
     fill_histories(of_tokens, histories)
     cache.begin()
-    cpp_lookup(view_of(graph), rescoring_view_of(rescoring), bound, of_tokens, first_log, cache, buffer, deviations,
-               work)
+    try:
+        cpp_lookup(view_of(graph), models[0], bound, of_tokens, first_log, cache, buffer, deviations, work)
+    finally:
+        del models
     return (copy_out(buffer.begin(), buffer.size(), CANDIDATE),
             copy_out(deviations.begin(), deviations.size(), DEVIATION), dict(work))
 

@@ -132,7 +132,7 @@ class _Decoder:
         indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
         lexicon = None
         if spellings is not None:
-            scores = np.zeros(len(words), np.float32) if lm is None else lm._model.first_scores(indices)
+            scores = np.zeros(len(words), np.float32) if lm is None else lm.model.first_scores(indices)
             lexicon = (spellings.columns, spellings.offsets, spellings.word_index, scores[spellings.word_index])
         if lm is not None:
             spoken = [i for i in range(len(words)) if i != (self.tokens.blank if lexicon is None else len(words) - 1)]
@@ -140,7 +140,7 @@ class _Decoder:
         smearing = getattr(options, "smearing", "none")
         try:
             self._engine = BaselineEngine(
-                lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm._model, words=indices,
+                lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm.model, words=indices,
                 options=search, threads=threads,
             )  # fmt: skip
         except RuntimeError as error:  # std::system_error: the machine gives no more

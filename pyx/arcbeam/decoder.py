@@ -18,7 +18,7 @@ from arcbeam.hypothesis import Hypothesis
 from arcbeam.lm_automaton import LanguageModel
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import OPTIONS, Rescoring, check_placement_on_cpu
+from arcbeam.rescoring import OPTIONS, LargeModel, Rescoring, check_placement_on_cpu
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
 COLLECT_ABOVE = 1 << 22
@@ -53,7 +53,7 @@ class DecoderMemory:
     ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
     back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
     ``pinned`` is memory of the host that copies go through. On the CPU only the graph is counted and, as
-    ``language_models``, the models that rescore it, in host memory.
+    ``language_models``, the models that rescore it, in host memory; a KenLM model with the size of its file.
     """
 
     graph: int
@@ -83,7 +83,7 @@ class CtcDecoder:
     ----------
     graph : Graph
         Kept alive and shared, never copied.
-    language_model : LanguageModel, optional
+    language_model : LanguageModel or KenLM, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
         end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
         section 3; Fukunaga et al. 2019). See ``docs/large-lms.md``. On the CPU only, so far.
@@ -118,7 +118,7 @@ class CtcDecoder:
         self,
         graph: Graph,
         *,
-        language_model: LanguageModel | None = None,
+        language_model: LargeModel | None = None,
         graph_language_model: LanguageModel | None = None,
         **options: Any,
     ) -> None:
@@ -170,7 +170,7 @@ class CtcDecoder:
             models = {"language_model": self._rescoring.large, "graph_language_model": self._rescoring.small}
         return functools.partial(type(self), **models, **dataclasses.asdict(self._options)), (self._graph,)
 
-    def _make_rescoring(self, large: LanguageModel | None, small: LanguageModel | None) -> Rescoring | None:
+    def _make_rescoring(self, large: LargeModel | None, small: LanguageModel | None) -> Rescoring | None:
         if large is None:
             if small is not None:
                 raise ValueError("graph_language_model: it comes off for a language_model, which is not given")

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcbeam._baseline import KenLmModel, LibraryError, ModelError
+from arcbeam._kenlm import KenLmModel, LibraryError, ModelError
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.kenlm_file import WatchedFile, is_binary
 from arcbeam.lm_automaton import words_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,14 @@ class KenLM:
     Notes
     -----
     A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file is another one then.
-    A copy is the model itself, which never changes.
+    A copy is the model itself, which never changes. A binary file is memory-mapped by KenLM and must not be changed in
+    place while the model lives; FormatError at the next use if it is.
+
+    Attributes
+    ----------
+    path : Path
+    nbytes : int
+        Size of the file: what is mapped of a binary one; the model of an ARPA takes about as much memory.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, library: str | os.PathLike[str] | None = None) -> None:
@@ -53,7 +61,12 @@ class KenLM:
         if not self.path.is_file():
             raise FileNotFoundError(f"no such language model: {path}")
         self._source = str(self.path.absolute()), None if library is None else os.fspath(library), _mark(self.path)
+        self.nbytes = self.path.stat().st_size
         libraries = [os.fspath(library)] if library is not None else kenlm_libraries()
+        self._watched = WatchedFile(self.path) if is_binary(self.path) else None
+        if self._watched is not None:
+            self._model = self._watched.load(lambda: _load(self.path, self.path, libraries))
+            return
         with tempfile.TemporaryDirectory() as folder:
             self._model = _load(_plain(self.path, Path(folder)), self.path, libraries)
 
@@ -67,11 +80,22 @@ class KenLM:
 
     def score(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
         """log10 probability of words (a str is split at white space), between sentence marks if `bos` and `eos`."""
+        self.check_file()
         return float(self._model.score(self.indices(words), bos, eos))
 
     def indices(self, words: str | Sequence[str]) -> npt.NDArray[np.uint32]:
         """The model's numbers of words; 0 for unknown ones."""
         return np.array([self._index(word) for word in words_of("words", words)], np.uint32)
+
+    @property
+    def model(self) -> KenLmModel:
+        """The model, as the engines take it."""
+        return self._model
+
+    def check_file(self) -> None:
+        """FormatError if the file that KenLM maps has been changed in place."""
+        if self._watched is not None:
+            self._watched.check()
 
     def _index(self, word: str) -> int:
         return 0 if "\0" in word else int(self._model.word(word))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.errors import GraphError, UnsupportedError
-from arcbeam.lm_automaton import LanguageModel
+from arcbeam.language_model import KenLM
+from arcbeam.lm_automaton import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
 from arcbeam.options import DecoderOptions
 
 if TYPE_CHECKING:
+    from arcbeam._kenlm import KenLmModel
     from arcbeam.graph import Graph
+
+LargeModel: TypeAlias = LanguageModel | KenLM
+Labels: TypeAlias = npt.NDArray[np.uint32]
 
 KEEPS_SMALL_COST = 0x80000000
 SHOWN = 10
@@ -30,39 +35,54 @@ class Rescoring:
 
     Attributes
     ----------
-    large, small : LanguageModel
-        The small one is the model that the graph was built with.
+    large : LanguageModel or KenLM
+    small : LanguageModel
+        The model that the graph was built with.
     large_labels, small_labels : uint32 [words]
-        Label of each output label of the graph; 0 where the model has no word for it.
+        Label of each output label of the graph, in KenLM its number; 0 where the model has no word for it.
+    ranks : uint32, or None without KenLM
+        Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then as
+        in the graph. KenLM's numbers are not the same in all kinds of its files.
     large_scale, small_scale : float
         Factors on the costs.
     """
 
-    def __init__(self, graph: Graph, large: LanguageModel, small: LanguageModel, options: DecoderOptions) -> None:
-        for name, model in (("language_model", large), ("graph_language_model", small)):
-            if not isinstance(model, LanguageModel):
-                raise TypeError(f"{name}: expected an arcbeam.LanguageModel, got {type(model).__name__}")
+    def __init__(self, graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> None:
+        if not isinstance(large, LargeModel):
+            raise TypeError(
+                f"language_model: expected an arcbeam.LanguageModel or arcbeam.KenLM, got {type(large).__name__}"
+            )
+        if not isinstance(small, LanguageModel):
+            raise TypeError(f"graph_language_model: expected an arcbeam.LanguageModel, got {type(small).__name__}")
         self.large, self.small = large, small
         self.large_scale = float(options.lm_scale)
         self.small_scale = _small_scale(graph, options.graph_lm_scale)
         _check_digest(graph, small)
         ids, words = _words_of(graph)
-        self.small_labels = _labels(ids, words, small)
-        absent = _absent(words, self.small_labels[ids])
+        labels, is_absent = _in_automaton(words, small)
+        self.small_labels = _spread(ids, labels)
+        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent:
             raise GraphError(
                 f"graph_language_model: it lacks {_listed(absent)} of the graph, so the graph was built with another "
                 "one"
             )
-        self.large_labels = _labels(ids, words, large)
-        absent = _absent(words, self.large_labels[ids])
+        labels, is_absent = _in_kenlm(words, large) if isinstance(large, KenLM) else _in_automaton(words, large)
+        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent and options.unknown_words == "error":
             raise GraphError(
                 f"language_model: it lacks {_listed(absent)} of the graph; unknown_words='unk' scores them as its "
                 "unknown word, 'small' leaves them the score of the graph's own language model"
             )
-        unknown = large.unknown_label | (KEEPS_SMALL_COST if options.unknown_words == "small" else 0)
-        self.large_labels[ids] = np.where(self.large_labels[ids] == 0, unknown, self.large_labels[ids])
+        unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
+        unknown |= KEEPS_SMALL_COST if options.unknown_words == "small" else 0
+        self.large_labels = _spread(ids, np.where(is_absent, np.uint32(unknown), labels))
+        self.ranks = _ranks(ids, labels, large.model.start_word) if isinstance(large, KenLM) else None
+
+    @property
+    def kenlm(self) -> KenLmModel | None:
+        """The large model, where it is KenLM's."""
+        return self.large.model if isinstance(self.large, KenLM) else None
 
     def check_files(self) -> None:
         """FormatError if a file that a model is mapped from has been changed in place."""
@@ -72,7 +92,8 @@ class Rescoring:
     @property
     def nbytes(self) -> int:
         """Bytes of both models."""
-        return self.large.info().bytes + self.small.info().bytes
+        large = self.large.nbytes if isinstance(self.large, KenLM) else self.large.info().bytes
+        return large + self.small.info().bytes
 
 
 def check_placement_on_cpu(placement: str) -> None:
@@ -115,14 +136,31 @@ def _words_of(graph: Graph) -> tuple[npt.NDArray[np.intp], list[str]]:
     return ids, [graph.word_symbols[i] for i in ids.tolist()]
 
 
-def _labels(ids: npt.NDArray[np.intp], words: list[str], model: LanguageModel) -> npt.NDArray[np.uint32]:
-    labels = np.zeros(int(ids[-1]) + 1 if len(ids) else 1, np.uint32)
-    labels[ids] = [model.label(word) or 0 for word in words]
-    return labels
+def _in_automaton(words: list[str], model: LanguageModel) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    """Label of each word, and which of them the model lacks."""
+    labels = np.array([model.label(word) or 0 for word in words], np.uint32)
+    return labels, labels == 0
 
 
-def _absent(words: list[str], labels: npt.NDArray[np.uint32]) -> list[str]:
-    return [words[i] for i in np.flatnonzero(labels == 0).tolist()]
+def _in_kenlm(words: list[str], model: KenLM) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    """The same; the model's own unknown word is number 0, too."""
+    labels = model.indices(words)
+    labels[np.array([word in (SENTENCE_START, SENTENCE_END) for word in words], bool)] = 0
+    return labels, (labels == 0) & np.array([word not in UNKNOWN_WORDS for word in words], bool)
+
+
+def _spread(ids: npt.NDArray[np.intp], labels: Labels) -> Labels:
+    """Labels by output label of the graph."""
+    spread = np.zeros(int(ids[-1]) + 1 if len(ids) else 1, np.uint32)
+    spread[ids] = labels
+    return spread
+
+
+def _ranks(ids: npt.NDArray[np.intp], numbers: Labels, start_word: int) -> Labels:
+    ranks = np.zeros(max(start_word, int(numbers.max(initial=0))) + 1, np.uint32)
+    ranks[numbers[::-1]] = ids[::-1] + 1  # of words of one number the first
+    ranks[start_word], ranks[0] = 1, 0
+    return ranks
 
 
 def _listed(words: list[str]) -> str:

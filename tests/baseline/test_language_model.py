@@ -103,7 +103,7 @@ def test_bad_libraries(tmp_path):
     with pytest.raises(MissingDependencyError, match=message):
         baseline.KenLM(plain, library=text)
     with pytest.raises(MissingDependencyError, match=r"lacks the symbol _ZN2lm5ngram11LoadVirtual"):
-        baseline.KenLM(plain, library=sys.modules["arcbeam._baseline"].__file__)
+        baseline.KenLM(plain, library=sys.modules["arcbeam._kenlm"].__file__)
 
 
 def test_no_package(monkeypatch, tmp_path):

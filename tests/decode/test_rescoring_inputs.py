@@ -103,9 +103,12 @@ def test_half_of_it():
         CtcDecoder(graph(), graph_language_model=SMALL)
     with pytest.raises(ValueError, match="lm_scale, lookup_margin: this needs a language_model"):
         CtcDecoder(graph(), lm_scale=2.0, lookup_margin=1.0)
-    for models in ("4gram.lm", SMALL), (LARGE, "3gram.lm"):
-        with pytest.raises(TypeError, match=r"language_model: expected an arcbeam\.LanguageModel, got str"):
-            decode(graph(), *models)
+    with pytest.raises(
+        TypeError, match=r"^language_model: expected an arcbeam\.LanguageModel or arcbeam\.KenLM, got str"
+    ):
+        decode(graph(), "4gram.lm")
+    with pytest.raises(TypeError, match=r"graph_language_model: expected an arcbeam\.LanguageModel, got str"):
+        decode(graph(), LARGE, "3gram.lm")
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])

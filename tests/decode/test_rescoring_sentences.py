@@ -8,9 +8,10 @@ import pytest
 from arcbeam._decode import rescoring_cost
 from arcbeam._language_model import walk
 
-from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, TokenTable
+from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable
 from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
+from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
 
 
@@ -132,3 +133,23 @@ def test_on_the_demos_speech_it_is_the_composition(demo, demo_data, by_last_toke
         assert got.reached_final and len(got.word_ids) > 0
     plain = [h.text for h in CtcDecoder(graph, **wide).decode(batch)]
     assert len(set(plain)) > 1
+
+
+def test_on_the_demos_speech_kenlm_says_the_same(demo, demo_data):
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    need_kenlm()
+    from arcbeam.build.lexicon import Lexicon
+
+    arpa, small, large, words, _ = demo
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa, progress=False)
+    archive = np.load(demo_data / "log_probs.npz")
+    batch = np.split(archive["log_probs"], np.cumsum(archive["lengths"])[:-1])
+    ours, kenlm = (
+        CtcDecoder(graph, language_model=model, graph_language_model=small, hypotheses_per_state=3).decode(batch)
+        for model in (large, KenLM(demo_data / "novels.3gram.arpa.xz"))
+    )
+    assert sum(len(h.words) for h in ours) > 50
+    for a, b in zip(ours, kenlm, strict=True):
+        assert a.score == pytest.approx(b.score, abs=1e-3)
+        assert a.text == b.text

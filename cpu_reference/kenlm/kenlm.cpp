@@ -1,4 +1,4 @@
-#include "baseline/kenlm.hpp"
+#include "kenlm/kenlm.hpp"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 #include <iostream>
 #include <vector>
 
-namespace arcbeam::baseline {
+namespace arcbeam {
 
 namespace {
 
@@ -119,7 +119,7 @@ bool KenLm::looks_right(std::string& reason) {
     ModelLayout model{};
     std::memcpy(&model, model_, sizeof model);
     // A state is words, back-offs and their number, padded to 4 bytes.
-    if (model.state_size < 12 || model.state_size > 1024 || (model.state_size - 4) % 8 != 0) {
+    if (model.state_size < 12 || model.state_size > kLargestState || (model.state_size - 4) % 8 != 0) {
         return false;
     }
     state_size_ = model.state_size;
@@ -132,33 +132,15 @@ bool KenLm::looks_right(std::string& reason) {
     begin_sentence_ = model.begin_sentence;
     null_context_ = model.null_context;
     vocabulary_ = model.vocabulary;
+    start_word_ = model.vocabulary->begin_sentence;
     end_sentence_ = model.vocabulary->end_sentence;
     score_ = virtual_function<decltype(score_)>(model_, kScore);
-    const auto* begin = static_cast<const unsigned char*>(begin_sentence_);
-    std::uint32_t first = 0;
-    std::memcpy(&first, begin, sizeof first);
-    const std::size_t length = begin[8 * context_];
-    return length == (order_ > 1 ? 1U : 0U) && (length == 0 || first == model.vocabulary->begin_sentence) &&
-           static_cast<const unsigned char*>(null_context_)[8 * context_] == 0 &&
-           index_of(vocabulary_, "<s>") == model.vocabulary->begin_sentence &&
+    const std::size_t seen = length(begin_sentence_);
+    return seen == (order_ > 1 ? 1U : 0U) && (seen == 0 || word_of(begin_sentence_, 0) == start_word_) &&
+           length(null_context_) == 0 && index_of(vocabulary_, "<s>") == start_word_ &&
            index_of(vocabulary_, "</s>") == end_sentence_;
 }
 
 std::uint32_t KenLm::word(const std::string& text) const { return index_of(vocabulary_, text.c_str()); }
 
-void KenLm::begin_sentence(void* state) const { std::memcpy(state, begin_sentence_, state_size_); }
-
-void KenLm::null_context(void* state) const { std::memcpy(state, null_context_, state_size_); }
-
-float KenLm::most(const void* state) const {
-    const auto* bytes = static_cast<const unsigned char*>(state);
-    float sum = 0.0F;
-    for (std::size_t i = 0, n = bytes[8 * context_]; i < n && i < context_; ++i) {
-        float backoff = 0.0F;
-        std::memcpy(&backoff, bytes + 4 * (context_ + i), sizeof backoff);
-        sum += backoff > 0.0F ? backoff : 0.0F;
-    }
-    return sum;
-}
-
-}  // namespace arcbeam::baseline
+}  // namespace arcbeam

@@ -2,15 +2,16 @@
 //
 // The package ships no headers, so the few declarations that are needed stand here, and loading checks that the
 // library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are
-// log10.
+// log10. A state is plain bytes, of state_size(): words, newest first; their back-off weights; how many.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 
-namespace arcbeam::baseline {
+namespace arcbeam {
 
 enum class KenLmError : std::uint8_t {
     kNone,
@@ -20,6 +21,8 @@ enum class KenLmError : std::uint8_t {
 
 class KenLm {
   public:
+    static constexpr std::size_t kLargestState = 1024;  // bytes
+
     // Loads a model (ARPA or binary). Null on failure, with the kind and the reason.
     static std::unique_ptr<KenLm> load(const std::string& library, const std::string& path, KenLmError& kind,
                                        std::string& reason);
@@ -31,17 +34,38 @@ class KenLm {
     [[nodiscard]] unsigned order() const { return order_; }
     // 0, the unknown word, where the model does not have it.
     [[nodiscard]] std::uint32_t word(const std::string& text) const;
+    [[nodiscard]] std::uint32_t start_word() const { return start_word_; }  // <s>
     [[nodiscard]] std::uint32_t end_sentence() const { return end_sentence_; }
-    void begin_sentence(void* state) const;
-    void null_context(void* state) const;
+    void begin_sentence(void* state) const { std::memcpy(state, begin_sentence_, state_size_); }
+    void null_context(void* state) const { std::memcpy(state, null_context_, state_size_); }
 
     // log10 probability of a word after a state; the two states may not be one.
     float score(const void* state, std::uint32_t word, void* next) const {
         return score_(model_, state, word, next);
     }
 
+    // How many words a state still sees.
+    [[nodiscard]] std::size_t length(const void* state) const {
+        return static_cast<const unsigned char*>(state)[8 * context_];
+    }
+
+    // The i-th newest of them.
+    [[nodiscard]] static std::uint32_t word_of(const void* state, std::size_t i) {
+        std::uint32_t word;
+        std::memcpy(&word, static_cast<const unsigned char*>(state) + 4 * i, sizeof word);
+        return word;
+    }
+
     // No word scores more than this after the state: probabilities are at most 1, back-offs are not.
-    [[nodiscard]] float most(const void* state) const;
+    [[nodiscard]] float most(const void* state) const {
+        float sum = 0.0F;
+        for (std::size_t i = 0, n = length(state); i < n && i < context_; ++i) {
+            float backoff;
+            std::memcpy(&backoff, static_cast<const unsigned char*>(state) + 4 * (context_ + i), sizeof backoff);
+            sum += backoff > 0.0F ? backoff : 0.0F;
+        }
+        return sum;
+    }
 
   private:
     KenLm() = default;
@@ -55,7 +79,8 @@ class KenLm {
     std::size_t state_size_ = 0;
     std::size_t context_ = 0;  // words a state has room for
     unsigned order_ = 0;
+    std::uint32_t start_word_ = 0;
     std::uint32_t end_sentence_ = 0;
 };
 
-}  // namespace arcbeam::baseline
+}  // namespace arcbeam

@@ -1,0 +1,13 @@
+// From log10, as ARPA files and KenLM have it, to the costs of a search: one expression.
+#pragma once
+
+#include "shared/portable.hpp"
+
+namespace arcbeam {
+
+constexpr double kLn10 = 2.302585092994045684;
+
+// The cost of a probability or a back-off weight, rounded to float32 once.
+ARCBEAM_HD float natural_cost(double log10_weight) { return static_cast<float>(-kLn10 * log10_weight); }
+
+}  // namespace arcbeam

@@ -1,0 +1,69 @@
+"""KenLM's binary files, which KenLM maps: what is changed in place while a model lives is noticed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from arcbeam._language_model import MapGuard
+from arcbeam.errors import FormatError
+
+MAGIC = b"mmap lm http://kheafield.com/code"
+Model = TypeVar("Model")
+
+
+def is_binary(path: Path) -> bool:
+    """Whether the file is KenLM's binary format of any kind, not text to be read."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+class WatchedFile:
+    """A file that `load` maps in the library. Should it shrink, what is lost reads as zeros; `check` finds that.
+
+    A file that is replaced under its name leaves the mapped one as it was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._file)
+        self._first = os.fstat(self._file)
+        self._guards: list[MapGuard] = []
+
+    def load(self, load: Callable[[], Model]) -> Model:
+        """What `load` returns; the parts of the file that it maps are guarded from now on."""
+        before = self._maps()
+        model = load()
+        for address, size in self._maps() - before:
+            self._guards.append(MapGuard((ctypes.c_ubyte * size).from_address(address)))
+        return model
+
+    def _maps(self) -> set[tuple[int, int]]:
+        """Address and size of what this process maps of the file; nothing where the system does not tell."""
+        found = set()
+        device = f"{os.major(self._first.st_dev):02x}:{os.minor(self._first.st_dev):02x}"
+        try:
+            lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+        except OSError:
+            return set()
+        for line in lines:
+            addresses, _, _, where, inode = line.split(maxsplit=5)[:5]
+            if (where, int(inode)) == (device, self._first.st_ino):
+                begin, end = (int(x, 16) for x in addresses.split("-"))
+                found.add((begin, end - begin))
+        return found
+
+    def check(self) -> None:
+        """FormatError if the file has been changed in place since: what is read now may be anything."""
+        now, first = os.fstat(self._file), self._first
+        if (now.st_size, now.st_mtime_ns) == (first.st_size, first.st_mtime_ns) and not any(
+            guard.is_broken for guard in self._guards
+        ):
+            return
+        what = f"shrank from {first.st_size} to {now.st_size} bytes" if now.st_size < first.st_size else "was changed"
+        raise FormatError(f"{self._path}: the file {what} while KenLM had it mapped; load it again")
