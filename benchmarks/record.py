@@ -76,8 +76,13 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str:
-    """Of the checkout; ARCBEAM_COMMIT says it where the sources came without their history."""
-    return git("rev-parse", "--short=12", "HEAD") or os.environ.get("ARCBEAM_COMMIT", "")[:12]
+    """Of the checkout; ARCBEAM_COMMIT says it where the sources came without their history, or with another."""
+    return os.environ.get("ARCBEAM_COMMIT", "")[:12] or git("rev-parse", "--short=12", "HEAD")
+
+
+def is_dirty() -> bool:
+    """Whether the checkout has changes; taken for that of ARCBEAM_COMMIT where this is set."""
+    return "ARCBEAM_COMMIT" not in os.environ and bool(git("status", "--porcelain", "--untracked-files=no"))
 
 
 def gpu() -> dict[str, object]:
@@ -151,7 +156,7 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         "command": command,
         "time": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
-        "dirty": bool(git("status", "--porcelain", "--untracked-files=no")),
+        "dirty": is_dirty(),
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": memory_gib(),
