@@ -65,6 +65,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t frame
         uint32_t frames
         uint32_t window
+        uint32_t count
         uint32_t first_row
         uint32_t fresh
 

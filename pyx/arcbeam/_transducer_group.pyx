@@ -142,10 +142,12 @@ cdef class Group:
         """Doubles the hypotheses' room, for all lanes."""
         cdef uint32_t room = 2 * self.room, i
         cdef size_t old = self.room * sizeof(Record), new = room * sizeof(Record)
+        cdef const LaneState* lanes = <const LaneState*> (<unsigned char*> self.control_host.data + self.layout.lanes)
         cdef DeviceBuffer larger = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         larger.reserve(self.params.num_lanes * new, False)
         for i in range(self.params.num_lanes):
-            copy_on_device(larger.address + i * new, self.records.address + i * old, old, self.stream)
+            copy_on_device(larger.address + i * new, self.records.address + i * old, lanes[i].count * sizeof(Record),
+                           self.stream)
         self.records.clear()
         self.records, self.room = larger, room
         set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
