@@ -15,10 +15,22 @@ from arcbeam.errors import FormatError
 WORDS = [SimpleNamespace(word="he", start=0.02, end=0.1, start_frame=1, end_frame=5),
          SimpleNamespace(word="was", start=0.12, end=0.3, start_frame=6, end_frame=15)]  # fmt: skip
 HYPOTHESIS = SimpleNamespace(
-    text="he was", words=WORDS, score=3.5, acoustic_score=1.0, graph_score=2.5, reached_final=True
+    text="he was",
+    words=WORDS,
+    score=3.5,
+    acoustic_score=1.0,
+    graph_score=2.25,
+    rescoring_score=0.25,
+    reached_final=True,
 )
 NOTHING = SimpleNamespace(
-    text="", words=[], score=float("inf"), acoustic_score=0.0, graph_score=0.0, reached_final=False
+    text="",
+    words=[],
+    score=float("inf"),
+    acoustic_score=0.0,
+    graph_score=0.0,
+    rescoring_score=0.0,
+    reached_final=False,
 )
 
 
@@ -37,7 +49,8 @@ def test_formats():
     assert written(Format.trn, HYPOTHESIS) == "he was (utt)\n"
     assert written(Format.ctm, HYPOTHESIS) == "utt 1 0.020 0.080 he\nutt 1 0.120 0.180 was\n"
     assert json.loads(written(Format.json, HYPOTHESIS)) == {
-        "id": "utt", "text": "he was", "score": 3.5, "acoustic_score": 1.0, "graph_score": 2.5, "reached_final": True,
+        "id": "utt", "text": "he was", "score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
+        "rescoring_score": 0.25, "reached_final": True,
         "frames": 20, "words": [vars(w) for w in WORDS],
     }  # fmt: skip
 

@@ -110,6 +110,16 @@ def decode(
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
     device: opt.Device = opt.DEFAULT.device,
+    language_model: opt.LargeModel = None,
+    graph_language_model: opt.GraphModel = None,
+    lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
+    graph_lm_scale: opt.GraphLmScale = None,
+    hypotheses_per_state: opt.HypothesesPerState = 0,
+    lookup_margin: opt.LookupMargin = opt.DEFAULT.lookup_margin,
+    unknown_words: opt.UnknownWords = opt.DEFAULT.unknown_words,
+    placement: opt.Placement = opt.DEFAULT.placement,
+    gpu_budget: opt.GpuBudget = None,
+    arc_cache: opt.ArcCache = None,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
     blank: opt.Blank = None,
@@ -121,15 +131,18 @@ def decode(
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        frame_shift=frame_shift, device=device, threads=threads,
+        frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
+        hypotheses_per_state=hypotheses_per_state or None, lookup_margin=lookup_margin,
+        unknown_words=unknown_words, placement=placement, gpu_budget=gpu_budget, arc_cache=arc_cache,
     )  # fmt: skip
-    from arcbeam import CtcDecoder
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all
+    from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
     from arcbeam.cli.run import Referee, decode_all
 
+    check_given(language_model, graph_language_model, settings)
     found = find_inputs(inputs)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
@@ -137,7 +150,7 @@ def decode(
     )
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
-    decoder = CtcDecoder(loaded, **dataclasses.asdict(settings))
+    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings))
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         speed = decode_all(
             decoder, loaded, read_all(found), lambda utterance, hypothesis: write(file, format, utterance, hypothesis),

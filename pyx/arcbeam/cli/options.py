@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from arcbeam.options import DecoderOptions
+from arcbeam.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 
 SEARCH = "Search"
+LARGE = "Large language model"
 FOREIGN = "Graphs of other tools"
 DEFAULT = DecoderOptions()
 
@@ -112,6 +113,103 @@ Device = Annotated[
         metavar="auto|cpu|cuda[:N]",
         rich_help_panel=SEARCH,
         help="Where to decode; auto is the GPU if it can be used, else the CPU.",
+    ),
+]
+LargeModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--language-model",
+        metavar="FILE",
+        rich_help_panel=LARGE,
+        show_default=False,
+        help="Takes the place of the graph's own model: from build-lm, in KenLM's binary format, or as ARPA.",
+    ),
+]
+GraphModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--graph-language-model",
+        metavar="FILE",
+        rich_help_panel=LARGE,
+        show_default=False,
+        help="The model that the graph was built with, from build-lm or as ARPA; its scores come off.",
+    ),
+]
+LmScale = Annotated[
+    float,
+    typer.Option(
+        "--lm-scale",
+        metavar="FACTOR",
+        rich_help_panel=LARGE,
+        help="The large model's log-probabilities are multiplied by this.",
+    ),
+]
+GraphLmScale = Annotated[
+    float | None,
+    typer.Option(
+        "--graph-lm-scale",
+        metavar="FACTOR",
+        rich_help_panel=LARGE,
+        show_default="what the graph says, or 1",
+        help="The factor that the graph was built with.",
+    ),
+]
+HypothesesPerState = Annotated[
+    int,
+    typer.Option(
+        "--hypotheses-per-state",
+        metavar="N",
+        min=0,
+        rich_help_panel=LARGE,
+        help="Hypotheses with distinct histories that a state of the graph keeps; 0 for no limit.",
+    ),
+]
+LookupMargin = Annotated[
+    float,
+    typer.Option(
+        "--lookup-margin",
+        metavar="NATS",
+        rich_help_panel=LARGE,
+        help="Words this far beyond the beam are looked up, too.",
+    ),
+]
+UnknownWords = Annotated[
+    str,
+    typer.Option(
+        "--unknown-words",
+        metavar="|".join(UNKNOWN_WORDS),
+        rich_help_panel=LARGE,
+        help="What of the graph's words that the large model lacks: an error, its unknown word, or the small model's "
+        "score.",
+    ),
+]
+Placement = Annotated[
+    str,
+    typer.Option(
+        "--placement",
+        metavar="|".join(PLACEMENTS),
+        rich_help_panel=LARGE,
+        help="Where the large model lives; those between the first and the last are for a GPU.",
+    ),
+]
+GpuBudget = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu-budget",
+        metavar="SIZE",
+        rich_help_panel=LARGE,
+        show_default="what is free",
+        help="Memory of the GPU for the large model, such as 2GiB.",
+    ),
+]
+ArcCache = Annotated[
+    str | None,
+    typer.Option(
+        "--arc-cache",
+        metavar="SIZE",
+        rich_help_panel=LARGE,
+        show_default="chosen",
+        help="Memory of the GPU for arcs that come from the host, such as 64MiB; 0 for none.",
     ),
 ]
 Words = Annotated[

@@ -93,6 +93,7 @@ def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
         "score": _number(hypothesis.score),
         "acoustic_score": _number(hypothesis.acoustic_score),
         "graph_score": _number(hypothesis.graph_score),
+        "rescoring_score": _number(hypothesis.rescoring_score),
         "reached_final": bool(hypothesis.reached_final),
         "frames": len(utterance.log_probs),
     }  # fmt: skip

@@ -1,0 +1,69 @@
+"""Language models of ``arcbeam decode``: files of any kind in, a decoder that uses them out."""
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from arcbeam import rescoring
+from arcbeam.cli.console import Failure, note
+from arcbeam.options import DecoderOptions
+
+if TYPE_CHECKING:
+    from arcbeam import CtcDecoder, Graph, LanguageModel
+
+BY_DEFAULT = DecoderOptions()
+
+
+def check_given(large: Path | None, small: Path | None, settings: DecoderOptions) -> None:
+    """Complain about options for large language models, as usage, before anything is loaded."""
+    if large is None:
+        changed = [name for name in rescoring.OPTIONS if getattr(settings, name) != getattr(BY_DEFAULT, name)]
+        for name in ["graph_language_model"] * (small is not None) + changed:
+            raise typer.BadParameter("needs --language-model", param_hint=f"'--{name.replace('_', '-')}'")
+    elif small is None:
+        raise typer.BadParameter(
+            "needs --graph-language-model, the ARPA that the graph was built with: its scores come off",
+            param_hint="'--language-model'",
+        )
+
+
+def load_large(path: Path) -> "rescoring.LargeModel":
+    """Load a model of any kind; the file's first bytes say which. One of an ARPA is built."""
+    from arcbeam import KenLM, kenlm_file
+
+    return KenLM(path) if kenlm_file.is_binary(path) else load(path)
+
+
+def load(path: Path) -> "LanguageModel":
+    """Load a model of ours, or build it of an ARPA."""
+    from arcbeam import LanguageModel, graph_file, kenlm_file, lm_file
+
+    with path.open("rb") as file:
+        head = file.read(64)
+    if lm_file.KIND.begins(head):
+        return LanguageModel.load(path)
+    if graph_file.KIND.begins(head):
+        raise Failure(f"{path}: expected a language model, got a graph")
+    if kenlm_file.is_binary(path):
+        raise Failure(f"{path}: the graph's own model is needed as ARPA or from build-lm, got KenLM's binary format")
+    note(f"building {path}; build-lm makes a file that loads at once")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
+        return LanguageModel.build(path)
+
+
+def make_decoder(graph: "Graph", large: Path | None, small: Path | None, settings: dict[str, Any]) -> "CtcDecoder":
+    """Return a decoder with the models of these files, if there are any; its warnings become notes."""
+    from arcbeam import CtcDecoder
+
+    if large is None or small is None:
+        return CtcDecoder(graph, **settings)
+    models: dict[str, Any] = {"graph_language_model": load(small), "language_model": load_large(large)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        decoder = CtcDecoder(graph, **models, **settings)
+    for warning in caught:
+        note(f"note: {warning.message}")
+    return decoder
