@@ -44,10 +44,9 @@ def kenlm(folder: Path, kind: str) -> "arcbeam.KenLM":
 
 def run(context: Context) -> Iterator[Row]:
     folder = Path(context.options.get("folder", datasets.CACHE / "large-lm"))
-    kenlm_folder = Path(context.options.get("kenlm", folder))
     small, graph = model(folder, "small", context), small_graph(folder, context)
     large: dict[str, Any] = {"LanguageModel": model(folder, "large", context)}
-    large |= {f"KenLM, {kind}": kenlm(kenlm_folder, kind) for kind in KINDS}
+    large |= {f"KenLM, {kind}": kenlm(folder, kind) for kind in KINDS}
     sets = [datasets.load(name).first(context.utterances) for name in SETS]
     for n in LIMITS:
         decoders = {
