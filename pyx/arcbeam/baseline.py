@@ -24,7 +24,7 @@ from arcbeam.baseline_results import Hypothesis, Result
 from arcbeam.decoder import usable_cores
 from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
-from arcbeam.language_model import KenLM
+from arcbeam.language_model import KenLM, case_hint
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import shown
 from arcbeam.pieces import join_pieces
@@ -41,7 +41,7 @@ ALL = 2**31 - 1
 # Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
 # it first drops what no hypothesis needs.
 COLLECT_ABOVE = 1 << 17
-SHOWN, SAMPLE = 5, 1_000  # words that a warning names, and that are looked up in another case for it
+SHOWN = 5  # words that a warning names
 
 __all__ = [
     "Hypothesis",
@@ -341,13 +341,10 @@ def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.ui
     unknown = [words[i] for i in np.flatnonzero(indices == 0).tolist()]
     if 2 * len(unknown) <= len(words):
         return
-    hint = ""
-    for case, written in (("lower", str.lower), ("upper", str.upper)):
-        if 2 * sum(written(word) in lm for word in unknown[:SAMPLE]) > len(unknown[:SAMPLE]):
-            hint = f"; in {case} case it knows them"
     some = ", ".join(map(repr, unknown[:SHOWN])) + ", ..." * (len(unknown) > SHOWN)
     warnings.warn(
-        f"lm: it lacks {len(unknown):,} of the {len(words):,} {what} ({some}), which score as its unknown word{hint}",
+        f"lm: it lacks {len(unknown):,} of the {len(words):,} {what} ({some}), which score as its unknown word"
+        + case_hint(unknown, lm),
         stacklevel=4,
     )
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _HOW = "pip install 'arcbeam[kenlm]'"
+SAMPLE = 1_000  # words that are looked up in another case for a message
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
 
@@ -111,6 +112,15 @@ class KenLM:
 
     def __repr__(self) -> str:
         return f"KenLM({str(self.path)!r}, order={self.order})"
+
+
+def case_hint(unknown: Sequence[str], model: Container[str]) -> str:
+    """What a message about unknown words says where the model knows most of them in another case."""
+    sample = unknown[:SAMPLE]
+    for case, written in (("lower", str.lower), ("upper", str.upper)):
+        if 2 * sum(written(word) in model for word in sample) > len(sample):
+            return f"; in {case} case it knows them"
+    return ""
 
 
 def _load_same(path: str, library: str | None, mark: str) -> KenLM:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.errors import GraphError, UnsupportedError
-from arcbeam.language_model import KenLM
+from arcbeam.language_model import KenLM, case_hint
 from arcbeam.lm_automaton import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
 from arcbeam.options import DecoderOptions
 
@@ -71,8 +71,14 @@ class Rescoring:
         absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent and options.unknown_words == "error":
             raise GraphError(
-                f"language_model: it lacks {_listed(absent)} of the graph; unknown_words='unk' scores them as its "
-                "unknown word, 'small' leaves them the score of the graph's own language model"
+                f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
+                "unknown_words='unk' scores them as its unknown word, 'small' leaves them the score of the graph's own "
+                "language model"
+            )
+        if len(absent) * 2 > len(words):
+            warnings.warn(
+                f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}",
+                stacklevel=4,
             )
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
         unknown |= KEEPS_SMALL_COST if options.unknown_words == "small" else 0

@@ -64,6 +64,17 @@ def test_words_that_the_large_model_lacks():
     assert decode(graph(), large=NARROW, unknown_words="small").rescoring_score == 0.0
 
 
+def test_a_model_in_capitals():
+    costs = {"THE": 1.0, "CAT": 2.0, "<unk>": 7.0, "</s>": 0.5}
+    loud = language_model(["THE", "CAT", "<unk>"], {(): (costs, 0.0)})
+    words = r"it lacks 2 words \('the', 'cat'\)"
+    with pytest.raises(GraphError, match=f"{words} of the graph; in upper case it knows them; unknown_words='unk' sco"):
+        decode(graph(), large=loud)
+    with pytest.warns(UserWarning, match=f"{words}, most of the graph's words; in upper case it knows them"):
+        decode(graph(), large=loud, unknown_words="unk")
+    decode(graph(used=(1, 1, 2)), large=NARROW, unknown_words="unk")  # half of them: no warning
+
+
 def test_no_unk_in_the_large_model():
     large = language_model(["the"], {(): ({"the": 1.0, "</s>": 0.5}, 0.0), ("the",): ({"the": 1.0}, 0.25)})
     found = decode(graph(), large=large, unknown_words="unk")
