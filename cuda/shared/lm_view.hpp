@@ -115,8 +115,9 @@ struct LmStep {
 };
 
 // Labels are 1 .. num_labels, and 0 a word that the model does not know and has no <unk> for. Ends, since back-off
-// states descend.
-ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
+// states descend. `find(state, label)` gives what LmView::find does.
+template <class Find>
+ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label, const Find& find) {
     float backoffs = 0.0F;
     if (label == kUnknownLabel) {
         for (; state != kLmEmptyHistory; state = lm.backoff_state(state)) {
@@ -124,14 +125,19 @@ ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t l
         }
         return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory};
     }
-    std::uint32_t arc = lm.find(state, label);
+    std::uint32_t arc = find(state, label);
     while (arc == kNoLmArc) {
         backoffs = backoffs + lm.backoff_weights[state];
         state = lm.backoff_state(state);
-        arc = lm.find(state, label);
+        arc = find(state, label);
     }
     const LmArc& found = lm.arcs[arc];
     return {backoffs + found.weight, found.next_state, state};
+}
+
+ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
+    return lm_step(lm, state, label,
+                   [&lm](std::uint32_t from, std::uint32_t wanted) { return lm.find(from, wanted); });
 }
 
 }  // namespace arcbeam

@@ -46,12 +46,18 @@ ARCBEAM_HD float deviation_cost(const RescoringView& lms, float large, float sma
     return lms.large_scale * large - lms.small_scale * small;
 }
 
+// The deviation of a word whose label in the large model is this, from what both models say.
+ARCBEAM_HD Deviation deviate(const RescoringView& lms, std::uint32_t label, const LmStep& large,
+                             const LmStep& small) {
+    const float cost = (label & kKeepsSmallCost) != 0U ? 0.0F : deviation_cost(lms, large.cost, small.cost);
+    return {cost, {large.next_state, small.next_state}};
+}
+
 ARCBEAM_HD Deviation deviate(const RescoringView& lms, const History& history, std::uint32_t word) {
     const std::uint32_t label = lms.large_labels[word];
     const LmStep large = lm_step(lms.large, history.large, label & ~kKeepsSmallCost);
     const LmStep small = lm_step(lms.small, history.small, lms.small_labels[word]);
-    const float cost = (label & kKeepsSmallCost) != 0U ? 0.0F : deviation_cost(lms, large.cost, small.cost);
-    return {cost, {large.next_state, small.next_state}};
+    return deviate(lms, label, large, small);
 }
 
 // What the end of a sentence adds.

@@ -133,12 +133,40 @@ class Found:
 
 
 class SearchHost:
+    source, entry = "cuda/decode/search.cu", "arcbeam_search_{}"
+
     def __init__(self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None):
         self.graph = graph
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
-        self.kernels = build.load("cuda/decode/search.cu")
+        self.kernels = build.load(self.source)
         self.launches = 0
+        self.capacities: dict[int, int] = {}
+
+    # What a search with a large language model has otherwise.
+
+    def params(self, search):
+        """The kernel's parameters, around those of the search."""
+        return search
+
+    @staticmethod
+    def tokens_bytes(capacity):
+        return tokens_bytes(capacity)
+
+    @staticmethod
+    def workspace_bytes(capacity, candidates, table_size):
+        return workspace_bytes(capacity, candidates, table_size)
+
+    control_bytes = 208
+
+    @staticmethod
+    def table_bytes(candidates, table_size):
+        """Of a workspace's memory: what is all bits 1 in a free table."""
+        return padded(8 * table_size) + padded(4 * table_size)
+
+    @staticmethod
+    def move_histories(larger, old, capacity, before, num_tokens):
+        """Of tokens that wait."""
 
     def decode(self, batch, shape=None, *, from_host=None, **schedule):
         room, graph = self.room, self.graph
@@ -184,14 +212,14 @@ class SearchHost:
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
                 hot_lanes=np.uint32(shape.hot_lanes),
             )  # fmt: skip
-            shared = 208 + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
-            shared += tokens_bytes(room.capacity)
-            shared += workspace_bytes(room.capacity, room.candidates, room.table_size)
+            shared = self.control_bytes + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
+            shared += self.tokens_bytes(room.capacity)
+            shared += self.workspace_bytes(room.capacity, room.candidates, room.table_size)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
-                f"arcbeam_search_{shape.kernel}", params, grid=shape.lanes * shape.cluster, block=shape.block,
+                self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster, block=shape.block,
                 cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
                 copies=coming.copies() if from_host else (), **schedule,
             )  # fmt: skip
@@ -218,17 +246,19 @@ class SearchHost:
     def _grow_spill(self, lane, number, capacity, keep):
         """New room for frames; the tokens that wait there move along."""
         table = 2 * capacity
-        keep[f"memory[{number}]"] = memory = np.zeros(workspace_bytes(capacity, 2 * capacity, table), np.uint8)
-        memory[: 12 * table] = 0xFF  # table_best and table_state: free
-        memory[padded(8 * table) : padded(8 * table) + 4 * table] = 0xFF
+        bytes_wanted = self.workspace_bytes(capacity, 2 * capacity, table)
+        keep[f"memory[{number}]"] = memory = np.zeros(bytes_wanted, np.uint8)
+        memory[: self.table_bytes(2 * capacity, table)] = 0xFF
         lane["memory"], lane["capacity"] = memory.ctypes.data, capacity
         lane["candidates"], lane["table_size"] = 2 * capacity, table
-        larger = np.zeros(tokens_bytes(capacity), np.uint8)
+        larger = np.zeros(self.tokens_bytes(capacity), np.uint8)
         old = keep.get(f"tokens[{number}]")
         if old is not None:
-            n, before = int(lane["num_tokens"]), len(old) // 28  # capacities are multiples of 4
+            n, before = int(lane["num_tokens"]), self.capacities[number]
             larger[: 16 * n] = old[: 16 * n]
             larger[16 * capacity : 16 * capacity + 4 * n] = old[16 * before : 16 * before + 4 * n]
+            self.move_histories(larger, old, capacity, before, n)
+        self.capacities[number] = capacity
         keep[f"tokens[{number}]"] = larger
         lane["tokens"] = larger.ctypes.data
 

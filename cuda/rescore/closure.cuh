@@ -1,0 +1,95 @@
+// The closure of a search with histories: one level of epsilon depth. The rule is the twin's,
+// cpu_reference/decode/rescoring_closure.hpp.
+//
+// in   hypotheses [0, num_epsilons) with epsilon arcs as of the last barrier: the lists of states of this depth are
+//      complete, and are cut before their arcs are followed
+// out  candidates, noted from num_candidates on; those with words are listed to be looked up. A barrier must
+// follow.
+#pragma once
+
+#include "rescore/rescore.cuh"
+
+namespace arcbeam {
+
+ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t level, std::uint32_t num_epsilons,
+                                 float bound, std::uint32_t slot, const RescoringWorkspace& work,
+                                 RescoringLane& lane) {
+    Control& control = *lane.control;
+    const float lookup_bound = beam_bound(bound, params.lookup_margin);
+    for (std::uint32_t i = simt::thread_rank(); i < num_epsilons; i += simt::block_size()) {
+        const Leaving from = work.epsilons[i];
+        if (from.depth != level) {
+            continue;
+        }
+        const bool stays = is_among_best(from.index, params.hypotheses_per_state, work);
+        work.kept[from.index] = stays ? kStays : kNoIndex;
+        if (!stays) {
+            continue;
+        }
+        const StateArcs arcs = work.arcs[from.index];
+        const std::uint32_t key = simt::load(&work.hypothesis.at(from.index)->place);
+        const float cost = packed_cost(work.key_best[key]);
+        const History history = work.history(key);
+        ArcTarget target{from.next_state, from.weight};
+        for (std::uint32_t arc = arcs.first_arc; arc < arcs.first_emitting; ++arc) {
+            if (arc != arcs.first_arc) {
+                target = simt::load_readonly(params.search.graph.targets + arc);
+            }
+            const float reached = extend_epsilon(cost, target.weight);
+            if (!admits(lookup_bound, reached)) {
+                continue;
+            }
+            const std::uint32_t word =
+                params.epsilon_words != 0U ? simt::load_readonly(params.words + arc) : kNoWord;
+            if (word == kNoWord && !admits(bound, reached)) {
+                continue;
+            }
+            const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_candidates, 1U);
+            if (at >= work.candidate.size) {
+                continue;
+            }
+            work.candidate[at] = Candidate{pack(reached, arc), target.next_state, lane.state.log_size + from.index};
+            work.extension[at] = Extension{history, kNoIndex, word};
+            if (word != kNoWord) {
+                work.wanted[simt::atomic_add<Scope::block>(&lane.words->num_wanted[slot], 1U)] = at;
+            }
+        }
+    }
+}
+
+// Closes the frontier level by level. Returns whether all had room; a barrier was passed.
+ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, RescoringLane& lane,
+                                         std::uint32_t num_candidates, float bound,
+                                         const RescoringWorkspace& work) {
+    RescoringControl& control = *lane.words;
+    std::uint32_t slot = 1U;
+    for (std::uint32_t level = 0U; level < simt::load(&control.levels); ++level) {
+        if (simt::load(&control.overflow) != 0U) {
+            return false;
+        }
+        if ((simt::load(&control.has_level) & level_bit(level)) == 0U) {
+            continue;
+        }
+        follow_level(params, level, simt::load(&control.num_epsilons), bound, slot, work, lane);
+        simt::block_barrier();
+        const std::uint32_t last = simt::load(&lane.control->num_candidates);
+        if (last > work.candidate.size) {
+            return false;
+        }
+        const std::uint32_t num_wanted = simt::load(&control.num_wanted[slot]);
+        if (num_wanted != 0U) {
+            look_up_and_rescore(params, lane, num_wanted, slot, work);
+        }
+        slot = 1U - slot;
+        if (simt::thread_rank() == 0U) {  // that of the step before last: all have read it
+            simt::store(&control.num_wanted[slot], 0U);
+            simt::store(&control.num_distinct[slot], 0U);
+        }
+        recombine_histories(params, num_candidates, last, bound, work, control);
+        num_candidates = last;
+        simt::block_barrier();
+    }
+    return simt::load(&control.overflow) == 0U;
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,269 @@
+// One frame of one utterance, rescored: calls the stages in order and holds no arithmetic of its own.
+//
+//     expand > note_words > (claim > answer > rescore) > recombine > a level of the closure, the same > prune
+//
+// What stands in brackets is left out where no candidate has a word.
+#pragma once
+
+#include "rescore/closure.cuh"
+
+namespace arcbeam {
+
+// Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, RescoringLane& lane,
+                                          std::uint32_t smallest_acoustic, FrameEnd why) {
+    simt::block_barrier();
+    if (simt::thread_rank() == 0U) {
+        simt::store(&lane.control->smallest_acoustic, smallest_acoustic);
+    }
+    free_tables(work);
+    reset_rescoring_frame(lane);
+    simt::block_barrier();
+    return why;
+}
+
+// Ranks what has not been ranked, and gives those that stay their places; names the source of every winner. Tells
+// in control.tied whether one has an equal: then its source may be either.
+ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
+                                   std::uint32_t num_hypotheses, const RescoringWorkspace& work,
+                                   RescoringControl& control) {
+    const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    std::uint32_t best = kNoCost;
+    for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
+        bool stays = false;
+        if (i < num_hypotheses) {
+            const auto key =
+                static_cast<std::uint32_t>(work.key_best[simt::load(&work.hypothesis.at(i)->place)] >> 32U);
+            best = key < best ? key : best;
+            const std::uint32_t kept = work.kept[i];
+            stays = kept == kStays || (kept == kUndecided && is_among_best(i, params.hypotheses_per_state, work));
+        }
+        const std::uint32_t place = take_place<BlockTeam>(&control.num_kept, stays);
+        if (i < num_hypotheses) {
+            work.kept[i] = stays ? place : kNoIndex;
+        }
+    }
+    best = simt::reduce_min(simt::kAllLanes, best);
+    if (simt::lane() == 0U && best != kNoCost) {
+        simt::atomic_min<Scope::block>(&control.best_survivor, best);
+    }
+    for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+        const std::uint32_t place = simt::load(&work.extension.at(i)->place);
+        const Candidate candidate = work.candidate[i];
+        if (place != kNoIndex && work.key_best[place] == candidate.packed) {
+            const std::uint32_t index = work.key_index[place];
+            std::uint32_t* const source = &work.hypothesis.at(index)->source;
+            if (simt::atomic_cas<Scope::block>(source, kUnclaimed, candidate.source) != kUnclaimed) {
+                simt::store_relaxed<Scope::block>(&control.tied, 1U);
+            }
+        }
+    }
+}
+
+// Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
+// different histories, for an arc leaves one state.
+ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                                const RescoringWorkspace& work, const RescoringLane& lane) {
+    const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons.data), work.epsilons.size};
+    const std::uint32_t first_log = lane.state.log_size;
+    const auto source_history = [&](std::uint32_t source) {
+        if (source == kNoIndex) {
+            return std::uint64_t{0};  // of the start, which has no equal
+        }
+        const History history =
+            source >= first_log
+                ? work.history(simt::load(&work.hypothesis.at(source - first_log)->place))
+                : static_cast<History>(lane.histories[source - (first_log - lane.state.num_tokens)]);
+        return static_cast<std::uint64_t>(history.large) << 32U | history.small;
+    };
+    for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
+        least[i] = kNoPacked;
+    }
+    simt::block_barrier();
+    for (std::uint32_t pass = 0U; pass < 2U; ++pass) {
+        for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+            const std::uint32_t place = simt::load(&work.extension.at(i)->place);
+            const Candidate candidate = work.candidate[i];
+            if (place == kNoIndex || work.key_best[place] != candidate.packed) {
+                continue;
+            }
+            const std::uint32_t index = work.key_index[place];
+            const std::uint64_t key = source_history(candidate.source);
+            if (pass == 0U) {
+                simt::atomic_min<Scope::block>(least.at(index), key);
+            } else if (least[index] == key) {
+                simt::store(&work.hypothesis.at(index)->source, candidate.source);
+            }
+        }
+        simt::block_barrier();
+    }
+}
+
+// The milestone that a new token descends from; see inherited_milestone().
+ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const RescoringWorkspace& work, const Tokens& old,
+                                          const LogPlace& place) {
+    while (source != kNoIndex && source >= place.first) {
+        source = simt::load(&work.hypothesis.at(source - place.first)->source);
+    }
+    return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
+}
+
+// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables.
+ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
+                                     const Tokens& old, const Tokens& tokens, const Array<History>& histories,
+                                     const LogPlace& into) {
+    for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
+        const Hypothesis own = work.hypothesis[i];
+        const std::uint32_t index = work.kept[i];
+        if (index != kNoIndex) {
+            const std::uint64_t winner = work.key_best[own.place];
+            const std::uint32_t owner = work.key_owner[own.place];
+            const StateArcs arcs = work.arcs[i];
+            const std::uint32_t entry = into.first + index;
+            std::uint32_t source = own.source;
+            if (source != kNoIndex && source >= into.first) {
+                source = into.first + work.kept[source - into.first];
+            }
+            tokens.token[index] =
+                Token{rescale(packed_cost(winner), best), arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
+            tokens.state[index] = simt::load(&work.candidate.at(owner)->place);
+            histories[index] = simt::load(&work.extension.at(owner)->history);
+            simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(winner)});
+            std::uint32_t milestone = milestone_of(own.source, work, old, into);
+            if (into.milestones != nullptr) {
+                simt::store_streaming(into.milestones + into.num_milestones + index, Milestone{entry, milestone});
+                milestone = into.num_milestones + index;
+            }
+            tokens.milestone[index] = milestone;
+        }
+        work.key_owner[own.place] = kNoIndex;
+        work.key_best[own.place] = kNoPacked;
+        if (own.list != kNoIndex && own.next == kNoIndex) {  // one of each list
+            work.list_state[own.list] = kNoIndex;
+            work.list_first[own.list] = kNoIndex;
+            work.list_count[own.list] = kNoIndex;
+        }
+    }
+}
+
+// From candidates within the bound to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, RescoringLane& lane,
+                                         std::uint32_t num_candidates, float bound, const RescoringWorkspace& work,
+                                         std::uint32_t next_frame) {
+    Control& control = *lane.control;
+    RescoringControl& words = *lane.words;
+    const std::uint32_t admitted = recombine_histories(params, 0U, num_candidates, bound, work, words);
+    std::uint32_t smallest_acoustic = kNoCost;
+    if (simt::thread_rank() == 0U) {
+        smallest_acoustic = simt::load(&control.smallest_acoustic);
+        simt::store(&control.smallest_acoustic, kNoCost);
+    }
+    simt::block_barrier();
+    if (!close_with_histories(params, lane, num_candidates, bound, work)) {
+        return give_up_rescoring(work, lane, smallest_acoustic, FrameEnd::no_room);
+    }
+    const std::uint32_t all_candidates = simt::load(&control.num_candidates);
+    const std::uint32_t num_hypotheses = simt::load(&words.num_hypotheses);
+    if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {  // before they are cut, to be simple
+        lane.log_wanted = num_hypotheses;
+        return give_up_rescoring(work, lane, smallest_acoustic, FrameEnd::log_full);
+    }
+    find_survivors(params, all_candidates, num_hypotheses, work, words);
+    if (next_frame < lane.utterance.frames) {
+        load_acoustic(params.search, lane.utterance, next_frame, lane.acoustic, control);
+        if (next_frame + 1U < lane.rows_end) {
+            prefetch_row(params.search, lane.utterance, next_frame + 1U);
+        }
+    }
+    simt::block_barrier();
+    const float best = from_ordered(simt::load(&words.best_survivor));
+    const std::uint32_t num_tokens = simt::load(&words.num_kept);
+    if (simt::load(&words.tied) != 0U) {
+        settle_ties(all_candidates, num_hypotheses, work, lane);
+    }
+    if (simt::thread_rank() == 0U) {  // for the next frame; what is counted later is reset then
+        reset_counts(control);
+        reset_first_words(words);
+    }
+    const std::uint32_t number = lane.state.frame + lane.state.started;
+    const Tokens tokens = room_for(lane, num_tokens, number);
+    const Array<History> histories = room_for_histories(lane, num_tokens);
+    LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
+                   lane.num_milestones};
+    if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
+        num_tokens <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
+        place.milestones = milestones(lane.state);
+        lane.num_milestones += num_tokens;
+    }
+    commit_histories(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    lane.tokens = tokens;
+    lane.histories = histories;
+    lane.counts.admitted += admitted;
+    lane.state.num_tokens = num_tokens;
+    lane.state.log_size += num_tokens;
+    lane.state.offset += static_cast<double>(best);
+    lane.state.tokens_seen += num_tokens;
+    simt::block_barrier();
+    return FrameEnd::committed;
+}
+
+// Frame 0: the start state alone, with the history of a sentence that begins.
+ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const RescoringWorkspace& work,
+                                    RescoringLane& lane) {
+    if (simt::thread_rank() == 0U) {
+        reset_later_words(*lane.words);
+        simt::store(&lane.control->num_candidates, 1U);
+        simt::store(&lane.words->best, ordered(0.0F));
+        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), params.search.graph.start, kNoIndex};
+        work.extension[0] = Extension{start_history(params.lms), kNoIndex, kNoWord};
+    }
+    simt::block_barrier();
+}
+
+// The candidates of a frame whose acoustic costs and cut-off are there, rescored. False if none is finite.
+ARCBEAM_DEVICE bool rescore_candidates(const RescoringParams& params, RescoringLane& lane, const Expanded& expanded,
+                                       const RescoringWorkspace& work) {
+    RescoringControl& control = *lane.words;
+    if (simt::thread_rank() == 0U) {
+        reset_later_words(control);
+    }
+    note_words(params, lane, expanded.num_candidates, expanded.bound, work);
+    simt::block_barrier();
+    const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
+    if (num_wanted != 0U) {
+        look_up_and_rescore(params, lane, num_wanted, 0U, work);
+    }
+    return simt::load(&control.best) != kNoCost;
+}
+
+ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, RescoringLane& lane, float cut,
+                                          const RescoringWorkspace& work) {
+    const Counts before = lane.counts;
+    const LookupCounts lookups_before = lane.lookups;
+    std::uint32_t num_candidates = 1U;
+    FrameEnd end = FrameEnd::committed;
+    if (lane.state.started == 0U) {
+        begin_rescoring(params, work, lane);
+    } else {
+        const Expanded expanded = leave_tokens<BlockTeam>(params.search, lane, cut, work.plain());
+        end = expanded.end;
+        if (end == FrameEnd::committed) {
+            num_candidates = expanded.num_candidates;
+            end = rescore_candidates(params, lane, expanded, work) ? end : FrameEnd::dead;
+        }
+        if (end == FrameEnd::dead) {
+            return end;
+        }
+    }
+    if (end == FrameEnd::committed) {
+        const float bound = beam_bound(from_ordered(simt::load(&lane.words->best)), params.beam);
+        end = settle_histories(params, lane, num_candidates, bound, work, lane.state.frame + lane.state.started);
+    }
+    if (end != FrameEnd::committed) {
+        lane.counts = before;
+        lane.lookups = lookups_before;
+    }
+    return end;
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,95 @@
+// What a block holds on to while it works in a lane that rescores.
+#pragma once
+
+#include "decode/utterance.cuh"
+#include "rescore/hypotheses.cuh"
+
+namespace arcbeam {
+
+// What one thread counts on the side.
+struct LookupCounts {
+    std::uint32_t lookups = 0;
+    std::uint32_t distinct = 0;
+    std::uint32_t misses = 0;
+};
+
+struct RescoringLane : Lane {
+    RescoringControl* words;
+    RescoringWorkspace room;          // in shared memory
+    Array<History> shared_histories;  // of tokens in shared memory
+    Array<History> histories;         // of the tokens
+    LookupCounts lookups;
+};
+
+// Lays a lane's arrays out in the dynamic shared memory at `memory`.
+ARCBEAM_DEVICE void carve_rescoring_lane(const SearchParams& params, unsigned char* memory, RescoringLane& lane) {
+    lane.control = reinterpret_cast<Control*>(memory);
+    memory += kControlBytes;
+    lane.words = reinterpret_cast<RescoringControl*>(memory);
+    memory += kRescoringControlBytes;
+    lane.histogram = carve<std::uint32_t>(memory, 256U);
+    lane.rounds = carve<std::uint64_t>(memory, kSharedRounds);
+    lane.warp_room = carve_warp_room(memory);
+    memory += simt::num_warps() * kWarpRoomBytes;
+    lane.acoustic = carve<float>(memory, params.columns);
+    lane.shared_tokens = {memory, static_cast<std::uint32_t>(tokens_bytes(params.shared_capacity))};
+    memory += lane.shared_tokens.size;
+    lane.shared_histories = carve<History>(memory, params.shared_capacity);
+    lane.shared_capacity = params.shared_capacity;
+    lane.room = carve_rescoring(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
+    lane.shared_work = Workspace{};
+    lane.large_table = {nullptr, 0U};
+    lane.large_table_is_free = false;
+}
+
+ARCBEAM_DEVICE RescoringWorkspace spilled_rescoring(const SpillView& spill) {
+    return carve_rescoring(spill.memory, spill.capacity, spill.candidates, spill.table_size);
+}
+
+ARCBEAM_DEVICE Array<History> spilled_histories(const SpillView& spill) {
+    unsigned char* memory = spill.tokens + tokens_bytes(spill.capacity);
+    return carve<History>(memory, spill.capacity);
+}
+
+// Where the histories of n tokens are kept; see room_for().
+ARCBEAM_DEVICE Array<History> room_for_histories(const RescoringLane& lane, std::uint32_t n) {
+    return n > lane.shared_capacity ? spilled_histories(lane.state.spill) : lane.shared_histories;
+}
+
+ARCBEAM_DEVICE void copy_histories(const Array<History>& from, const Array<History>& to, std::uint32_t n) {
+    for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
+        to[i] = static_cast<History>(from[i]);
+    }
+}
+
+// What a frame counts from zero, but for what its first steps count: that is ready since the end of the frame
+// before.
+ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
+    simt::store(&control.best_survivor, kNoCost);
+    simt::store(&control.num_hypotheses, 0U);
+    simt::store(&control.num_epsilons, 0U);
+    simt::store(&control.levels, 0U);
+    simt::store(&control.has_level, 0U);
+    simt::store(&control.overflow, 0U);
+    simt::store(&control.num_kept, 0U);
+    simt::store(&control.tied, 0U);
+}
+
+ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
+    simt::store(&control.best, kNoCost);
+    for (std::uint32_t slot = 0U; slot < 2U; ++slot) {
+        simt::store(&control.num_wanted[slot], 0U);
+        simt::store(&control.num_distinct[slot], 0U);
+    }
+}
+
+// All of it, for a frame that begins anew. A barrier must follow.
+ARCBEAM_DEVICE void reset_rescoring_frame(RescoringLane& lane) {
+    reset_frame<BlockTeam>(*lane.control);
+    if (simt::thread_rank() == 0U) {
+        reset_first_words(*lane.words);
+        reset_later_words(*lane.words);
+    }
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,66 @@
+// What the host and the search kernel with a large language model tell each other, beyond decode/search.hpp.
+#pragma once
+
+#include <cstdint>
+
+#include "decode/search.hpp"
+#include "shared/rescoring.hpp"
+
+namespace arcbeam {
+
+// What was looked up, by all lanes.
+struct LookupCounters {
+    std::uint64_t lookups;   // words that were rescored
+    std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame
+    std::uint64_t misses;    // of these, not answered by the arc cache
+    std::uint64_t stamps;    // answers that went into the cache
+};
+
+// An arc cache: answers of the large model by (state, label), direct-mapped, the newest wins. Shared by all lanes.
+// See arc_cache.cuh.
+struct ArcCacheView {
+    std::uint64_t* entries;  // [size][kCacheWords]; all bits 0: empty
+    std::uint32_t size;      // 0: no cache
+};
+
+constexpr std::uint32_t kCacheWords = 4U;
+
+struct RescoringParams {
+    SearchParams search;  // its beam is the lookup beam: the beam and the lookup margin, added first
+    RescoringView lms;
+    const std::uint32_t* words;  // [num_arcs]: output labels of the graph
+    LookupCounters* counters;
+    ArcCacheView cache;
+    float beam;
+    float lookup_margin;
+    std::uint32_t hypotheses_per_state;  // 0: no limit
+    std::uint32_t epsilon_words;         // whether any epsilon arc has a word
+};
+
+// Tokens as in decode/search.hpp, and behind them their histories.
+constexpr std::uint64_t rescoring_tokens_bytes(std::uint64_t capacity) {
+    return tokens_bytes(capacity) + padded(sizeof(History) * capacity);
+}
+
+// The tables of a workspace come first; all bits 1: free.
+constexpr std::uint64_t rescoring_table_bytes(std::uint64_t candidates, std::uint64_t table_size) {
+    return padded(8U * table_size) + 4U * padded(4U * table_size) + padded(4U * candidates);
+}
+
+constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
+                                                  std::uint64_t table_size) {
+    return rescoring_table_bytes(candidates, table_size) + padded(4U * table_size) + 32U * candidates +
+           2U * padded(4U * candidates) + 48U * capacity + padded(4U * capacity);
+}
+
+constexpr std::uint64_t kRescoringControlBytes = 64U;
+
+// Dynamic shared memory of the kernel.
+constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,
+                                               std::uint64_t candidates, std::uint64_t table_size) {
+    return kControlBytes + kRescoringControlBytes + 1024U + 8U * kSharedRounds +
+           (threads + 31U) / 32U * kWarpRoomBytes + padded(4U * columns) + rescoring_tokens_bytes(capacity) +
+           rescoring_workspace_bytes(capacity, candidates, table_size);
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,133 @@
+// An utterance from its first frame to its result, rescored; how a lane is put down and taken up again. What is not
+// here is the plain search's, decode/utterance.cuh.
+#pragma once
+
+#include "rescore/end.cuh"
+
+namespace arcbeam {
+
+// Adds what was looked up to the launch's sums.
+ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& lane) {
+    const std::uint32_t lookups = simt::reduce_add(simt::kAllLanes, lane.lookups.lookups);
+    const std::uint32_t distinct = simt::reduce_add(simt::kAllLanes, lane.lookups.distinct);
+    const std::uint32_t misses = simt::reduce_add(simt::kAllLanes, lane.lookups.misses);
+    if (simt::lane() == 0U) {
+        simt::atomic_add<Scope::device>(&params.counters->lookups, std::uint64_t{lookups});
+        simt::atomic_add<Scope::device>(&params.counters->distinct, std::uint64_t{distinct});
+        simt::atomic_add<Scope::device>(&params.counters->misses, std::uint64_t{misses});
+    }
+    lane.lookups = LookupCounts{};
+}
+
+// Puts the lane down until the next launch.
+ARCBEAM_DEVICE void stop_rescoring(const RescoringParams& params, RescoringLane& lane, Need need) {
+    if (lane.state.num_tokens <= lane.shared_capacity) {
+        copy_histories(lane.histories, spilled_histories(lane.state.spill), lane.state.num_tokens);
+    }
+    add_lookups(params, lane);
+    stop<false>(params.search, lane, need);
+}
+
+// Takes up a lane that stopped. False if the log-probs of its frame are not there.
+ARCBEAM_DEVICE bool resume_rescoring(const RescoringParams& params, RescoringLane& lane) {
+    lane.histories = room_for_histories(lane, lane.state.num_tokens);
+    if (lane.state.num_tokens <= lane.shared_capacity) {
+        copy_histories(spilled_histories(lane.state.spill), lane.histories, lane.state.num_tokens);
+    }
+    return resume_utterance(params.search, lane);
+}
+
+// One frame, in shared memory if it seems to fit there.
+ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
+    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.search.max_active,
+                             lane.histogram, *lane.control);
+    FrameEnd end = FrameEnd::no_room;
+    bool spilled = lane.state.num_tokens > lane.shared_capacity - lane.shared_capacity / 4U;
+    for (;;) {
+        end = advance_rescoring(params, lane, cut, spilled ? spilled_rescoring(lane.state.spill) : lane.room);
+        if (end != FrameEnd::no_room || spilled) {
+            return end;
+        }
+        spilled = true;
+    }
+}
+
+// Writes the result; false if the path pool is full.
+ARCBEAM_DEVICE bool finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
+    Control& control = *lane.control;
+    const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate.size
+                                         ? lane.room.candidate
+                                         : spilled_rescoring(lane.state.spill).candidate;
+    const bool final_reached = best_rescored_end(params, lane, scratch);
+    if (!write_path(params.search, lane)) {
+        return false;
+    }
+    collect_counts<false>(lane);
+    add_lookups(params, lane);
+    if (simt::thread_rank() == 0U) {
+        const std::uint64_t best = simt::load(&control.best_end);
+        UtteranceResult& result = params.search.results[lane.state.utterance];
+        result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));
+        result.end_state = packed_arc(best);
+        result.reached_final = final_reached ? 1U : 0U;
+        result.outcome = Outcome::decoded;
+        result.frames = lane.state.frame;
+        result.tokens = lane.state.tokens_seen;
+        result.leaving_arcs = lane.state.leaving_arcs;
+        result.admitted = lane.state.admitted;
+    }
+    simt::block_barrier();
+    return true;
+}
+
+// Makes room in a log that is full; false if it has to grow.
+ARCBEAM_DEVICE bool make_room_in_log(RescoringLane& lane) {
+    lane.state.log_size = collect_log(lane.state, lane.histogram);
+    forget_milestones(lane);
+    simt::block_barrier();
+    const std::uint32_t room = lane.state.log_capacity - lane.state.log_size;
+    return room >= lane.state.log_capacity / 2U && room >= lane.log_wanted;
+}
+
+// Decodes the lane's utterance to its end; says what it lacks if it cannot.
+ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLane& lane) {
+    const SearchParams& search = params.search;
+    while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
+        if (simt::load(&lane.control->bad_column) != kNoIndex) {
+            simt::block_barrier();
+            report_bad_row<false>(search, lane, lane.state.frame);
+            return Need::nothing;
+        }
+        const std::uint32_t row = lane.state.frame + lane.state.started;  // which a frame fetches for the next one
+        if (row < lane.utterance.frames && !have_row(search, lane, row)) {
+            return Need::log_probs;
+        }
+        if (should_stop(search, lane)) {
+            return Need::launch;
+        }
+        const FrameEnd end = one_rescored_frame(params, lane);
+        if (end == FrameEnd::no_room) {
+            return Need::spill;
+        }
+        if (end == FrameEnd::log_full) {
+            if (!make_room_in_log(lane)) {
+                return Need::log;
+            }
+        } else if (end == FrameEnd::dead) {
+            simt::block_barrier();
+            reset_rescoring_frame(lane);
+            lane.state.alive = 0U;
+            simt::block_barrier();
+        } else {
+            lane.state.frame += lane.state.started;
+            lane.state.started = 1U;
+        }
+    }
+    const Rows rows = lane.state.alive == 0U ? check_rows<false>(search, lane, lane.state.frame + 1U) : Rows::good;
+    if (rows != Rows::good) {
+        return rows == Rows::bad ? Need::nothing : Need::log_probs;
+    }
+    return finish_rescoring(params, lane) ? Need::nothing : Need::paths;
+}
+
+}  // namespace arcbeam

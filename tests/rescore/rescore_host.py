@@ -1,0 +1,96 @@
+"""A host for the search kernel with a large language model under the emulator."""
+
+from typing import Any
+
+import numpy as np
+
+from arcbeam import CtcDecoder
+from tests.decode.search_host import DECODED, SearchHost, padded, tokens_bytes
+from tests.simt.build import kernel_params
+
+COLUMNS = (
+    "labels.low", "labels.high", "first.bases", "first.offsets", "first.far", "backoff.bases", "backoff.offsets",
+    "backoff.far", "arcs", "backoff.weights",
+)  # fmt: skip
+
+
+def lm_view(model):
+    columns = [np.ascontiguousarray(model.columns[name]) for name in COLUMNS]
+    sizes = {
+        "num_states": len(model.columns["backoff.weights"]), "num_arcs": len(model.columns["arcs"]),
+        "num_far_firsts": len(model.columns["first.far"]), "num_far_backoffs": len(model.columns["backoff.far"]),
+        "high_bits": model.about["high_bits"], "start": model.about["start"], "num_labels": model.about["num_labels"],
+    }  # fmt: skip
+    fields: dict[str, Any] = {f"column{i}": column for i, column in enumerate(columns)}
+    return kernel_params(**fields, **{name: np.uint32(size) for name, size in sizes.items()})
+
+
+class RescoreHost(SearchHost):
+    source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
+    control_bytes = 208 + 64
+
+    def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, **options):
+        super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
+        self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
+        self.per_state = hypotheses_per_state or 0
+        self.counters = np.zeros(4, np.uint64)
+        self.cache = np.zeros(4 * cache, np.uint64)
+        of_states = graph.states
+        epsilon = np.zeros(len(graph.words), bool)
+        for first, end in zip(of_states["first_arc"][:-1], of_states["first_emitting"][:-1], strict=True):
+            epsilon[first:end] = True
+        self.epsilon_words = bool((graph.words[epsilon] != 0).any())
+
+    def params(self, search):
+        rescoring = self.rescoring
+        lms = kernel_params(
+            large=lm_view(rescoring.large), small=lm_view(rescoring.small), large_labels=rescoring.large_labels,
+            small_labels=rescoring.small_labels, large_scale=np.float32(rescoring.large_scale),
+            small_scale=np.float32(rescoring.small_scale),
+        )  # fmt: skip
+        return kernel_params(
+            search=search, lms=lms, words=self.graph.words, counters=self.counters,
+            cache=kernel_params(entries=self.cache, size=np.uint32(len(self.cache) // 4)),
+            beam=np.float32(self.beam), margin=np.float32(self.margin), per_state=np.uint32(self.per_state),
+            epsilon_words=np.uint32(self.epsilon_words),
+        )  # fmt: skip
+
+    @staticmethod
+    def tokens_bytes(capacity):
+        return tokens_bytes(capacity) + padded(8 * capacity)
+
+    @staticmethod
+    def table_bytes(candidates, table_size):
+        return padded(8 * table_size) + 4 * padded(4 * table_size) + padded(4 * candidates)
+
+    @staticmethod
+    def workspace_bytes(capacity, candidates, table_size):
+        tables = RescoreHost.table_bytes(candidates, table_size) + padded(4 * table_size)
+        return tables + 32 * candidates + 2 * padded(4 * candidates) + 48 * capacity + padded(4 * capacity)
+
+    @staticmethod
+    def move_histories(larger, old, capacity, before, num_tokens):
+        to, source = tokens_bytes(capacity), tokens_bytes(before)
+        larger[to : to + 8 * num_tokens] = old[source : source + 8 * num_tokens]
+
+
+def check(
+    graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, lm_scale=1.0, **options
+):
+    """Decodes with the kernel and with the twin: the same in every byte."""
+    large, small = models
+    decoder = CtcDecoder(
+        graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1, **options
+    )
+    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, **options)
+    found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
+    for got, want in zip(found, decoder.decode(batch), strict=True):
+        assert got.outcome == DECODED
+        assert got.arcs.tolist() == want.arcs.tolist()
+        assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.score).tobytes()
+        assert got.reached_final == want.reached_final
+    stats = decoder.stats
+    work = np.sum([got.work for got in found], axis=0).tolist() if found else [0] * 4
+    assert work == [stats.frames, stats.tokens, stats.leaving_arcs, stats.admitted]
+    assert host.counters[0] == stats.lookups
+    return host
