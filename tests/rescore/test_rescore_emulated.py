@@ -1,0 +1,240 @@
+"""The search kernel with a large language model gives the twin's bytes, whatever the schedule."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam.options import DecoderOptions
+from arcbeam.rescoring import Rescoring
+from tests.decode import graphs
+from tests.decode.language_models import random_model
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape
+from tests.decode.test_rescoring import language_models, with_words
+from tests.rescore.rescore_host import RescoreHost, check
+from tests.simt.build import schedules
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), min_size=1, max_size=3),
+    st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
+    st.sampled_from([0.0, 1.0, 4.0, float("inf")]),
+    st.sampled_from([None, 1, 2, 3, 4]),
+    st.sampled_from([None, None, 1, 4]),
+    st.sampled_from([(1.0, 1.0), (0.5, 1.0), (1.0, 0.5), (0.0, 0.0)]),
+    st.sampled_from([0, 1, 16]),
+    st.sampled_from([Room(), GENEROUS]),
+    st.integers(0, 2**32),
+)
+def test_random_graphs(graph, models, batch, beam, margin, n, max_active, scales, cache, room, seed):
+    graph = with_words(graph, models[1], lm_scale=scales[1])
+    check(
+        graph, models, batch, beam=beam, lookup_margin=margin, hypotheses_per_state=n, max_active=max_active,
+        lm_scale=scales[0], cache=cache, room=room, shape=Shape(block=32), schedule={"seed": seed},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models():
+    rng = np.random.default_rng(4)
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
+    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+
+
+@pytest.fixture(scope="module")
+def graph(models):
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
+    return Graph(**graphs.random_graph(4, states=120, columns=12).fields() | fields)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+
+
+OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0}
+
+
+@pytest.mark.parametrize("n", [1, 3, None])
+def test_fifty_schedules(graph, models, batch, n):
+    for schedule in schedules(50):
+        check(
+            graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS
+        )
+
+
+def test_fifty_schedules_with_little_room(graph, models, batch):
+    """Frames are given up, redone in other memory, and lanes stop and are taken up again."""
+    for schedule in schedules(50):
+        check(graph, models, batch[:3], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def tied():
+    """Words that cost the same after many histories: winners whose equals differ by the history they leave."""
+    rng = np.random.default_rng(9)
+    same = lambda r: 0.5  # noqa: E731
+    models = random_model(rng, WORDS[:5], 3, share=0.9, cost=same), random_model(rng, WORDS[:5], 1, cost=same)
+    n = 30
+    source, target = rng.integers(0, n, 240), rng.integers(0, n, 240)
+    labels, words = rng.integers(1, 4, 240), rng.integers(0, 6, 240)
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:5]]), "meta": {"lm_digest": models[1].digest}}
+    plain = Graph.from_arcs(
+        (source, target, labels, words, np.zeros(240, np.float32)), finals={0: 0.0, 3: 0.0}, num_columns=3
+    )
+    return Graph(**plain.fields() | fields), models
+
+
+@pytest.mark.parametrize("n", [1, 2, None])
+def test_ties(tied, n):
+    graph, models = tied
+    batch = [np.full((6, 3), -1.0, np.float32)]
+    for schedule in schedules(15):
+        check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule=schedule)
+
+
+def test_room_grows_and_nothing_is_lost(graph, models, batch):
+    tight = check(graph, models, batch, **OPTIONS)
+    assert tight.launches > 3
+    roomy = check(graph, models, batch, room=GENEROUS, **OPTIONS)
+    assert roomy.launches == 1
+    assert tight.counters[0] == roomy.counters[0] > 50
+    assert roomy.counters[1] < roomy.counters[0], "nothing was asked for once for several"
+
+
+def test_the_cache_answers_and_changes_nothing(graph, models, batch):
+    misses = [
+        check(graph, models, batch, room=GENEROUS, cache=size, shape=Shape(lanes=1, block=32), **OPTIONS).counters[2]
+        for size in (0, 1, 16, 4096)
+    ]
+    assert misses[0] >= misses[1] > misses[2] > misses[3] > 0
+
+
+def test_the_log_is_collected_before_it_grows(graph, models):
+    long = [graphs.random_log_probs(31, 100, 12, sharpness=6.0)]
+    little = replace(GENEROUS, log=600)
+    for schedule in schedules(5):
+        host = check(
+            graph, models, long, beam=4.0, max_active=40, hypotheses_per_state=3, room=little,
+            shape=Shape(lanes=1, block=32), schedule=schedule,
+        )  # fmt: skip
+        assert host.launches == 1
+
+
+def test_paths_are_followed_in_stretches(graph, models):
+    batch = [graphs.random_log_probs(seed, frames, 12, sharpness=6.0) for seed, frames in enumerate((30, 32, 200))]
+    for log in (40_000, 3000):
+        room = replace(GENEROUS, log=log, paths=10_000)
+        check(graph, models, batch, beam=4.0, max_active=40, hypotheses_per_state=2, room=room, shape=Shape(lanes=1))
+
+
+@pytest.mark.parametrize("kernel", ["wide", "dense"])
+@pytest.mark.parametrize(("lanes", "block"), [(1, 32), (1, 128), (3, 64), (5, 96), (7, 32)])
+def test_neither_blocks_nor_their_size_change_the_bytes(graph, models, batch, kernel, lanes, block):
+    shape = Shape(kernel, lanes, block)
+    check(graph, models, batch, hypotheses_per_state=3, cache=16, shape=shape, schedule={"seed": lanes}, **OPTIONS)
+
+
+def test_float16(graph, models, batch):
+    half = [logp.astype(np.float16) for logp in batch]
+    check(graph, models, half, beam=4.0, acoustic_scale=0.5, blank_penalty=0.25, room=GENEROUS)
+
+
+def test_log_probs_come_while_the_kernel_runs(graph, models, batch):
+    for number, schedule in enumerate(schedules(20)):
+        random = np.random.default_rng(number)
+        steps = np.sort(random.integers(0, 20_000, 4)).tolist()
+        coming = FromHost(batch, 1 + number % 4, random.random(3).tolist(), steps)
+        shape = Shape(lanes=1 + number % 5, block=32)
+        host = check(
+            graph, models, batch, room=GENEROUS, shape=shape, schedule=schedule, from_host=coming,
+            hypotheses_per_state=2, **OPTIONS,
+        )  # fmt: skip
+        assert host.launches == 1
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.lists(st.floats(0, 1, exclude_max=True), max_size=4),
+    st.sampled_from([0, 300, 5000]),
+    st.integers(0, 2**32),
+)
+def test_lanes_stop_when_log_probs_are_late(graph, models, batch, piece_frames, parts, apart, seed):
+    graph = with_words(graph, models[1])
+    steps = [apart * i or 10**9 * i for i in range(len(parts) + 1)]
+    coming = FromHost(batch, piece_frames, parts, steps, wait_cycles=200)
+    check(
+        graph, models, batch, beam=2.0, max_active=5, hypotheses_per_state=2, shape=Shape(block=32),
+        schedule={"seed": seed}, from_host=coming,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "frame", "column"), [(np.nan, 3, 5), (np.inf, 0, 11), (np.nan, 8, 0)])
+def test_bad_log_probs_are_found(graph, models, batch, value, frame, column):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[2][frame, column:] = value
+    found = RescoreHost(graph, Rescoring(graph, *models, DecoderOptions()), beam=5.0).decode(spoiled)
+    assert [got.outcome for got in found] == [DECODED, DECODED, BAD_LOG_PROB, DECODED, DECODED]
+    assert (found[2].bad_frame, found[2].bad_column) == (frame, column)
+
+
+def test_a_search_dies_and_the_rest_is_checked(graph, models, batch):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[2][2] = -np.inf
+    check(graph, models, spoiled, room=GENEROUS, **OPTIONS)
+    spoiled[2][7, 4] = np.nan
+    host = RescoreHost(graph, Rescoring(graph, *models, DecoderOptions()), beam=5.0)
+    (bad,) = host.decode([spoiled[2]])
+    assert (bad.outcome, bad.bad_frame, bad.bad_column) == (BAD_LOG_PROB, 7, 4)
+
+
+def test_demo_speech(demo_data, tmp_path):
+    """Real speech, graph and models: the small model is one of words, the large one a bigram."""
+    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    from arcbeam import LanguageModel, TokenTable
+    from arcbeam.build.lexicon import Lexicon
+
+    with np.load(demo_data / "log_probs.npz") as data:
+        rows = data["log_probs"][: data["lengths"][0]]
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
+    small, large = tmp_path / "unigram.arpa", tmp_path / "bigram.arpa"
+    head = ["\\data\\", f"ngram 1={len(words) + 2}"]
+    plain = ["", "\\1-grams:", "-1\t</s>", "-99\t<s>", *(f"-1\t{word}" for word in words), ""]
+    unigrams = ["", "\\1-grams:", "-1\t</s>", "-99\t<s>\t-0.25", *(f"-1\t{word}\t-0.125" for word in words), ""]
+    small.write_text("\n".join([*head, *plain, "\\end\\", ""]))
+    pairs = [("<s>", "mister"), ("mister", "john"), ("john", "dashwood"), ("had", "then"), ("to", "a")]
+    bigrams = ["\\2-grams:", *(f"-0.5\t{a} {b}" for a, b in pairs), ""]
+    large.write_text("\n".join([*head, f"ngram 2={len(pairs)}", *unigrams, *bigrams, "\\end\\", ""]))
+    graph = Graph.build(tokens, Lexicon.spell(words, tokens), small)
+    both = LanguageModel.build(large), LanguageModel.build(small)
+    for schedule in schedules(5):
+        check(
+            graph, both, [rows[:60], rows[60:90]], beam=10.0, max_active=50, hypotheses_per_state=3, room=GENEROUS,
+            schedule=schedule,
+        )  # fmt: skip
+
+
+def test_the_limit_and_the_margin_matter(graph, models, batch):
+    """Or the tests above would prove little."""
+    totals = set()
+    for n, margin in ((1, 0.0), (None, 0.0), (None, 4.0)):
+        decoder = CtcDecoder(
+            graph, language_model=models[0], graph_language_model=models[1], beam=3.0, hypotheses_per_state=n,
+            lookup_margin=margin, device="cpu",
+        )  # fmt: skip
+        totals.add(tuple(h.score for h in decoder.decode(batch)))
+    assert len(totals) == 3
