@@ -14,10 +14,12 @@ from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
 )
+from arcbeam._device_models cimport DeviceRescoring
 from arcbeam._paths cimport Paths
+from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
-    DeviceGraph, LaneRoom, LaneState, Need, SearchParams, UtteranceResult, UtteranceView, device_graph, kNoIndex,
-    padded, spill_bytes,
+    PLAIN, RESCORING, DeviceGraph, LaneRoom, LaneState, Need, SearchKind, UtteranceResult, UtteranceView,
+    device_graph, kNoIndex, padded,
 )
 from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
@@ -62,6 +64,8 @@ cdef class CudaEngine:
         Bytes of the device, the graph's included; 0 for no limit.
     threads : int
         For log-probs of the host on their way to pinned memory.
+    rescoring : arcbeam.rescoring.Rescoring, optional
+        With it come the options of `arcbeam._device_models.DeviceRescoring`.
     """
 
     cdef readonly Context context
@@ -70,7 +74,9 @@ cdef class CudaEngine:
     cdef MemoryPool pool
     cdef DeviceGraph graph
     cdef Event done
-    cdef SearchParams params
+    cdef RescoringParams params  # of the plain search only what is its own
+    cdef DeviceRescoring rescoring  # None: the plain search
+    cdef SearchKind kind
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
@@ -85,7 +91,8 @@ cdef class CudaEngine:
     cdef bint lean, in_flight
 
     def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
-                 float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1):
+                 float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1, rescoring=None,
+                 **options):
         self.turn = threading.Lock()
         self.lanes = []
         self.context = _cuda.context_of(ordinal)
@@ -93,9 +100,16 @@ cdef class CudaEngine:
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
                                 f"and {memory_limit:,} are allowed; raise it")
-        self.pool = MemoryPool(self.context, memory_limit, self.graph.bytes)
         self.stream, self.copies = Stream(self.context), Stream(self.context)
-        self.launches = Launches(self.context)
+        self.kind = PLAIN
+        taken = self.graph.bytes
+        if rescoring is not None:
+            self.kind = RESCORING
+            self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
+                                             taken=taken, **options)
+            taken += self.rescoring.device_bytes()
+        self.pool = MemoryPool(self.context, memory_limit, taken)
+        self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
@@ -103,10 +117,12 @@ cdef class CudaEngine:
         self.batch_host, self.paths_host = PinnedBuffer(self.context), PinnedBuffer(self.context)
         self.room = cuda_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
-        self.params.graph = self.graph.view
-        self.params.blank_column = blank_column
-        self.params.beam, self.params.acoustic_scale = beam, acoustic_scale
-        self.params.blank_penalty, self.params.max_active = blank_penalty, max_active
+        self.params.search.graph = self.graph.view
+        self.params.search.blank_column = blank_column
+        self.params.search.beam, self.params.search.acoustic_scale = beam, acoustic_scale
+        self.params.search.blank_penalty, self.params.search.max_active = blank_penalty, max_active
+        if self.rescoring is not None:
+            self.rescoring.describe(&self.params)
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
         """Decodes a batch.
@@ -152,14 +168,22 @@ cdef class CudaEngine:
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
         cdef LaneRoom lane
-        cdef size_t lanes = 0, log = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        cdef size_t lanes = 0, log = 0, models = 0, host = self.batch_host.capacity + self.paths_host.capacity
         with self.turn:
             for lane in self.lanes:
                 lanes += lane.work.capacity + lane.tokens.capacity
                 log += lane.log.capacity
-            return {"graph": self.graph.bytes, "lanes": lanes, "token_log": log, "paths": self.paths.capacity,
+            if self.rescoring is not None:
+                models = self.rescoring.device_bytes()
+                host += self.rescoring.pinned_bytes()
+            return {"graph": self.graph.bytes, "language_models": models, "lanes": lanes, "token_log": log, "paths": self.paths.capacity,
                     "log_probs": self.staging.device_bytes(), "batch": self.batch.capacity,
                     "pinned": host + self.staging.pinned_bytes()}
+
+    @property
+    def placement(self):
+        """str : where the large language model lives; None without one."""
+        return None if self.rescoring is None else self.rescoring.placement.name
 
     # A batch
 
@@ -177,6 +201,8 @@ cdef class CudaEngine:
             most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
             windows = cuda_plan.windows_of(sorted_table[:, 2] * columns * value_bytes, most)
         self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
+        if self.rescoring is not None:
+            self.rescoring.begin_batch(self.stream)
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
@@ -191,6 +217,8 @@ cdef class CudaEngine:
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
+        if self.rescoring is not None:
+            work |= self.rescoring.work()
         return found.paths, work
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
@@ -198,14 +226,14 @@ cdef class CudaEngine:
         cdef LaneRoom lane
         shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
-        self.launches.take(shape, columns, room, self.num_lanes, &self.params)
+        self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
         while len(self.lanes) < self.num_lanes:
-            self.lanes.append(LaneRoom(self.pool, self.stream))
+            self.lanes.append(LaneRoom(self.kind, self.pool, self.stream))
         # A lane that stops puts the tokens of shared memory in its spill.
-        states = max(room.spill_states, self.params.shared_capacity)
+        states = max(room.spill_states, self.params.search.shared_capacity)
         if not self.lean:
             memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
-            states = max(states, cuda_plan.room_ahead(self.most_states, spill_bytes(1 << 16) / (1 << 16),
+            states = max(states, cuda_plan.room_ahead(self.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
                                                       self.num_lanes, memory))
         for lane in self.lanes[:self.num_lanes]:
             lane.grow_spill(states, 0)
@@ -263,18 +291,18 @@ cdef class CudaEngine:
             self.path_entries = <uint32_t> entries
             set_bytes(self.paths.address, 0, 4 * min(entries, <uint64_t> EAGER_PATHS), self.stream)
         self.paths_host.reserve(4 * EAGER_PATHS)
-        self.params.utterances = <const UtteranceView*> <uintptr_t> (self.batch.address + layout.utterances)
-        self.params.order = <const uint32_t*> <uintptr_t> (self.batch.address + layout.order)
-        self.params.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
-        self.params.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
-        self.params.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
-        self.params.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
-        self.params.stop = <uint32_t*> <uintptr_t> (self.batch.address + 4 * STOP_SOON)
-        self.params.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
-        self.params.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
-        self.params.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
-        self.params.piece_frames, self.params.wait_cycles = self.staging.piece_frames, cuda_plan.WAIT_CYCLES
-        self.params.num_utterances, self.params.columns = n, columns
+        self.params.search.utterances = <const UtteranceView*> <uintptr_t> (self.batch.address + layout.utterances)
+        self.params.search.order = <const uint32_t*> <uintptr_t> (self.batch.address + layout.order)
+        self.params.search.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
+        self.params.search.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
+        self.params.search.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
+        self.params.search.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
+        self.params.search.stop = <uint32_t*> <uintptr_t> (self.batch.address + 4 * STOP_SOON)
+        self.params.search.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
+        self.params.search.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
+        self.params.search.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
+        self.params.search.piece_frames, self.params.search.wait_cycles = self.staging.piece_frames, cuda_plan.WAIT_CYCLES
+        self.params.search.num_utterances, self.params.search.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if pieces != 0:
             self.stream.wait_for(self.staging.first_sent)
@@ -291,9 +319,9 @@ cdef class CudaEngine:
         return <uint32_t*> self.batch_host.data
 
     cdef int _launch(self) except -1:
-        self.params.path_pool = <uint32_t*> <uintptr_t> self.paths.address
-        self.params.path_pool_capacity = self.path_entries
-        self.launches.start(&self.params, self.stream)
+        self.params.search.path_pool = <uint32_t*> <uintptr_t> self.paths.address
+        self.params.search.path_pool_capacity = self.path_entries
+        self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
         self.in_flight = True
         self._ask_back()
         return 0
@@ -303,6 +331,8 @@ cdef class CudaEngine:
         copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
         copy_to_host(self.paths_host.data, self.paths.address,
                      4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
+        if self.rescoring is not None:
+            self.rescoring.ask_back(self.stream)
         self.done.record(self.stream)
         return 0
 
@@ -370,7 +400,7 @@ cdef class CudaEngine:
         cdef uint32_t i, kept = 0
         for i in range(self.num_lanes):
             kept += self._lane(i).need != Need.nothing
-        if self._counters()[QUEUE] < self.params.num_utterances or kept > self.params.hot_lanes:
+        if self._counters()[QUEUE] < self.params.search.num_utterances or kept > self.params.search.hot_lanes:
             return 0
         kept = 0
         for i in range(self.num_lanes):
@@ -381,10 +411,10 @@ cdef class CudaEngine:
                 self.lanes[kept], self.lanes[i] = self.lanes[i], self.lanes[kept]
                 kept += 1
         self.num_lanes = kept
-        self.launches.take(cuda_plan.CLUSTER, self.params.columns, room, kept, &self.params)
+        self.launches.take(cuda_plan.CLUSTER, self.params.search.columns, room, kept, &self.params.search)
         for i in range(kept):
             lane = self.lanes[i]
-            lane.grow_spill(self.params.shared_capacity, self._lane(i).num_tokens)
+            lane.grow_spill(self.params.search.shared_capacity, self._lane(i).num_tokens)
             lane.describe(self._lane(i))
         return 0
 

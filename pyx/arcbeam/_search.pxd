@@ -1,4 +1,4 @@
-"""What Cython knows of ``cuda/decode/search.hpp``, and a decoding graph on a device."""
+"""What Cython knows of ``cuda/decode/search.hpp``, what the kinds of search take, and a decoding graph on a device."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -118,6 +118,19 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
                           uint64_t table_size)
 
 
+cdef class SearchKind:
+    cdef readonly str name
+    cdef readonly tuple entries
+    cdef bint rescores
+    cdef uint64_t tokens_bytes(self, uint64_t capacity) noexcept nogil
+    cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil
+    cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil
+    cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
+    cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
+
+cdef SearchKind PLAIN, RESCORING
+
+
 cdef class DeviceGraph:
     cdef readonly Context context
     cdef readonly object source
@@ -133,13 +146,13 @@ cpdef DeviceGraph device_graph(graph, Context context)
 
 
 cdef class LaneRoom:
+    cdef SearchKind kind
     cdef MemoryPool pool
     cdef Stream stream
     cdef DeviceBuffer work, tokens, log
     cdef uint32_t capacity, log_entries
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1
+    cdef int _move(self, DeviceBuffer to, uint64_t offset, uint64_t old_offset, uint64_t count) except -1
     cdef int grow_log(self, uint64_t entries) except -1
     cdef int describe(self, LaneState* lane) except -1
 
-
-cdef uint64_t spill_bytes(uint64_t capacity) noexcept nogil

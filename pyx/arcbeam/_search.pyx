@@ -13,6 +13,9 @@ from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
 from arcbeam._graph_view cimport ArcTarget
+from arcbeam._rescoring_search cimport (
+    History, rescoring_shared_bytes, rescoring_table_bytes, rescoring_tokens_bytes, rescoring_workspace_bytes,
+)
 
 from arcbeam import device_layout
 from arcbeam.errors import CapacityError
@@ -63,16 +66,48 @@ cpdef DeviceGraph device_graph(graph, Context context):
     return found
 
 
-cdef uint64_t spill_bytes(uint64_t capacity) noexcept nogil:
-    """Of a lane with room for so many states of a frame."""
-    return tokens_bytes(capacity) + workspace_bytes(capacity, 2 * capacity, 2 * capacity)
+@cython.final
+cdef class SearchKind:
+    """A search kernel: its entries, and what a lane takes that has room for so many tokens of a frame.
+
+    There is room for twice as many candidates, and tables are twice as large.
+    """
+
+    def __cinit__(self, str name not None, tuple entries not None, bint rescores):
+        self.name, self.entries, self.rescores = name, entries, rescores
+
+    cdef uint64_t tokens_bytes(self, uint64_t capacity) noexcept nogil:
+        return rescoring_tokens_bytes(capacity) if self.rescores else tokens_bytes(capacity)
+
+    cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil:
+        """Of a workspace, at its beginning: all bits 1 where the tables are free."""
+        return rescoring_table_bytes(2 * capacity, 2 * capacity) if self.rescores else table_bytes(2 * capacity)
+
+    cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil:
+        if self.rescores:
+            return rescoring_workspace_bytes(capacity, 2 * capacity, 2 * capacity)
+        return workspace_bytes(capacity, 2 * capacity, 2 * capacity)
+
+    cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil:
+        """Shared memory of a block."""
+        if self.rescores:
+            return rescoring_shared_bytes(threads, columns, capacity, 2 * capacity, 2 * capacity)
+        return shared_bytes(threads, columns, capacity, 2 * capacity, 2 * capacity)
+
+    cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil:
+        return self.tokens_bytes(capacity) + self.workspace_bytes(capacity)
+
+
+PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
+RESCORING = SearchKind("rescore", ("wide", "dense"), True)
 
 
 @cython.no_gc
 cdef class LaneRoom:
     """Memory of one lane: room for the frames that shared memory cannot hold, and the token log."""
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
+    def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
+        self.kind = kind
         self.pool = pool
         self.stream = stream
         self.work = DeviceBuffer(pool, stream, "room for the tokens of a frame")
@@ -87,17 +122,22 @@ cdef class LaneRoom:
         if capacity > 1 << 29:
             raise TooManyTokens("a frame has more than 2**29 tokens: use a smaller beam or max_active")
         tokens = DeviceBuffer(self.pool, self.stream, "room for the tokens of a frame")
-        tokens.reserve(tokens_bytes(capacity), False)
+        tokens.reserve(self.kind.tokens_bytes(capacity), False)
         if num_tokens:
-            copy_on_device(tokens.address, self.tokens.address, 16 * <uint64_t> num_tokens, self.stream)
-            copy_on_device(tokens.address + 16 * <uint64_t> capacity,  # behind them their states
-                           self.tokens.address + 16 * <uint64_t> self.capacity, 4 * <uint64_t> num_tokens, self.stream)
+            self._move(tokens, 0, 0, 16 * <uint64_t> num_tokens)
+            self._move(tokens, 16 * <uint64_t> capacity, 16 * <uint64_t> self.capacity,  # behind them their states
+                       4 * <uint64_t> num_tokens)
+            if self.kind.rescores:
+                self._move(tokens, tokens_bytes(capacity), tokens_bytes(self.capacity), sizeof(History) * num_tokens)
         self.capacity = 0
-        self.work.reserve(workspace_bytes(capacity, 2 * <uint64_t> capacity, 2 * <uint64_t> capacity), False)
-        set_bytes(self.work.address, 0xff, table_bytes(2 * <uint64_t> capacity), self.stream)  # a free table
+        self.work.reserve(self.kind.workspace_bytes(capacity), False)
+        set_bytes(self.work.address, 0xff, self.kind.table_bytes(capacity), self.stream)
         self.tokens = tokens
         self.capacity = capacity
         return 0
+
+    cdef int _move(self, DeviceBuffer to, uint64_t offset, uint64_t old_offset, uint64_t count) except -1:
+        return copy_on_device(to.address + offset, self.tokens.address + old_offset, count, self.stream)
 
     cdef int grow_log(self, uint64_t entries) except -1:
         """A log of at least so many entries, with its content."""

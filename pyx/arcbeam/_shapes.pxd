@@ -5,11 +5,12 @@ from libc.stdint cimport uint32_t, uint64_t
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Function, Stream
 from arcbeam._driver_table cimport LaunchShape
-from arcbeam._search cimport SearchParams
+from arcbeam._search cimport SearchKind, SearchParams
 
 
 cdef class Launches:
     cdef Context context
+    cdef SearchKind kind
     cdef dict entries, fits
     cdef Function entry  # of the launch at hand
     cdef LaunchShape shape

@@ -6,7 +6,7 @@ from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Function, Stream, launch
 from arcbeam._cuda_launch cimport load as load_module
 from arcbeam._driver_table cimport LaunchShape
-from arcbeam._search cimport SearchParams, shared_bytes
+from arcbeam._search cimport SearchKind, SearchParams
 
 from arcbeam import cuda_plan
 
@@ -14,11 +14,11 @@ from arcbeam import cuda_plan
 cdef class Launches:
     """Shapes are those of :mod:`arcbeam.cuda_plan`; what they need depends on the columns of the log-probs."""
 
-    def __cinit__(self, Context context not None):
-        self.context = context
+    def __cinit__(self, Context context not None, SearchKind kind not None):
+        self.context, self.kind = context, kind
         self.fits = {}
-        module = load_module(context, "search")
-        self.entries = {name: module.function(f"arcbeam_search_{name}") for name in ("wide", "dense", "cluster")}
+        module = load_module(context, kind.name)
+        self.entries = {name: module.function(f"arcbeam_{kind.name}_{name}") for name in kind.entries}
         with context:
             for entry in self.entries.values():
                 (<Function> entry).allow_shared(context.state.shared_per_block)
@@ -44,7 +44,7 @@ cdef class Launches:
             params.hot_lanes = min(cuda_plan.HOT_LANES, self.lanes_of(cuda_plan.CLUSTER, columns, room))
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
         self.shape.threads = shape.threads
-        self.shape.shared_bytes = <uint32_t> bytes_for(shape, columns, capacity)
+        self.shape.shared_bytes = <uint32_t> self.kind.shared_bytes(shape.threads, columns, capacity)
         return 0
 
     cdef int start(self, SearchParams* params, Stream stream) except -1:
@@ -64,17 +64,17 @@ cdef class Launches:
         cdef uint32_t capacity = 0
         cdef uint64_t most = self._shared_bytes_of(shape, cuda_plan.SHARED_BYTES)
         cdef LaunchShape one
-        if shape.cluster > 1 and not self.context.state.clusters:
+        if shape.kernel not in self.entries or (shape.cluster > 1 and not self.context.state.clusters):
             return 0, 0
-        if bytes_for(shape, columns, step) > most:  # many columns
+        if self.kind.shared_bytes(shape.threads, columns, step) > most:  # many columns
             most = self._shared_bytes_of(shape, self.context.state.shared_per_multiprocessor)
-        while bytes_for(shape, columns, capacity + step) <= most:
+        while self.kind.shared_bytes(shape.threads, columns, capacity + step) <= most:
             capacity += step
             if shared_states:
                 break
         if capacity == 0:
             return 0, 0
-        bytes = bytes_for(shape, columns, capacity)
+        bytes = self.kind.shared_bytes(shape.threads, columns, capacity)
         entry = <Function> self.entries[shape.kernel]
         if shape.cluster == 1:
             return capacity, entry.blocks_per_multiprocessor(shape.threads, bytes) * self.context.state.multiprocessors
@@ -91,10 +91,6 @@ cdef class Launches:
     cdef uint32_t _most_columns(self):
         cdef uint32_t step = cuda_plan.SHARED_STEP
         cdef uint64_t most = self._shared_bytes_of(cuda_plan.WIDE, self.context.state.shared_per_multiprocessor), rest
-        rest = bytes_for(cuda_plan.WIDE, 0, step)
+        rest = self.kind.shared_bytes(cuda_plan.WIDE.threads, 0, step)
         return <uint32_t> ((most - rest) // 16 * 4) if most > rest else 0
 
-
-cdef uint64_t bytes_for(shape, uint32_t columns, uint32_t capacity):
-    """Shared memory of a block that holds so many states of a frame."""
-    return shared_bytes(shape.threads, columns, capacity, 2 * capacity, 2 * capacity)

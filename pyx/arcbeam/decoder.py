@@ -12,13 +12,13 @@ from typing import Any
 from arcbeam._decode import BadLogProb, CpuEngine
 from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.devices import resolve_device
-from arcbeam.errors import CapacityError, UnsupportedError
+from arcbeam.errors import CapacityError
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
 from arcbeam.lm_automaton import LanguageModel
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import OPTIONS, LargeModel, Rescoring, check_placement_on_cpu
+from arcbeam.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
 COLLECT_ABOVE = 1 << 22
@@ -44,6 +44,7 @@ class DecodeStats:
     admitted: int
     lookups: int = 0
     lookup_misses: int = 0
+    distinct_lookups: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ class DecoderMemory:
 
     ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
     back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
-    ``pinned`` is memory of the host that copies go through. On the CPU only the graph is counted and, as
-    ``language_models``, the models that rescore it, in host memory; a KenLM model with the size of its file.
+    ``pinned`` is memory of the host that copies go through, or that holds a language model. ``language_models`` are
+    the models that rescore, with the arc cache; they, too, are shared. On the CPU only they and the graph are counted,
+    in host memory; a KenLM model with the size of its file.
     """
 
     graph: int
@@ -86,7 +88,7 @@ class CtcDecoder:
     language_model : LanguageModel or KenLM, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
         end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
-        section 3; Fukunaga et al. 2019). See ``docs/large-lms.md``. On the CPU only, so far.
+        section 3; Fukunaga et al. 2019). See ``docs/large-lms.md``.
     graph_language_model : LanguageModel, optional
         The model that the graph was built with; needed with `language_model`, for its scores have to come off.
     beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
@@ -101,7 +103,7 @@ class CtcDecoder:
     GraphError
         The graph was not built with `graph_language_model`, or has words that `language_model` lacks.
     UnsupportedError
-        A large language model on a GPU, or a `placement` that needs one.
+        A `placement` that the device does not have.
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
@@ -138,7 +140,10 @@ class CtcDecoder:
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
-        self._ordinal = None if self._rescoring else resolve_device(self._options.device)
+        device = self._options.device
+        self._ordinal = (
+            rescoring_device(device, self._options.placement) if self._rescoring else resolve_device(device)
+        )
         search = {
             "beam": self._options.beam,
             "max_active": self._options.max_active or 0,
@@ -146,14 +151,19 @@ class CtcDecoder:
             "blank_penalty": self._options.blank_penalty,
             "blank_column": -1 if graph.blank is None else graph.blank,
         }
+        rescoring: dict[str, Any] = {}
+        if self._rescoring is not None:
+            rescoring = {
+                "rescoring": self._rescoring,
+                "hypotheses_per_state": self._options.hypotheses_per_state or 0,
+                "lookup_margin": self._options.lookup_margin,
+            }
         if self._ordinal is None:
             threads = self._options.threads or usable_cores()
             try:
                 self._engine: Any = CpuEngine(
-                    graph, **search, collect_above=COLLECT_ABOVE, threads=threads, rescoring=self._rescoring,
-                    hypotheses_per_state=self._options.hypotheses_per_state or 0,
-                    lookup_margin=self._options.lookup_margin,
-                )  # fmt: skip
+                    graph, **search, **rescoring, collect_above=COLLECT_ABOVE, threads=threads
+                )
             except RuntimeError as error:  # std::system_error: the machine gives no more
                 raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
         else:
@@ -162,7 +172,11 @@ class CtcDecoder:
 
             threads = self._options.threads or gathering_threads(usable_cores())
             limit = self._options.memory_limit or 0
-            self._engine = CudaEngine(graph, self._ordinal, **search, memory_limit=limit, threads=threads)
+            if rescoring:
+                rescoring |= {name: getattr(self._options, name) for name in ("placement", "gpu_budget", "arc_cache")}
+            self._engine = CudaEngine(
+                graph, self._ordinal, **search, **rescoring, memory_limit=limit, threads=threads
+            )
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -183,11 +197,6 @@ class CtcDecoder:
                 "language_model: give graph_language_model, too, the model that the graph was built with "
                 "(LanguageModel.build of the same ARPA): its scores are in the graph and have to come off"
             )
-        if self._options.device not in ("cpu", "auto"):
-            raise UnsupportedError(
-                f"device: a language_model decodes on the CPU only, so far, got {self._options.device!r}"
-            )
-        check_placement_on_cpu(self._options.placement)
         return Rescoring(self._graph, large, small, self._options)
 
     @property

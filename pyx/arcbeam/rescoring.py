@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.devices import resolve_device
 from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.language_model import KenLM, case_hint
 from arcbeam.lm_automaton import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
@@ -100,6 +101,16 @@ class Rescoring:
         """Bytes of both models."""
         large = self.large.nbytes if isinstance(self.large, KenLM) else self.large.info().bytes
         return large + self.small.info().bytes
+
+
+def rescoring_device(device: str, placement: str) -> int | None:
+    """The number of the GPU that rescores, see `arcbeam.devices.resolve_device`; None for the CPU."""
+    if device == "auto" and placement == "cpu":
+        return None
+    ordinal = resolve_device(device)
+    if ordinal is None:
+        check_placement_on_cpu(placement)
+    return ordinal
 
 
 def check_placement_on_cpu(placement: str) -> None:

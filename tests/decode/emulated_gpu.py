@@ -12,9 +12,16 @@ from arcbeam import cuda_plan, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-PARAMETER_BYTES = 192  # of SearchParams; search_host.py spells them out
-KERNELS = "".join(f"kernel arcbeam_search_{shape} {PARAMETER_BYTES}\n" for shape in ("wide", "dense", "cluster"))
-IMAGE = f"arch 9.0\n{KERNELS}".encode() + b"\0"
+SOURCES = {"search": "cuda/decode/search.cu", "rescore": "cuda/rescore/rescore.cu"}
+PARAMETER_BYTES = {"search": 192, "rescore": 488}  # of their Params; search_host.py and rescore_host.py spell them out
+SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense")}
+
+
+def image(name: str) -> bytes:
+    kernels = "".join(f"kernel arcbeam_{name}_{shape} {PARAMETER_BYTES[name]}\n" for shape in SHAPES[name])
+    return f"arch 9.0\n{kernels}".encode() + b"\0"
+
+
 # Frames and logs that fit nowhere: everything grows, and is redone.
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 20, shared_states=8)
 
@@ -29,7 +36,6 @@ class EmulatedGpu:
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
         self.fake = fake
         self.monkeypatch = monkeypatch
-        self.kernels = build.load("cuda/decode/search.cu")
         self.threads = 64
         self.seed = 0
         self.errors: list[BaseException] = []
@@ -37,9 +43,9 @@ class EmulatedGpu:
         self.shapes: list[tuple[int, int, int]] = []
         kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
         self.callback = kind(self._launch)
-        record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={"search": ""})
+        record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels=dict.fromkeys(SOURCES, ""))
         monkeypatch.setattr(kernel_images, "build_record", lambda: record)
-        monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
+        monkeypatch.setattr(kernel_images, "image", image)
         # A launch runs when it is made: what has not come by then comes too late for it, however long it waits.
         monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1000)
         self.start()
@@ -90,9 +96,10 @@ class EmulatedGpu:
             self.seed += 1
             one = shape.contents
             self.shapes.append((one.blocks, one.threads, one.shared_bytes))
-            self.launched.append((name.decode().removeprefix("arcbeam_search_"), one.cluster))
-            params = (ctypes.c_char * PARAMETER_BYTES).from_address(parameter)
-            self.kernels.launch(
+            _, search, kernel = name.decode().split("_")
+            self.launched.append((kernel, one.cluster))
+            params = (ctypes.c_char * PARAMETER_BYTES[search]).from_address(parameter)
+            build.load(SOURCES[search]).launch(
                 name.decode(), params, grid=one.blocks, block=self.threads, cluster=one.cluster,
                 shared_bytes=one.shared_bytes, seed=self.seed, detect_races=False,
             )  # fmt: skip

@@ -122,15 +122,6 @@ def test_half_of_it():
         decode(graph(), LARGE, "3gram.lm")
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_not_on_a_gpu_yet(device):
-    with pytest.raises(arcbeam.UnsupportedError, match=f"device: a language_model decodes on the CPU only, .*{device}"):
-        decode(graph(), device=device)
-    with pytest.raises(NotImplementedError):
-        decode(graph(), device=device)
-    assert CtcDecoder(graph(), language_model=LARGE, graph_language_model=SMALL, device="auto").device == "cpu"
-
-
 @pytest.mark.parametrize(
     ("option", "value", "error", "message"),
     [

@@ -1,0 +1,50 @@
+"""Language models as kernels read them, and all else that rescoring takes on a device."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t
+
+from arcbeam._cuda cimport Context
+from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._lm_view cimport LmView
+from arcbeam._rescoring_search cimport RescoringParams
+
+
+cdef class DeviceModel:
+    cdef readonly Context context
+    cdef readonly object source
+    cdef readonly size_t device_bytes, pinned_bytes
+    cdef LmView view
+    cdef MemoryPool pool
+    cdef DeviceBuffer memory
+    cdef PinnedBuffer pinned
+    cdef object __weakref__
+
+
+cdef class DeviceWords:
+    cdef readonly Context context
+    cdef readonly object source
+    cdef readonly size_t bytes
+    cdef readonly bint of_epsilons
+    cdef MemoryPool pool
+    cdef DeviceBuffer memory
+    cdef object __weakref__
+
+
+cdef class DeviceRescoring:
+    cdef readonly object placement
+    cdef object rescoring
+    cdef DeviceModel large, small
+    cdef DeviceWords words
+    cdef MemoryPool pool
+    cdef DeviceBuffer large_labels, small_labels, counters, cache
+    cdef PinnedBuffer counted
+    cdef uint32_t hypotheses_per_state
+    cdef float lookup_margin
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1
+    cdef DeviceBuffer _send(self, column, Stream stream)
+    cdef int describe(self, RescoringParams* params) except -1
+    cdef int begin_batch(self, Stream stream) except -1
+    cdef int ask_back(self, Stream stream) except -1
+    cdef size_t device_bytes(self)
+    cdef size_t pinned_bytes(self)

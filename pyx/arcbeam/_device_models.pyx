@@ -1,0 +1,228 @@
+"""Language models as kernels read them, and all else that rescoring takes on a device."""
+
+import threading
+import warnings
+import weakref
+
+import numpy as np
+
+cimport cython
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from arcbeam._cuda cimport Context
+from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes
+from arcbeam._lm_view cimport LmArc, LmFar, LmView, lm_view_of
+from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
+
+from arcbeam import lm_placement
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+
+_lock = threading.Lock()
+_models = weakref.WeakValueDictionary()
+_words = weakref.WeakValueDictionary()
+
+# The columns of a model that kernels read, in the order in which they lie in its memory.
+COLUMNS = ("labels.low", "labels.high", "first.bases", "first.offsets", "first.far", "backoff.bases",
+           "backoff.offsets", "backoff.far", "arcs", "backoff.weights")
+cdef enum:
+    GRAIN = 256  # each column begins at a multiple of so many bytes
+
+
+cdef bytes_of(column):
+    """A column as bytes, without a copy where it is contiguous."""
+    return np.ascontiguousarray(column).reshape(-1).view(np.uint8)
+
+
+@cython.no_gc
+cdef class DeviceModel:
+    """A language model in the device's memory, or in pinned memory of the host, which kernels read at its own address."""
+
+    def __cinit__(self, model, Context context not None, bint on_host):
+        cdef const uint8_t[::1] data
+        cdef uint64_t base
+        cdef size_t bytes = 0, count
+        cdef unsigned char* to
+        self.context = context
+        self.source = model  # alive, so that no other model takes its identity
+        parts = [bytes_of(model.columns[name]) for name in COLUMNS]
+        places = []
+        for part in parts:
+            places.append(bytes)
+            bytes += (len(part) + GRAIN - 1) // GRAIN * GRAIN
+        if on_host:
+            self.pinned = PinnedBuffer(context)
+            self.pinned.resize(bytes)
+            base = <uintptr_t> self.pinned.data
+            for place, part in zip(places, parts):
+                data = part
+                if data.shape[0]:
+                    to, count = <unsigned char*> self.pinned.data + <size_t> place, <size_t> data.shape[0]
+                    with nogil:
+                        memcpy(to, &data[0], count)
+            self.pinned_bytes = self.pinned.capacity
+        else:
+            self.pool = MemoryPool(context)
+            self.memory = DeviceBuffer(self.pool, Stream(context), "the language model")
+            self.memory.resize(bytes)
+            base = self.memory.address
+            for place, part in zip(places, parts):
+                self.memory.write(part, place)
+            self.device_bytes = self.pool.used_bytes
+        at = {name: base + place for name, place in zip(COLUMNS, places)}
+        self.view = lm_view_of(model.columns, model.about)  # for its numbers
+        self.view.labels_low = <const uint16_t*> <uintptr_t> at["labels.low"]
+        self.view.labels_high = <const uint32_t*> <uintptr_t> at["labels.high"]
+        self.view.first_bases = <const uint32_t*> <uintptr_t> at["first.bases"]
+        self.view.first_offsets = <const uint16_t*> <uintptr_t> at["first.offsets"]
+        self.view.far_firsts = <const LmFar*> <uintptr_t> at["first.far"]
+        self.view.backoff_bases = <const uint32_t*> <uintptr_t> at["backoff.bases"]
+        self.view.backoff_offsets = <const uint8_t*> <uintptr_t> at["backoff.offsets"]
+        self.view.far_backoffs = <const LmFar*> <uintptr_t> at["backoff.far"]
+        self.view.arcs = <const LmArc*> <uintptr_t> at["arcs"]
+        self.view.backoff_weights = <const float*> <uintptr_t> at["backoff.weights"]
+
+
+cdef DeviceModel device_model(model, Context context, bint on_host):
+    """The model as kernels of a device read it, sent once and freed with its last decoder."""
+    key = (id(model), <uintptr_t> <void*> context, on_host)
+    with _lock:
+        found = _models.get(key)
+        if found is None:
+            found = _models[key] = DeviceModel(model, context, on_host)
+    return found
+
+
+@cython.no_gc
+cdef class DeviceWords:
+    """The output labels of a graph, on a device."""
+
+    def __cinit__(self, graph, Context context not None):
+        self.context = context
+        self.source = graph
+        self.pool = MemoryPool(context)
+        self.memory = DeviceBuffer(self.pool, Stream(context), "the words of the graph")
+        self.memory.write(bytes_of(graph.words))
+        self.bytes = self.pool.used_bytes
+        self.of_epsilons = bool((graph.words[graph.columns == 0xffff] != 0).any())
+
+
+cdef DeviceWords device_words(graph, Context context):
+    key = (id(graph), <uintptr_t> <void*> context)
+    with _lock:
+        found = _words.get(key)
+        if found is None:
+            found = _words[key] = DeviceWords(graph, context)
+    return found
+
+
+cdef class DeviceRescoring:
+    """Both models, the words of the graph, the arc cache and the counters of one decoder.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    rescoring : arcbeam.rescoring.Rescoring
+    context : Context
+    stream : Stream
+    memory_limit, taken : int
+        Bytes of the device that the decoder may take (0: no limit), and those it has.
+    hypotheses_per_state : int
+        0 for no limit.
+    lookup_margin : float
+    placement, gpu_budget, arc_cache
+        As in :class:`arcbeam.DecoderOptions`.
+    """
+
+    def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
+                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
+        cdef size_t free_bytes = 0, total_bytes = 0
+        self.rescoring = rescoring
+        self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
+        with context:
+            context.memory_info(&free_bytes, &total_bytes)
+        if memory_limit:
+            free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
+        model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
+        self.placement = lm_placement.choose(placement, model_bytes, free_bytes, gpu_budget, arc_cache)
+        self.small = device_model(rescoring.small, context, False)
+        self.words = device_words(graph, context)
+        self._place_large(context, model_bytes, free_bytes)
+        self.pool = MemoryPool(context)
+        self.large_labels = self._send(rescoring.large_labels, stream)
+        self.small_labels = self._send(rescoring.small_labels, stream)
+        self.counters = self._send(np.zeros(sizeof(LookupCounters), np.uint8), stream)
+        self.cache = DeviceBuffer(self.pool, stream, "the arc cache")
+        if self.placement.cache_entries:
+            self.cache.resize(self.placement.cache_entries * lm_placement.ENTRY_BYTES)
+            self.cache.fill(0)
+        self.counted = PinnedBuffer(context)
+        self.counted.resize(sizeof(LookupCounters))
+        memset(self.counted.data, 0, sizeof(LookupCounters))
+        if memory_limit and taken + self.device_bytes() > memory_limit:
+            raise CapacityError(f"memory_limit: the graph and the language models need {taken + self.device_bytes():,} "
+                                f"bytes on cuda:{context.state.ordinal}, and {memory_limit:,} are allowed; raise it, or "
+                                f"use placement='host-direct' or a smaller arc_cache")
+
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1:
+        """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
+        if self.placement.name == "resident":
+            self.large = device_model(self.rescoring.large, context, False)
+            return 0
+        try:
+            self.large = device_model(self.rescoring.large, context, True)
+        except CudaOutOfMemoryError as error:
+            if 4 * model_bytes > 3 * free_bytes:
+                raise CudaOutOfMemoryError(
+                    f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned memory "
+                    f"of the host, and it does not fit cuda:{context.state.ordinal} either; decode on the CPU",
+                    name=error.name, code=error.code, action=error.action,
+                ) from None
+            warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is kept "
+                          "on the GPU, as 'resident'", stacklevel=5)
+            self.placement = lm_placement.Placement("resident", 0)
+            self.large = device_model(self.rescoring.large, context, False)
+        return 0
+
+    cdef DeviceBuffer _send(self, column, Stream stream):
+        buffer = DeviceBuffer(self.pool, stream, "what rescoring needs")
+        buffer.write(bytes_of(column))
+        return buffer
+
+    cdef int describe(self, RescoringParams* params) except -1:
+        """Tells the kernel all but what the search itself needs, whose beam is there."""
+        params.lms.large, params.lms.small = self.large.view, self.small.view
+        params.lms.large_labels = <const uint32_t*> <uintptr_t> self.large_labels.address
+        params.lms.small_labels = <const uint32_t*> <uintptr_t> self.small_labels.address
+        params.lms.large_scale, params.lms.small_scale = self.rescoring.large_scale, self.rescoring.small_scale
+        params.words = <const uint32_t*> <uintptr_t> self.words.memory.address
+        params.counters = <LookupCounters*> <uintptr_t> self.counters.address
+        params.cache.entries = <uint64_t*> <uintptr_t> self.cache.address
+        params.cache.size = self.placement.cache_entries
+        params.beam = params.search.beam
+        params.search.beam = beam_bound(params.beam, self.lookup_margin)
+        params.lookup_margin = self.lookup_margin
+        params.hypotheses_per_state = self.hypotheses_per_state
+        params.epsilon_words = self.words.of_epsilons
+        return 0
+
+    cdef int begin_batch(self, Stream stream) except -1:
+        """Counts from zero, but for the stamps of the cache, which are never given twice."""
+        return set_bytes(self.counters.address, 0, 3 * sizeof(uint64_t), stream)
+
+    cdef int ask_back(self, Stream stream) except -1:
+        return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
+
+    def work(self):
+        """dict : counters of the last batch."""
+        cdef LookupCounters* counted = <LookupCounters*> self.counted.data
+        return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses}
+
+    cdef size_t device_bytes(self):
+        """Bytes on the device; models and words are shared by decoders."""
+        return self.large.device_bytes + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
+
+    cdef size_t pinned_bytes(self):
+        return self.large.pinned_bytes + self.counted.capacity

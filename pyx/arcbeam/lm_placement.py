@@ -1,0 +1,75 @@
+"""Where a large language model lives when a GPU decodes, and how large the arc cache is: chosen in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arcbeam.errors import CapacityError, UnsupportedError
+
+ENTRY_BYTES = 32
+"""Of an entry of the arc cache, see ``cuda/rescore/arc_cache.cuh``."""
+MOST_ENTRIES = 2**32 - 1
+MOST_CACHE = 1 << 30
+"""Bytes of a cache that nobody asked for."""
+NOT_YET = {
+    "host": "the index on the GPU, arcs gathered by the host",
+    "cpu": "KenLM on the CPU's cores beside a search on the GPU",
+}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What was chosen.
+
+    Attributes
+    ----------
+    name : str
+        ``"resident"`` or ``"host-direct"``.
+    cache_entries : int
+    """
+
+    name: str
+    cache_entries: int
+
+
+def choose(
+    placement: str, model_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
+) -> Placement:
+    """Chooses for a device.
+
+    Parameters
+    ----------
+    placement : str
+        The option; ``"auto"`` is ``"resident"`` if that fits, else ``"host-direct"``.
+    model_bytes : int
+        Of the large language model.
+    free_bytes : int
+        Of the device's memory, a memory limit taken into account.
+    gpu_budget, arc_cache : int, optional
+        The options, in bytes. Without a budget three quarters of what is free may be taken.
+
+    Raises
+    ------
+    UnsupportedError
+        A placement that GPUs do not have yet.
+    CapacityError
+        A budget that the model or the cache exceeds.
+    """
+    if placement in NOT_YET:
+        raise UnsupportedError(
+            f"placement: {placement!r} ({NOT_YET[placement]}) does not decode on a GPU yet; expected 'auto', "
+            "'resident' or 'host-direct'"
+        )
+    budget = free_bytes * 3 // 4 if gpu_budget is None else gpu_budget
+    wanted = arc_cache or 0
+    if placement == "auto":
+        placement = "resident" if model_bytes + wanted <= budget else "host-direct"
+    taken = wanted + (model_bytes if placement == "resident" else 0)
+    if gpu_budget is not None and taken > gpu_budget:
+        raise CapacityError(
+            f"gpu_budget: the language model and its cache take {taken:,} bytes of the GPU's memory as "
+            f"placement={placement!r}, and {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or raise it"
+        )
+    if arc_cache is None and placement == "host-direct":
+        wanted = min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget)
+    return Placement(placement, min(wanted // ENTRY_BYTES, MOST_ENTRIES))

@@ -1,0 +1,189 @@
+"""Rescoring on a GPU, host side and kernel, without one: its results are the CPU engine's bytes."""
+
+import gc
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, Graph, SymbolTable, UnsupportedError, cuda_plan
+from tests.decode import graphs
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.equality import same
+from tests.decode.language_models import random_model
+from tests.decode.test_rescoring import language_models, with_words
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+RNG = np.random.default_rng(4)
+LARGE, SMALL = (
+    random_model(RNG, WORDS, order, share=share, cost=lambda r: float(r.gamma(4.0)))
+    for order, share in ((3, 0.2), (2, 0.3))
+)
+FIELDS = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": SMALL.digest}}
+GRAPH = Graph(**graphs.random_graph(4, states=120, columns=12).fields() | FIELDS)
+BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+MODELS = {"language_model": LARGE, "graph_language_model": SMALL}
+OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0, "lm_scale": 0.75}
+ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+
+
+def on_gpu(graph=GRAPH, **options):
+    return CtcDecoder(graph, device="cuda", **(MODELS | OPTIONS | options))
+
+
+def on_cpu(batch=None, **options):
+    return CtcDecoder(GRAPH, device="cpu", threads=1, **(MODELS | OPTIONS | options)).decode(
+        BATCH if batch is None else batch
+    )
+
+
+def check_same(got, wanted):
+    same(got, wanted)
+    assert [h.rescoring_score for h in got] == [h.rescoring_score for h in wanted]
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), max_size=4),
+    st.sampled_from([0.0, 2.0, float("inf")]),
+    st.sampled_from([0.0, 1.0]),
+    st.sampled_from([None, 1, 2, 4]),
+    st.sampled_from([("resident", None), ("host-direct", 0), ("host-direct", 512), ("auto", None)]),
+)
+def test_random_graphs(emulated_gpu, graph, models, batch, beam, margin, n, where):
+    emulated_gpu.begin_with(TIGHT)
+    graph = with_words(graph, models[1])
+    options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "acoustic_scale": 0.5}
+    options |= {"lookup_margin": margin, "hypotheses_per_state": n}
+    decoder = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], **options)
+    check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+
+
+@pytest.mark.parametrize("n", [1, 3, None])
+@pytest.mark.parametrize(("placement", "cache"), [("resident", None), ("resident", "1kB"), ("host-direct", None),
+                                                  ("host-direct", 0), ("host-direct", "512")])  # fmt: skip
+def test_placements_and_caches(gpu, n, placement, cache):
+    decoder = on_gpu(hypotheses_per_state=n, placement=placement, arc_cache=cache)
+    cpu = CtcDecoder(GRAPH, device="cpu", hypotheses_per_state=n, **MODELS, **OPTIONS)
+    check_same(decoder.decode(BATCH), cpu.decode(BATCH))
+    first = decoder.stats
+    for name in ("frames", "tokens", "leaving_arcs", "admitted", "lookups"):
+        assert getattr(first, name) == getattr(cpu.stats, name) > 0
+    assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
+    check_same(decoder.decode(BATCH), cpu.decode(BATCH))
+    assert decoder.stats.lookups == first.lookups
+    if cache is None and placement == "host-direct":
+        assert decoder.stats.lookup_misses < first.lookup_misses // 4, "a cache larger than the model is warm"
+    if cache == 0 or (cache is None and placement == "resident"):
+        assert decoder.stats.lookup_misses == decoder.stats.distinct_lookups
+
+
+def test_everything_grows(gpu):
+    gpu.begin_with(TIGHT)
+    for n in (2, None):
+        decoder = on_gpu(hypotheses_per_state=n)
+        check_same(decoder.decode(BATCH), on_cpu(hypotheses_per_state=n))
+        assert len(gpu.shapes) > 3
+
+
+def test_arrays_of_host_and_device(gpu):
+    decoder = on_gpu(hypotheses_per_state=3)
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(hypotheses_per_state=3))
+    gpu.send_in_parts()
+    check_same(decoder.decode(BATCH), on_cpu(hypotheses_per_state=3))
+    half = [logp.astype(np.float16) for logp in BATCH]
+    check_same(decoder.decode(half), on_cpu(half, hypotheses_per_state=3))
+    assert decoder.decode([]) == []
+
+
+def test_memory_and_models_that_are_shared(gpu):
+    first, second = on_gpu(), on_gpu(beam=3.0)
+    assert first.memory().language_models > 0
+    journal = len([line for line in gpu.fake.journal() if line[0] == "copy_to_device"])
+    third = on_gpu(beam=4.0)
+    sent = len([line for line in gpu.fake.journal() if line[0] == "copy_to_device"]) - journal
+    assert sent <= 3, "labels and counters are a decoder's own, models and words are not"
+    direct = on_gpu(placement="host-direct", arc_cache=0)
+    assert direct.memory().pinned > third.memory().pinned
+    del first, second, third, direct
+    gc.collect()
+
+
+def test_placements_that_gpus_lack(gpu):
+    for placement in ("host", "cpu"):
+        with pytest.raises(UnsupportedError, match=f"placement: '{placement}' .* does not decode on a GPU yet"):
+            on_gpu(placement=placement)
+    assert CtcDecoder(GRAPH, placement="cpu", **MODELS).device == "cpu"
+    assert CtcDecoder(GRAPH, **MODELS).device == "cuda:0"
+    with pytest.raises(UnsupportedError, match="placement: expected 'auto' or 'cpu' where a CPU decodes"):
+        CtcDecoder(GRAPH, device="cpu", placement="resident", **MODELS)
+
+
+def test_a_budget_chooses(gpu):
+    assert on_gpu()._engine.placement == "resident"
+    decoder = on_gpu(gpu_budget=4096)
+    assert decoder._engine.placement == "host-direct"
+    check_same(decoder.decode(BATCH), on_cpu())
+    with pytest.raises(CapacityError, match="gpu_budget: the language model and its cache take .* as placement="):
+        on_gpu(gpu_budget=4096, placement="resident")
+    with pytest.raises(CapacityError, match="gpu_budget"):
+        on_gpu(gpu_budget=4096, placement="host-direct", arc_cache=8192)
+
+
+def test_a_memory_limit_counts_the_models(gpu):
+    with pytest.raises(CapacityError, match="memory_limit: the graph and the language models need"):
+        on_gpu(memory_limit=on_gpu().memory().graph + 1000)
+
+
+def test_pinned_memory_that_is_refused(gpu):
+    gpu.fake.fail("host_allocate", 2)
+    with pytest.warns(UserWarning, match="the host does not pin .* kept on the GPU"):
+        decoder = on_gpu(placement="host-direct")
+    assert decoder._engine.placement == "resident"
+    check_same(decoder.decode(BATCH), on_cpu())
+
+
+def test_memory_that_runs_out_while_decoding(gpu):
+    decoder = on_gpu(hypotheses_per_state=3)
+    wanted = on_cpu(hypotheses_per_state=3)
+    decoder.decode(BATCH[:1])
+    gpu.fake.fail("allocate", 2)
+    check_same(decoder.decode(BATCH), wanted)
+
+
+def test_small_blocks_for_frames_of_few_tokens(gpu):
+    gpu.launch_as(replace(cuda_plan.DENSE, threads=64))
+    check_same(on_gpu(hypotheses_per_state=2).decode(BATCH), on_cpu(hypotheses_per_state=2))
+    assert gpu.launched[-1] == ("dense", 1)
+
+
+def test_pickled_decoders(gpu):
+    decoder = on_gpu(placement="host-direct", arc_cache="1kB", hypotheses_per_state=2)
+    again = pickle.loads(pickle.dumps(decoder))
+    assert again._engine.placement == "host-direct" and again.device == "cuda:0"
+    check_same(again.decode(BATCH), on_cpu(hypotheses_per_state=2))
+
+
+def test_bad_log_probs(gpu):
+    spoiled = [logp.copy() for logp in BATCH]
+    spoiled[2][3, 5] = np.nan
+    with pytest.raises(ValueError, match="got nan in utterance 2, frame 3, column 5"):
+        on_gpu().decode(spoiled)
+
+
+def test_a_gpu_that_cannot_hold_the_model_either(gpu):
+    limit = on_gpu().memory().graph + 15_000
+    gpu.fake.fail("host_allocate", 2)
+    with pytest.raises(CudaOutOfMemoryError, match="placement='host-direct' keeps .* decode on the CPU"):
+        on_gpu(placement="host-direct", memory_limit=limit)
