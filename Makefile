@@ -3,10 +3,11 @@
 #   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, transducer, speech, large or sanitizer runs
-#                   one alone (TOOLS=memcheck, racecheck, synccheck or initcheck: one tool of the last). Needs nvcc
-#                   and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest; what torch and
-#                   CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
+#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, speech, large or
+#                   sanitizer runs one alone (TOOLS=memcheck, racecheck, synccheck or initcheck: one tool of the
+#                   last; SANITIZED=sanitized_rescoring: one engine). Needs nvcc and a python3 (GPU_PYTHON) with
+#                   cython, setuptools, numpy, cuda-bindings and pytest; what torch and CuPy make is tested if they are
+#                   there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
 #   make gpu-graphs builds the graphs for the parts speech and large and for gpu-bench, side by side (GRAPHS=names)
 #   make gpu-bench  the experiments on this machine's GPU into benchmarks/results, PART="riva nemo" some of them; what
 #                   these kernels and this commit have results of is skipped (FORCE=1: measured again)
@@ -39,7 +40,7 @@ SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test lint format sanitize release-check bench-check clean
-.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-transducer gpu-speech gpu-large gpu-sanitizer
+.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -70,9 +71,10 @@ GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(P
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
-GPU_TEST_PARTS := $(or $(PART),driver decode transducer speech sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single host_arrays ll24 ll24_loops nemo arcs batch balance twin ceilings shapes ll24_shapes)
+GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer speech sanitizer)
+GPU_BENCH_PARTS := $(or $(PART),riva single rescoring host_arrays ll24 ll24_loops nemo arcs batch balance twin ceilings shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
+SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
 
 # Wheels and data from elsewhere, where they are named; and no second time.
 gpu-site:
@@ -104,6 +106,10 @@ gpu-driver: gpu-build
 
 gpu-decode: gpu-build
 	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py $(PYTEST_ARGS)
+
+# With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
+gpu-rescore: gpu-build
+	$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py $(PYTEST_ARGS)
 
 gpu-transducer: gpu-build
 	$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS)
@@ -138,7 +144,7 @@ gpu-sanitizer: gpu-build
 		for begin in "" --grow; do \
 			if [ "$$tool$$begin" = initcheck--grow ]; then continue; fi; \
 			echo "== $$tool $$begin"; \
-			for what in sanitized sanitized_transducers; do \
+			for what in $(SANITIZED); do \
 				$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/$$what.py $$begin || \
 					failed="$$failed $$tool$$begin($$what)"; \
 			done; \

@@ -112,12 +112,15 @@ class Wrong(AssertionError):
     """The answers are not the twin's: nothing is timed."""
 
 
-def check(found: Sequence[Any], graph: "arcbeam.Graph", options: SearchOptions, utterances: Sequence[Any]) -> None:
+def check(
+    found: Sequence[Any], graph: "arcbeam.Graph", options: SearchOptions, utterances: Sequence[Any], **more: Any
+) -> None:
     """Raises Wrong unless the hypotheses are the CPU twin's, byte for byte: paths, scores, ends.
 
     utterances : log-probs on the host, float32 or float16
+    more : further options of the decoder
     """
-    twin = decoder(graph, options, device="cpu", threads=len(os.sched_getaffinity(0)))
+    twin = decoder(graph, options, device="cpu", threads=len(os.sched_getaffinity(0)), **more)
     wanted = twin.decode([np.ascontiguousarray(u) for u in utterances])
     if len(found) != len(wanted):
         raise Wrong(f"expected {len(wanted)} answers, got {len(found)}")

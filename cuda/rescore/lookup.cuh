@@ -98,38 +98,40 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
 // So many lanes look one word up in one model; twice as many ask for a candidate.
 constexpr std::uint32_t kSearching = 8U;
 
-// LmView::find by kSearching lanes, those of the mask: in each round they look at as many labels at equal
-// distances.
+// LmView::find by so many lanes, those of the mask: in each round they look at as many labels at equal distances.
+// `reads` counts what they load of the model, by the lane.
+template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted,
-                                           std::uint32_t mask) {
+                                           std::uint32_t mask, std::uint32_t& reads) {
     if (state == kLmEmptyHistory) {
         return wanted - 1U;
     }
-    const std::uint32_t rank = simt::lane() % kSearching;
+    const std::uint32_t rank = simt::lane() % lanes;
     std::uint32_t begin = lm.first_arc(state);
     std::uint32_t end = lm.first_arc(state + 1U);
-    while (begin < end && end - begin > kSearching) {  // a page that was lost reads as zeros: end may lie before
-        const std::uint32_t step = (end - begin + kSearching) / (kSearching + 1U);
+    reads += rank == 0U ? 2U : 0U;
+    while (begin < end && end - begin > lanes) {  // a page that was lost reads as zeros: end may lie before
+        const std::uint32_t step = (end - begin + lanes) / (lanes + 1U);
         const std::uint32_t at = begin + (rank + 1U) * step - 1U;
         const bool below = at < end && lm.label(at) < wanted;
-        begin += simt::popcount(simt::ballot(mask, below)) * step;
+        reads += at < end ? 1U : 0U;
+        begin += simt::popcount(simt::ballot(mask, below) & mask) * step;
         end = end - begin < step ? end : begin + step;
     }
     const std::uint32_t at = begin + rank;
     const std::uint32_t found = simt::ballot(mask, begin < end && at < end && lm.label(at) == wanted) & mask;
-    return found == 0U ? kNoLmArc : begin + simt::lowest_bit(found) % kSearching;
+    reads += rank == 0U ? 1U : 0U;
+    return found == 0U ? kNoLmArc : begin + simt::lowest_bit(found) % lanes;
 }
 
-// A word by one model, by one lane or by kSearching.
-template <bool kTogether>
-ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask) {
-    if constexpr (kTogether) {
-        return lm_step(lm, state, label, [&lm, mask](std::uint32_t from, std::uint32_t wanted) {
-            return find_together(lm, from, wanted, mask);
-        });
-    } else {
-        return lm_step(lm, state, label);
-    }
+// A word by one model.
+template <std::uint32_t lanes>
+ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
+                              std::uint32_t& reads) {
+    return lm_step(lm, state, label, [&lm, mask, &reads](std::uint32_t from, std::uint32_t wanted) {
+        reads += simt::lane() % lanes == 0U ? 3U : 0U;  // the arc; or the back-off state and what it costs
+        return find_together<lanes>(lm, from, wanted, mask, reads);
+    });
 }
 
 // What is asked, and where the answers go.
@@ -163,7 +165,9 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
         LmStep step{};
         const bool cached = is_large && params.cache.size != 0U && find_cached(params.cache, state, wanted, step);
         if (!simt::all(half, cached)) {  // another lane may have been told of an older answer
-            step = step_in<kTogether>(lm, state, wanted, half);
+            std::uint32_t reads = 0U;
+            step = step_in<kHalf>(lm, state, wanted, half, reads);
+            counts.reads += is_large ? reads : 0U;
             if (is_first) {
                 ++counts.misses;
                 if (params.cache.size != 0U) {
@@ -195,6 +199,7 @@ ARCBEAM_DEVICE void answer_words(const RescoringParams& params, std::uint32_t nu
                                   : answer_some<false>(params, questions);
     counts.distinct += some.distinct;
     counts.misses += some.misses;
+    counts.reads += some.reads;
 }
 
 }  // namespace arcbeam

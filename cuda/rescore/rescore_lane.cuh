@@ -11,6 +11,7 @@ struct LookupCounts {
     std::uint32_t lookups = 0;
     std::uint32_t distinct = 0;
     std::uint32_t misses = 0;
+    std::uint32_t reads = 0;
 };
 
 struct RescoringLane : Lane {

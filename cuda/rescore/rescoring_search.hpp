@@ -13,6 +13,7 @@ struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored
     std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame
     std::uint64_t misses;    // of these, not answered by the arc cache
+    std::uint64_t reads;     // loads of the large model that these took
     std::uint64_t stamps;    // answers that went into the cache
 };
 

@@ -11,10 +11,12 @@ ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& la
     const std::uint32_t lookups = simt::reduce_add(simt::kAllLanes, lane.lookups.lookups);
     const std::uint32_t distinct = simt::reduce_add(simt::kAllLanes, lane.lookups.distinct);
     const std::uint32_t misses = simt::reduce_add(simt::kAllLanes, lane.lookups.misses);
+    const std::uint32_t reads = simt::reduce_add(simt::kAllLanes, lane.lookups.reads);
     if (simt::lane() == 0U) {
         simt::atomic_add<Scope::device>(&params.counters->lookups, std::uint64_t{lookups});
         simt::atomic_add<Scope::device>(&params.counters->distinct, std::uint64_t{distinct});
         simt::atomic_add<Scope::device>(&params.counters->misses, std::uint64_t{misses});
+        simt::atomic_add<Scope::device>(&params.counters->reads, std::uint64_t{reads});
     }
     lane.lookups = LookupCounts{};
 }

@@ -210,7 +210,7 @@ cdef class DeviceRescoring:
 
     cdef int begin_batch(self, Stream stream) except -1:
         """Counts from zero, but for the stamps of the cache, which are never given twice."""
-        return set_bytes(self.counters.address, 0, 3 * sizeof(uint64_t), stream)
+        return set_bytes(self.counters.address, 0, 4 * sizeof(uint64_t), stream)
 
     cdef int ask_back(self, Stream stream) except -1:
         return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
@@ -218,7 +218,8 @@ cdef class DeviceRescoring:
     def work(self):
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
-        return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses}
+        return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
+                "model_bytes_read": 32 * counted.reads}
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""

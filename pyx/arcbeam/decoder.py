@@ -31,8 +31,10 @@ class DecodeStats:
     ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
     inadmissible unread; ``candidates`` passed the bound known at the time. ``admitted`` are those of them that passed
     the exact one, and the start of each utterance. Those that may be None are not counted on a GPU; the others are the
-    same there. With a large language model ``lookups`` words were rescored, of which the cache did not answer
-    ``lookup_misses``.
+    same there. With a large language model ``lookups`` words were rescored. On a CPU its cache did not answer
+    ``lookup_misses`` of them; on a GPU ``distinct_lookups`` were asked, each for all hypotheses of a step of a frame
+    that share it, and the arc cache did not answer ``lookup_misses`` of these. They read ``model_bytes_read`` of the
+    large model in sectors of 32 bytes, over the bus where it is in host memory.
     """
 
     frames: int
@@ -45,6 +47,7 @@ class DecodeStats:
     lookups: int = 0
     lookup_misses: int = 0
     distinct_lookups: int | None = None
+    model_bytes_read: int | None = None
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,7 @@ class CtcDecoder:
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         device = self._options.device
-        self._ordinal = (
-            rescoring_device(device, self._options.placement) if self._rescoring else resolve_device(device)
-        )
+        self._ordinal = rescoring_device(device, self._options.placement) if self._rescoring else resolve_device(device)
         search = {
             "beam": self._options.beam,
             "max_active": self._options.max_active or 0,
@@ -174,9 +175,7 @@ class CtcDecoder:
             limit = self._options.memory_limit or 0
             if rescoring:
                 rescoring |= {name: getattr(self._options, name) for name in ("placement", "gpu_budget", "arc_cache")}
-            self._engine = CudaEngine(
-                graph, self._ordinal, **search, **rescoring, memory_limit=limit, threads=threads
-            )
+            self._engine = CudaEngine(graph, self._ordinal, **search, **rescoring, memory_limit=limit, threads=threads)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}

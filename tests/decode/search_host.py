@@ -219,8 +219,8 @@ class SearchHost:
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
-                self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster, block=shape.block,
-                cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
+                self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
+                block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
                 copies=coming.copies() if from_host else (), **schedule,
             )  # fmt: skip
             assert resting[0] == shape.lanes

@@ -67,9 +67,7 @@ OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0}
 @pytest.mark.parametrize("n", [1, 3, None])
 def test_fifty_schedules(graph, models, batch, n):
     for schedule in schedules(50):
-        check(
-            graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS
-        )
+        check(graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS)
 
 
 def test_fifty_schedules_with_little_room(graph, models, batch):

@@ -1,0 +1,108 @@
+"""What rescoring with a large language model costs on a GPU: none, resident, and in host memory behind arc caches.
+
+The graph of 512 pieces, whose 3-gram is a pruned part of the large one. Utterances are decoded in one batch, log-probs
+(float32) on the device; every contender's answers are the twin's before it is timed. All take turns. A cache's size is
+a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when the cache is warm, and
+bytes are those of the model that were read, in sectors of 32: over the bus, where the model is in host memory. The twin
+is timed on one core, with a part of the utterances.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks import datasets, gpu, graphs, rescoring_models, timing
+from benchmarks.adapters import SearchOptions
+from benchmarks.registry import Column, Context, Row
+
+ON_GPU = True
+KERNELS = ("search", "rescore")
+ORDER = 236
+TITLE = "Rescoring with a large language model"
+GRAPH, SET = "spm512-3gram", "workload-512"
+UTTERANCES, OF_TWIN = 264, 16
+LIMITS = (1, 3, 8, None)
+SHARES = (0.0, 0.01, 0.1, 1.0)  # of the model's bytes, for the cache
+COLUMNS = [
+    Column("beam / max_active", "search"),
+    Column("hypotheses a state", "hypotheses"),
+    Column("the model", "placement"),
+    Column("cache, MB", "cache_mb", "{:.1f}"),
+    Column("milliseconds", "ms", "{:.2f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("times none", "of_plain", "{:.2f}"),
+    Column("times resident", "of_resident", "{:.2f}"),
+    Column("tokens a frame", "tokens", "{:.1f}"),
+    Column("look-ups a frame", "lookups", "{:.2f}"),
+    Column("distinct", "distinct", "{:.2f}"),
+    Column("hit rate, %", "hits", "{:.1f}"),
+    Column("bytes a frame", "bytes", "{:,.0f}"),
+    Column("one core of the twin, times as long", "of_twin", "{:.0f}"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    files = graphs.get(GRAPH, context.progress)
+    dataset = gpu.cycled(datasets.load(SET, UTTERANCES), context.utterances or UTTERANCES)
+    rescoring_models.load(GRAPH)
+    for options in gpu.BEAMS:
+        for n in LIMITS:
+            context.progress(f"beam {options.beam:g}, {n or 'no limit'}")
+            what = {"search": gpu.beam_text(options), "hypotheses": n or "no limit"}
+            yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n)
+
+
+def several(
+    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, n: int | None
+) -> Iterator[Row]:
+    """Rows of one beam and limit: contenders that take turns."""
+    arrays = gpu.send(dataset.utterances)
+    models = rescoring_models.load(GRAPH)
+    rescoring = models | {"hypotheses_per_state": n}
+    size = models["language_model"].info().bytes
+    places = [("resident", 0), ("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)]
+    plain = gpu.decoder(files.graph, options)
+    decoders = {("none", 0): plain}
+    gpu.check(plain.decode(arrays), files.graph, options, dataset.utterances)
+    for placement, cache in places:
+        decoder = gpu.decoder(files.graph, options, placement=placement, arc_cache=cache, **rescoring)
+        gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances, **rescoring)
+        decoders[placement, cache] = decoder
+    calls: dict[str, Callable[[], object]] = {
+        f"{place} {cache}": lambda one=one: one.decode(arrays)  # type: ignore[misc]
+        for (place, cache), one in decoders.items()
+    }
+    times = timing.interleave(calls, context.repeats)
+    few = [np.ascontiguousarray(u) for u in dataset.utterances[:OF_TWIN]]
+    twin = gpu.decoder(files.graph, options, device="cpu", threads=1, **rescoring)
+    began = time.process_time()
+    twin.decode(few)
+    share = sum(map(len, few)) / sum(map(len, dataset.utterances))
+    twin_seconds = (time.process_time() - began) / share
+    for (place, cache), decoder in decoders.items():
+        took, work = times[f"{place} {cache}"], decoder.stats
+        row: Row = {
+            "search": gpu.beam_text(options),
+            "hypotheses": n or "no limit",
+            "placement": place,
+            "cache_mb": cache / 1e6,
+            "wall": took.wall,
+            "ms": 1e3 * took.seconds,
+            "rtfx": dataset.seconds / took.seconds,
+            "of_plain": timing.ratio(took, times["none 0"])[0],
+            "tokens": work.tokens / work.frames,
+        }
+        if place != "none":
+            distinct = work.distinct_lookups or 0
+            row |= {
+                "of_resident": timing.ratio(took, times["resident 0"])[0],
+                "lookups": work.lookups / work.frames,
+                "distinct": distinct / work.frames,
+                "hits": 100 * (1 - work.lookup_misses / max(1, distinct)),
+                "bytes": (work.model_bytes_read or 0) / work.frames,
+                "of_twin": twin_seconds / took.seconds,
+                "model_bytes": size,
+            }
+        yield row

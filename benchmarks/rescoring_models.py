@@ -1,0 +1,38 @@
+"""The language models of the rescoring experiments on a GPU: the one of a graph, and the unpruned one of its text."""
+
+from functools import cache
+from pathlib import Path
+
+import arcbeam
+from benchmarks import graphs
+from benchmarks.datasets import CACHE, DataMissing, data_folder
+
+FOLDER = CACHE / "lm"
+
+
+def _built(arpa: Path) -> "arcbeam.LanguageModel":
+    """The model of an ARPA, built into the cache on first use."""
+    if not arpa.exists():
+        raise DataMissing(f"{arpa} is not there")
+    path = FOLDER / f"{arpa.name.split('.arpa')[0]}.lm"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with graphs.one_at_a_time(path.name):
+        if not path.exists():
+            arcbeam.LanguageModel.build(arpa).save(path)
+    return arcbeam.LanguageModel.load(path)
+
+
+@cache
+def load(graph: str) -> dict[str, "arcbeam.LanguageModel"]:
+    """Both models of a graph of SentencePiece models (``spm512-3gram``), as options of a decoder.
+
+    Raises
+    ------
+    DataMissing
+        A model's ARPA is not there; that of the graph is made with the graph.
+    """
+    small = graphs.files(graph).lm
+    if small is None:
+        raise DataMissing(f"{graph}: the language model of the graph is not known")
+    large = data_folder() / "lm" / "books.3gram.arpa.xz"
+    return {"language_model": _built(large), "graph_language_model": _built(small)}

@@ -1,0 +1,45 @@
+"""A few frames rescored, to run under compute-sanitizer: ``python tests/gpu/sanitized_rescoring.py [--grow]``.
+
+As ``sanitized.py``, in every shape and placement, with caches that few answers fit, so that they are overwritten while
+others read.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from arcbeam import CtcDecoder, Graph, SymbolTable, cuda_plan
+from tests.decode.equality import same
+from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.gpu.sanitized import ROOM, TIGHT
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+
+
+def main() -> None:
+    room = TIGHT if "--grow" in sys.argv else ROOM
+    cuda_plan.first_room = lambda max_active: room
+    rng = np.random.default_rng(4)
+    large, small = (random_model(rng, WORDS, order, share=share) for order, share in ((3, 0.2), (2, 0.3)))
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
+    graph = Graph(**random_graph(4, states=200, columns=12).fields() | fields)
+    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+    models = {"language_model": large, "graph_language_model": small, "max_active": 60, "lookup_margin": 1.0}
+    decodes = 0
+    for shape in (cuda_plan.WIDE, cuda_plan.DENSE):
+        cuda_plan.launch_shapes = lambda *_, shape=shape: (shape,)
+        for n, where in ((3, ("resident", 0)), (None, ("resident", 512)), (1, ("host-direct", 0)),
+                         (None, ("host-direct", 512))):  # fmt: skip
+            options = models | {"beam": 5.0, "hypotheses_per_state": n}
+            gpu = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], **options)
+            same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+            decodes += 1
+    print(f"rescored {decodes * len(batch)} utterances, the same as on the CPU")
+
+
+if __name__ == "__main__":
+    main()

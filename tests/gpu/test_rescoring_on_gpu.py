@@ -1,0 +1,161 @@
+"""Rescoring with a large language model on a real GPU: the CPU engine's bytes, wherever the model lives.
+
+Real speech is the demo's, with the novels' 3-gram over a graph of a pruned one; and, where ``make gpu-graphs`` has
+built it, the graph of 512 pieces with its pruned 3-gram below the 3-gram of the books.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, TokenTable, cuda_plan
+from arcbeam.devices import why_no_cuda
+from tests.decode.equality import same
+from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
+WORDS = [f"w{i}" for i in range(1, 50)]
+PLACES = [("resident", None), ("resident", "64kB"), ("host-direct", None), ("host-direct", 0), ("host-direct", "1kB")]
+COUNTED = ("frames", "tokens", "leaving_arcs", "admitted", "lookups")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_kernels(gpu):
+    reason = why_no_cuda(gpu)
+    if reason:
+        pytest.skip(f"no kernels for this GPU: {reason}")
+
+
+def made(seed, states, columns):
+    """A graph with its small model, and a large one."""
+    rng = np.random.default_rng(seed)
+    cost = (lambda r: float(r.gamma(4.0))) if seed % 2 == 0 else (lambda r: int(r.integers(0, 8)) / 4)
+    large, small = (random_model(rng, WORDS, order, share=share, cost=cost) for order, share in ((3, 0.3), (2, 0.3)))
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
+    graph = Graph(**random_graph(seed, states=states, columns=columns).fields() | fields)
+    return graph, {"language_model": large, "graph_language_model": small}
+
+
+def agree(graph, models, batch, place=PLACES[0], **options):
+    gpu = CtcDecoder(graph, device="cuda", placement=place[0], arc_cache=place[1], **models, **options)
+    cpu = CtcDecoder(graph, device="cpu", **models, **options)
+    wanted = cpu.decode(batch)
+    for _ in range(2):  # the second time with a warm cache
+        same(gpu.decode(batch), wanted)
+        for name in COUNTED:
+            assert getattr(gpu.stats, name) == getattr(cpu.stats, name), name
+    return gpu
+
+
+SEARCHES = [
+    {"beam": 17.0, "max_active": 10_000, "hypotheses_per_state": 3},
+    {"beam": 8.0, "max_active": 500, "hypotheses_per_state": None, "lookup_margin": 4.0},
+    {"beam": 8.0, "max_active": None, "hypotheses_per_state": 1, "acoustic_scale": 0.5, "blank_penalty": 0.5},
+    {"beam": 12.0, "max_active": 300, "hypotheses_per_state": 8, "lm_scale": 0.75, "lookup_margin": 1.0},
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_graphs(seed, search):
+    columns = (32, 29, 513, 5)[seed]
+    graph, models = made(seed, (2000, 20_000, 5000, 100)[seed], columns)
+    batch = [random_log_probs(i, 1 + 53 * i % 60, columns) for i in range(24)]
+    agree(graph, models, batch, **search)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("n", [1, 3, None])
+def test_placements(place, n):
+    graph, models = made(6, 3000, 32)
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
+    decoder = agree(graph, models, batch, place, beam=8.0, max_active=400, hypotheses_per_state=n)
+    stats = decoder.stats
+    assert stats.lookups > stats.distinct_lookups >= stats.lookup_misses
+    assert decoder._engine.placement == place[0]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_everything_grows(place, monkeypatch):
+    monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: TIGHT)
+    graph, models = made(8, 2000, 32)
+    batch = [random_log_probs(i, 1 + 37 * i % 40) for i in range(20)]
+    agree(graph, models, batch, place, beam=10.0, max_active=1000, hypotheses_per_state=3)
+
+
+@pytest.mark.parametrize("size", [1, 131, 133, 600])
+def test_sizes_of_batches(size):
+    graph, models = made(2, 2000, 32)
+    batch = [random_log_probs(seed, 1 + seed % 17) for seed in range(size)]
+    agree(graph, models, batch, PLACES[3], beam=8.0, max_active=200, hypotheses_per_state=3)
+
+
+def test_runs_and_order_do_not_matter():
+    graph, models = made(4, 5000, 32)
+    batch = [random_log_probs(seed, 40) for seed in range(60)]
+    options = {"beam": 10.0, "max_active": 500, "hypotheses_per_state": 2, "device": "cuda"}
+    decoder = CtcDecoder(graph, **models, **options)
+    first = decoder.decode(batch)
+    for _ in range(5):
+        same(decoder.decode(batch), first)
+    order = np.random.default_rng(0).permutation(len(batch))
+    again = decoder.decode([batch[i] for i in order])
+    same([again[i] for i in np.argsort(order)], first)
+
+
+# Real speech
+
+
+@pytest.fixture(scope="module")
+def demo(demo_data, tmp_path_factory):
+    """Log-probs, the graph of a pruned model, and both models."""
+    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+    from data import arpa_prune
+
+    small_arpa = tmp_path_factory.mktemp("demo") / "small.arpa"
+    arpa_prune.prune_file(demo_data / "novels.3gram.arpa.xz", small_arpa, 1e-5)
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = Graph.build(tokens, Lexicon.spell(words_of_arpa(small_arpa), tokens), small_arpa)
+        large, small = LanguageModel.build(demo_data / "novels.3gram.arpa.xz"), LanguageModel.build(small_arpa)
+    with np.load(demo_data / "log_probs.npz") as data:
+        ends = np.cumsum(data["lengths"])
+        batch = [rows.astype(np.float32) for rows in np.split(data["log_probs"], ends[:-1])]
+    return graph, {"language_model": large, "graph_language_model": small}, batch
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("n", [1, 3, 8, None])
+def test_demo_speech(demo, n, place):
+    graph, models, batch = demo
+    gpu = agree(graph, models, batch, place, beam=17.0, acoustic_scale=1.5, lm_scale=1.2, hypotheses_per_state=n)
+    if place == ("host-direct", None):
+        assert gpu.stats.lookup_misses * 10 < gpu.stats.distinct_lookups, "a warm cache answers"
+
+
+def test_an_hour_of_demo_speech(demo):
+    graph, models, batch = demo
+    rows = np.concatenate(batch)
+    hour = np.tile(rows, (90_000 // len(rows) + 1, 1))[:90_000]
+    gpu = agree(graph, models, [hour], beam=12.0, max_active=2000, acoustic_scale=1.5, hypotheses_per_state=3)
+    assert gpu.memory().token_log <= 64 << 20
+
+
+@pytest.mark.parametrize("search", [(17.0, 10_000), (12.0, 5_000)], ids=str)
+@pytest.mark.parametrize("n", [1, 3, None])
+def test_workloads(n, search):
+    from benchmarks import datasets, graphs, rescoring_models
+
+    files = graphs.files("spm512-3gram")
+    if not files.arcbeam.exists():
+        pytest.skip(f"{files.arcbeam} is not there: make gpu-graphs builds it")
+    try:
+        models = rescoring_models.load("spm512-3gram")
+        batch = [np.ascontiguousarray(u) for u in datasets.load("workload-512", 64).utterances]
+    except (datasets.DataMissing, FileNotFoundError) as error:
+        pytest.skip(str(error))
+    agree(files.graph, models, batch, beam=search[0], max_active=search[1], hypotheses_per_state=n)
