@@ -144,7 +144,10 @@ class CtcDecoder:
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         device = self._options.device
-        self._ordinal = rescoring_device(device, self._options.placement) if self._rescoring else resolve_device(device)
+        if self._rescoring is None:
+            self._ordinal = resolve_device(device)
+        else:
+            self._ordinal = rescoring_device(device, self._options.placement, self._rescoring.large)
         search = {
             "beam": self._options.beam,
             "max_active": self._options.max_active or 0,

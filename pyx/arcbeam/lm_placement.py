@@ -68,8 +68,8 @@ def choose(
     if gpu_budget is not None and taken > gpu_budget:
         raise CapacityError(
             f"gpu_budget: the language model and its cache take {taken:,} bytes of the GPU's memory as "
-            f"placement={placement!r}, and {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or raise "
-            "it"
+            f"placement={placement!r}, and {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or "
+            "raise it"
         )
     if arc_cache is None and placement == "host-direct":
         wanted = min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget)

@@ -103,13 +103,21 @@ class Rescoring:
         return large + self.small.info().bytes
 
 
-def rescoring_device(device: str, placement: str) -> int | None:
-    """The number of the GPU that rescores, see `arcbeam.devices.resolve_device`; None for the CPU."""
-    if device == "auto" and placement == "cpu":
-        return None
+def rescoring_device(device: str, placement: str, large: LargeModel) -> int | None:
+    """The number of the GPU that rescores, see `arcbeam.devices.resolve_device`; None for the CPU.
+
+    Raises UnsupportedError where they do not go together.
+    """
+    if device == "auto" and (placement == "cpu" or isinstance(large, KenLM)):
+        device = "cpu"
     ordinal = resolve_device(device)
     if ordinal is None:
         check_placement_on_cpu(placement)
+    elif isinstance(large, KenLM):
+        raise UnsupportedError(
+            f"language_model: KenLM's files are looked up on the CPU, and device={device!r} names a GPU; give an "
+            "arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+        )
     return ordinal
 
 

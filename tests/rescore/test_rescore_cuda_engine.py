@@ -135,7 +135,7 @@ def test_a_budget_chooses(gpu):
     decoder = on_gpu(gpu_budget=4096)
     assert decoder._engine.placement == "host-direct"
     check_same(decoder.decode(BATCH), on_cpu())
-    with pytest.raises(CapacityError, match="gpu_budget: the language model and its cache take .* as placement="):
+    with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .* as placement="):
         on_gpu(gpu_budget=4096, placement="resident")
     with pytest.raises(CapacityError, match="gpu_budget"):
         on_gpu(gpu_budget=4096, placement="host-direct", arc_cache=8192)
@@ -185,5 +185,5 @@ def test_bad_log_probs(gpu):
 def test_a_gpu_that_cannot_hold_the_model_either(gpu):
     limit = on_gpu().memory().graph + 15_000
     gpu.fake.fail("host_allocate", 2)
-    with pytest.raises(CudaOutOfMemoryError, match="placement='host-direct' keeps .* decode on the CPU"):
+    with pytest.raises(CudaOutOfMemoryError, match=r"placement='host-direct' keeps .* decode on the CPU"):
         on_gpu(placement="host-direct", memory_limit=limit)
