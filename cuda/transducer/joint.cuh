@@ -1,12 +1,15 @@
 // Stage joint: the joint network on the frames that are tested, and the best token and duration of each.
 //
 // in    lanes: tests; projected, predictions
-// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's
+// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's; by mail
+// the
+//       logits, and the keys of this block's rows in lanes: best, best_length
 // keys are raised by atomics, so they begin at 0: there are three buffers of them, and a round clears the one of
 // the next round, which nobody has read since the barrier before.
 #pragma once
 
 #include "transducer/lanes.cuh"
+#include "transducer/mail.cuh"
 #include "transducer/product.cuh"
 
 namespace arcbeam::transducer {
@@ -24,8 +27,8 @@ ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
 
 // The hidden layers of all tests, with zeros up to the stride, by so many warps; `apart` values from each other.
 template <Precision kPrecision>
-ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, std::uint32_t worker, std::uint32_t workers,
-                         Value<kPrecision>* to, std::uint32_t apart) {
+ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const float* predictions,
+                         std::uint32_t worker, std::uint32_t workers, Value<kPrecision>* to, std::uint32_t apart) {
     const DeviceNetwork& network = params.network;
     const std::uint32_t stride = network.output.stride;
     const std::uint32_t parts = stride / kStep;
@@ -37,7 +40,7 @@ ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, std::uint
             const std::size_t row = simt::load(lanes.test_row.at(test));
             const std::size_t lane = simt::load(lanes.test_lane.at(test));
             value = activate(network.activation, simt::load_readonly(params.projected + row * stride + i) +
-                                                     simt::load(params.predictions + lane * stride + i));
+                                                     simt::load(predictions + lane * stride + i));
         }
         simt::store(to + static_cast<std::size_t>(test) * apart + i, as_input<kPrecision>(value));
     }
@@ -52,9 +55,11 @@ struct PackedColumns {
     }
 };
 
-template <class Rows>
+template <class Rows, bool kMailed>
 struct OutputStage {
     const LoopParams& params;
+    const Lanes& lanes;
+    const Mail& mail;
     Rows rows;  // from row `offset` on
     std::uint32_t offset;
     std::uint32_t num_rows;  // of this block, or all
@@ -83,7 +88,11 @@ struct OutputStage {
             if (network.output.bias != nullptr) {
                 logit = logit + simt::load_readonly(network.output.bias + row);
             }
-            simt::store(params.logits + static_cast<std::size_t>(test) * network.output.rows + row, logit);
+            if constexpr (kMailed) {
+                mail.post(mail.logits(test) + row, bits_of(logit));
+            } else {
+                simt::store(params.logits + static_cast<std::size_t>(test) * network.output.rows + row, logit);
+            }
             if (row < network.tokens) {
                 const std::uint64_t key = rank_key(logit, row);
                 best = key > best ? key : best;
@@ -96,16 +105,24 @@ struct OutputStage {
         best_length = network.durations > 0U ? largest_of_tests<kTests>(best_length) : 0U;
         if (simt::lane() < kTests && test < num_tests) {
             if (best != 0U) {
-                simt::atomic_max(keys + test, best);
+                raise(keys + test, lanes.best.at(test), best);
             }
             if (best_length != 0U) {
-                simt::atomic_max(keys + params.most_tests + test, best_length);
+                raise(keys + params.most_tests + test, lanes.best_length.at(test), best_length);
             }
         }
         simt::warp_sync(simt::kAllLanes);
     }
 
   private:
+    ARCBEAM_DEVICE static void raise(std::uint64_t* of_all, std::uint64_t* of_block, std::uint64_t key) {
+        if constexpr (kMailed) {
+            simt::atomic_max<simt::Scope::block>(of_block, key);
+        } else {
+            simt::atomic_max(of_all, key);
+        }
+    }
+
     // Lanes of one test are kTests apart.
     template <std::uint32_t kTests>
     ARCBEAM_DEVICE static std::uint64_t largest_of_tests(std::uint64_t key) {

@@ -3,56 +3,49 @@
 // have found a label; the others go on with their next frames, without waiting for them.
 //
 // Weights are kept, a share of every matrix in the shared memory of each block, or streamed. What they are
-// multiplied by is staged, copied to (or computed in) the shared memory of every block, or read where it is.
+// multiplied by is read where it is, in global memory; or every block has all of it for itself, and what one
+// computes the others get by mail.
 //
-// Barriers of the grid: with staged inputs one a round, and for rounds that find a label one more a layer and one
-// more. Otherwise there is one more a round, and with stateless networks one more a label.
+// Barriers of the grid: two a round, and for rounds that find a label one more a layer and one more; with stateless
+// networks two more. By mail there is none, but the blocks wait for each other's words as often, less one a round.
 #pragma once
 
 #include "transducer/barrier.cuh"
 #include "transducer/joint.cuh"
+#include "transducer/own.cuh"
 #include "transducer/predict.cuh"
 #include "transducer/result.cuh"
+#include "transducer/weights.cuh"
 
 namespace arcbeam::transducer {
 
-// The first of a block's items, and how many it has.
-struct Share {
-    std::uint32_t first;
-    std::uint32_t count;
-};
-
-ARCBEAM_DEVICE Share own_share(std::uint32_t items) {
-    const std::uint32_t each = share_of(items, simt::grid_size());
-    const std::uint32_t first = each * simt::block_rank() < items ? each * simt::block_rank() : items;
-    return {first, items - first < each ? items - first : each};
-}
-
-template <Precision kPrecision, bool kKept, bool kStaged>
+template <Precision kPrecision, bool kKept, bool kMailed>
 class Loop {
   public:
     using Input = Value<kPrecision>;
-    using Rows = std::conditional_t<kKept, SharedRows<kPrecision>, GlobalRows<kPrecision>>;
-    using Hidden = HiddenColumns<kPrecision, kStaged>;
+    using Rows = typename Weights<kPrecision, kKept>::Rows;
+    using Hidden = HiddenColumns<kPrecision, kMailed>;
     using Joined = PackedColumns<kPrecision>;
 
     ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes)
         : params_(params),
           lanes_(lanes),
-          barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)) {
-        constexpr std::uint32_t kScratch = 2U * tile_values(kPrecision);
-        scratch_ = carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp());
-        if constexpr (kPrecision == Precision::float32 && !kKept) {
-            staging_ = carver.take<float>(together_bytes() / static_cast<std::uint32_t>(sizeof(float))).data;
-        }
-        take_weights(carver);
-        if constexpr (kStaged) {
-            inputs_ = carver.take<Input>(8U).data;  // what is left
+          barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)),
+          mail_(params, lanes.words.at(BlockWords::kVerdict)),
+          scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
+          weights_(params.network, carver),
+          own_(params, lanes) {
+        if constexpr (kMailed) {
+            own_.take(carver);
         }
     }
 
     ARCBEAM_DEVICE void run() {
         lanes_.load(params_);
+        if constexpr (kMailed) {
+            own_.load();
+            mail_.begin(1U);
+        }
         if (!prepare()) {
             return;
         }
@@ -66,21 +59,27 @@ class Loop {
             if (!test(round)) {
                 return;
             }
-            if (!lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U)) {
+            if (!fetch(round)) {
                 ending = Ending::cancelled;
                 break;
             }
             lanes_.follow(params_);
             list_found();
             if (lanes_.listed() > 0U) {
-                record_all(params_, lanes_);
+                record_found();
                 if (!predict() || !project_predictions()) {
                     return;
                 }
             }
         }
+        if (kMailed && !barrier_.wait()) {  // words order nothing else: all have loaded what is saved now
+            return;
+        }
         if (simt::block_rank() == 0U) {
             lanes_.save(params_);
+            if constexpr (kMailed) {
+                own_.save();
+            }
             if (simt::thread_rank() == 0U) {
                 simt::store(params_.ending, static_cast<std::uint32_t>(ending));
             }
@@ -88,6 +87,8 @@ class Loop {
     }
 
   private:
+    static constexpr std::uint32_t kScratch = 2U * tile_values(kPrecision);
+
     [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* keys_of(std::uint32_t round) const {
         return params_.keys + static_cast<std::size_t>(round % kKeyBuffers) * 2U * params_.most_tests;
     }
@@ -117,7 +118,80 @@ class Loop {
         return simt::load(lanes_.outcome.at(i)) == static_cast<std::uint32_t>(LaneOutcome::decoded);
     }
 
+    // False if the host wants an end.
+    ARCBEAM_DEVICE bool fetch(std::uint32_t round) const {
+        if constexpr (kMailed) {
+            return simt::load(lanes_.words.at(BlockWords::kCancelled)) == 0U;
+        } else {
+            return lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U);
+        }
+    }
+
+    ARCBEAM_DEVICE void record_found() const {
+        if constexpr (kMailed) {
+            record_all(params_, lanes_,
+                       [this](std::uint32_t test) { return PostedLogits{mail_, mail_.logits(test)}; });
+        } else {
+            record_all(params_, lanes_, [this](std::uint32_t test) {
+                return PlainLogits{params_.logits + static_cast<std::size_t>(test) * params_.network.output.rows};
+            });
+        }
+    }
+
+    // What the tests of this round find is then in lanes' best and best_length, or in the keys.
     ARCBEAM_DEVICE bool test(std::uint32_t round) {
+        if constexpr (kMailed) {
+            return test_by_mail(round);
+        } else {
+            return test_in_memory(round);
+        }
+    }
+
+    ARCBEAM_DEVICE bool test_by_mail(std::uint32_t round) {
+        const DeviceNetwork& network = params_.network;
+        const std::uint32_t num_tests = lanes_.num_tests();
+        const std::uint32_t apart = held_stride(kPrecision, network.output.stride);
+        mail_.begin(round + 2U);
+        for (std::uint32_t i = simt::thread_rank(); i < params_.most_tests; i += simt::block_size()) {
+            simt::store(lanes_.best.at(i), std::uint64_t{0});
+            simt::store(lanes_.best_length.at(i), std::uint64_t{0});
+        }
+        join<kPrecision>(params_, lanes_, own_.predictions(), simt::warp(), simt::num_warps(), own_.joined(),
+                         apart);
+        simt::block_barrier();
+        const Share share = weights_.share_of_rows(network.output.rows);
+        const OutputStage<Rows, true> stage{params_,     lanes_,      mail_,     weights_.output(),
+                                            share.first, share.count, num_tests, Joined{own_.joined(), apart},
+                                            nullptr,     scratch_};
+        run_stage<kPrecision, kKept, true>(stage, share.count, num_tests);
+        if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
+            mail_.post(mail_.cancelled(), simt::load_relaxed<simt::Scope::system>(params_.cancel));
+        }
+        simt::block_barrier();
+        // A warp posts a test's key, and fetches that of all blocks, after all others of its own.
+        const std::uint32_t kinds = network.durations > 0U ? 2U : 1U;
+        for (std::uint32_t i = simt::warp(); i < kinds * params_.most_tests; i += simt::num_warps()) {
+            if (simt::lane() == 0U) {
+                mail_.post_key(
+                    mail_.keys(i % kinds, i / kinds) + simt::block_rank(),
+                    simt::load(i % kinds == 0U ? lanes_.best.at(i / kinds) : lanes_.best_length.at(i / kinds)));
+            }
+        }
+        for (std::uint32_t i = simt::warp(); i < kinds * num_tests; i += simt::num_warps()) {
+            const std::uint64_t key = mail_.largest_key(mail_.keys(i % kinds, i / kinds));
+            if (simt::lane() == 0U) {
+                simt::store(i % kinds == 0U ? lanes_.best.at(i / kinds) : lanes_.best_length.at(i / kinds), key);
+            }
+        }
+        if (simt::thread_rank() + 1U == simt::block_size()) {
+            std::uint32_t wish;
+            mail_.read<1>(1U, [this](std::uint32_t) { return mail_.cancelled(); }, &wish);
+            simt::store(lanes_.words.at(BlockWords::kCancelled), wish);
+        }
+        return mail_.all_came();
+    }
+
+    ARCBEAM_DEVICE bool test_in_memory(std::uint32_t round) {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t num_tests = lanes_.num_tests();
         if (simt::block_rank() == 0U) {
@@ -130,46 +204,34 @@ class Loop {
                             simt::load_relaxed<simt::Scope::system>(params_.cancel));
             }
         }
-        Input* const joined = kStaged ? inputs_ : static_cast<Input*>(params_.joined);
-        const std::uint32_t apart =
-            kStaged ? held_stride(kPrecision, network.output.stride) : network.output.stride;
-        join<kPrecision>(params_, lanes_, worker(), workers(), joined, apart);
-        if constexpr (kStaged) {
-            simt::block_barrier();
-        } else if (!barrier_.wait()) {
+        Input* const joined = static_cast<Input*>(params_.joined);
+        const std::uint32_t apart = network.output.stride;
+        join<kPrecision>(params_, lanes_, params_.predictions, worker(), workers(), joined, apart);
+        if (!barrier_.wait()) {
             return false;
         }
-        const Share share = share_of_rows(network.output.rows);
-        const OutputStage<Rows> stage{
-            params_, output_, share.first, share.count, num_tests, Joined{joined, apart}, keys_of(round), scratch_};
-        run_stage<kPrecision, kKept, kStaged>(stage, share.count, num_tests);
+        const Share share = weights_.share_of_rows(network.output.rows);
+        const OutputStage<Rows, false> stage{params_,        lanes_,      mail_,     weights_.output(),
+                                             share.first,    share.count, num_tests, Joined{joined, apart},
+                                             keys_of(round), scratch_};
+        run_stage<kPrecision, kKept, false>(stage, share.count, num_tests);
         return barrier_.wait();
     }
 
     // The warps that make inputs: of the block, for itself, or of the grid.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
-        return kStaged ? simt::warp() : simt::warp() * simt::grid_size() + simt::block_rank();
+        return kMailed ? simt::warp() : simt::warp() * simt::grid_size() + simt::block_rank();
     }
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() {
-        return kStaged ? simt::num_warps() : simt::num_warps() * simt::grid_size();
+        return kMailed ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     }
 
-    [[nodiscard]] ARCBEAM_DEVICE static Share share_of_rows(std::uint32_t rows) {
-        return kKept ? own_share(rows) : Share{0U, rows};
-    }
-
-    // Inputs of a stage: hidden states of the listed lanes, copied to `to`.
-    ARCBEAM_DEVICE void copy_hidden(std::uint32_t layer, std::uint32_t ahead, Input* to) const {
-        const std::uint32_t stride = params_.network.prediction.stride;
-        const std::uint32_t pieces = stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
-        const std::uint32_t apart = held_stride(kPrecision, stride);
-        for (std::uint32_t i = simt::thread_rank(); i < lanes_.listed() * pieces; i += simt::block_size()) {
-            const std::uint32_t column = i / pieces;
-            const std::uint32_t piece = i - column * pieces;
-            const Input* const from =
-                hidden_of<kPrecision>(params_, lanes_, simt::load(lanes_.list.at(column)), layer, ahead);
-            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(column) * apart) + piece,
-                        simt::load(reinterpret_cast<const Piece*>(from) + piece));
+    // Of lane 0, if hidden states are the block's own.
+    [[nodiscard]] ARCBEAM_DEVICE const Input* own_hidden(std::uint32_t layer) const {
+        if constexpr (kMailed) {
+            return own_.hidden(layer, 0U);
+        } else {
+            return nullptr;
         }
     }
 
@@ -180,34 +242,23 @@ class Loop {
         if (network.num_layers == 0U) {
             return true;  // their contexts have moved on, which is all
         }
-        const Share share = share_of_rows(network.units);
-        const std::size_t area =
-            static_cast<std::size_t>(params_.num_lanes) * held_stride(kPrecision, network.prediction.stride);
+        const Share share = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-            const Input* copied = nullptr;
-            const Input* copied_below = nullptr;
-            if (kStaged && share.count > 0U) {  // those without a share have time for the records
-                copy_hidden(layer, 0U, inputs_);
-                if (layer > 0U) {
-                    copy_hidden(layer - 1U, 1U, inputs_ + area);
-                }
-                copied = inputs_;
-                copied_below = inputs_ + area;
-                simt::block_barrier();
-            }
+            const std::uint32_t under = layer > 0U ? layer - 1U : 0U;
             const LstmStage<Rows, Hidden> stage{params_,
                                                 lanes_,
                                                 layer,
-                                                recurrent(layer),
-                                                input(layer),
+                                                weights_.recurrent(layer),
+                                                weights_.input(layer),
                                                 share.first,
                                                 share.count,
                                                 listed,
-                                                Hidden{params_, lanes_, layer, 0U, copied},
-                                                Hidden{params_, lanes_, layer - 1U, 1U, copied_below},
+                                                Hidden{params_, lanes_, layer, 0U, own_hidden(layer)},
+                                                Hidden{params_, lanes_, under, 1U, own_hidden(under)},
+                                                mail_,
                                                 scratch_};
-            run_stage<kPrecision, kKept, kStaged>(stage, kGates * share.count, listed);
-            if (!barrier_.wait()) {
+            run_stage<kPrecision, kKept, kMailed>(stage, kGates * share.count, listed);
+            if (!all_have_hidden(layer)) {
                 return false;
             }
         }
@@ -219,6 +270,19 @@ class Loop {
         return true;
     }
 
+    // All blocks see the new hidden states of a layer.
+    ARCBEAM_DEVICE bool all_have_hidden(std::uint32_t layer) {
+        if constexpr (kMailed) {
+            return own_.fetch_listed(
+                mail_, params_.network.units, [=](std::uint32_t lane) { return mail_.hidden(layer, lane); },
+                [=](std::uint32_t lane, std::uint32_t i, std::uint32_t bits) {
+                    simt::store(own_.hidden(layer, lane) + i, input_of_bits<kPrecision>(bits));
+                });
+        } else {
+            return barrier_.wait();
+        }
+    }
+
     // The listed lanes' part of the joint network's hidden layer.
     ARCBEAM_DEVICE bool project_predictions() {
         const DeviceNetwork& network = params_.network;
@@ -226,140 +290,67 @@ class Loop {
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
             look_up_all();
-        } else if constexpr (kStaged) {
-            copy_hidden(network.num_layers - 1U, 0U, inputs_);
+            if constexpr (kMailed) {
+                simt::block_barrier();
+            } else if (!barrier_.wait()) {
+                return false;
+            }
         }
-        if constexpr (kStaged) {
-            simt::block_barrier();
-        } else if (stateless && !barrier_.wait()) {
-            return false;
-        }
-        const Share share = share_of_rows(network.prediction.rows);
+        const Share share = weights_.share_of_rows(network.prediction.rows);
         const std::uint32_t top = stateless ? 0U : network.num_layers - 1U;
         const PredictionStage<Rows, Hidden> stage{params_,
                                                   lanes_,
-                                                  prediction_,
+                                                  weights_.prediction(),
                                                   share.first,
                                                   share.count,
                                                   listed,
-                                                  Hidden{params_, lanes_, top, 0U, kStaged ? inputs_ : nullptr},
+                                                  Hidden{params_, lanes_, top, 0U, own_hidden(top)},
+                                                  mail_,
                                                   scratch_};
-        run_stage<kPrecision, kKept, kStaged>(stage, share.count, listed);
-        return barrier_.wait();
+        run_stage<kPrecision, kKept, kMailed>(stage, share.count, listed);
+        if constexpr (kMailed) {
+            return own_.fetch_listed(
+                mail_, network.prediction.rows, [this](std::uint32_t lane) { return mail_.prediction(lane); },
+                [this](std::uint32_t lane, std::uint32_t i, std::uint32_t bits) {
+                    simt::store(
+                        own_.predictions() + static_cast<std::size_t>(lane) * params_.network.output.stride + i,
+                        from_bits(bits));
+                });
+        } else {
+            return barrier_.wait();
+        }
     }
 
     // The listed lanes' outputs of a stateless network, with zeros up to the stride.
     ARCBEAM_DEVICE void look_up_all() const {
         const std::uint32_t stride = params_.network.prediction.stride;
         const std::uint32_t parts = stride / kStep;
-        const std::uint32_t apart = held_stride(kPrecision, stride);
         for (std::uint32_t part = worker(); part < lanes_.listed() * parts; part += workers()) {
             const std::uint32_t column = part / parts;
             const std::uint32_t lane = simt::load(lanes_.list.at(column));
-            Input* const to = kStaged ? inputs_ + static_cast<std::size_t>(column) * apart
-                                      : hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
+            Input* const to =
+                kMailed ? own_.hidden(0U, lane) : hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
             const std::uint32_t i = (part - column * parts) * kStep + simt::lane();
             simt::store(to + i,
                         as_input<kPrecision>(i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F));
         }
     }
 
-    // Weights
-
-    [[nodiscard]] ARCBEAM_DEVICE Rows recurrent(std::uint32_t layer) const {
-        return of_layer(params_.network.layers[layer].recurrent, layer == 0U ? 0U : 2U * layer - 1U);
-    }
-
-    [[nodiscard]] ARCBEAM_DEVICE Rows input(std::uint32_t layer) const {
-        return of_layer(params_.network.layers[layer].input, 2U * layer);
-    }
-
-    // `place`: among the matrices of layers that are kept.
-    [[nodiscard]] ARCBEAM_DEVICE Rows of_layer(const DeviceMatrix& matrix, std::uint32_t place) const {
-        if constexpr (kKept) {
-            Rows rows = layer_weights_;
-            rows.values += static_cast<std::size_t>(place) * rows.count * rows.stride;
-            return rows;
-        } else {
-            return streamed(matrix);
-        }
-    }
-
-    [[nodiscard]] ARCBEAM_DEVICE Rows streamed(const DeviceMatrix& matrix) const {
-        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride, staging_};
-    }
-
-    ARCBEAM_DEVICE void take_weights(simt::Carver& carver) {
-        const DeviceNetwork& network = params_.network;
-        if constexpr (kKept) {
-            const std::uint32_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
-            const std::uint32_t stride = network.prediction.stride;
-            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, simt::grid_size()));
-            const std::uint32_t apart = held_stride(kPrecision, stride);
-            Input* to = carver.take<Input>(matrices * held * apart).data;
-            layer_weights_ = Rows{to, held, stride, apart};
-            const Share units = own_share(network.units);
-            const Share rows{kGates * units.first, kGates * units.count};
-            for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
-                if (layer > 0U) {
-                    copy_rows(network.layers[layer].recurrent, rows, held, to);
-                    to += held * apart;
-                    copy_rows(network.layers[layer].input, rows, held, to);
-                } else {
-                    copy_rows(network.layers[layer].recurrent, rows, held, to);
-                }
-                to += held * apart;
-            }
-            prediction_ = take_share(carver, network.prediction);
-            output_ = take_share(carver, network.output);
-        } else {
-            prediction_ = streamed(network.prediction);
-            output_ = streamed(network.output);
-        }
-    }
-
-    ARCBEAM_DEVICE Rows take_share(simt::Carver& carver, const DeviceMatrix& matrix) const {
-        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, simt::grid_size()));
-        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
-        Input* const to = carver.take<Input>(held * apart).data;
-        copy_rows(matrix, own_share(matrix.rows), held, to);
-        return Rows{to, held, matrix.stride, apart};
-    }
-
-    // Rows of a tile beyond the share are zeros, and computed in vain.
-    ARCBEAM_DEVICE static void copy_rows(const DeviceMatrix& matrix, Share share, std::uint32_t held, Input* to) {
-        const Input* const from =
-            static_cast<const Input*>(matrix.values) + static_cast<std::size_t>(share.first) * matrix.stride;
-        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
-        const std::uint32_t pieces =
-            matrix.stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
-        for (std::uint32_t i = simt::thread_rank(); i < held * pieces; i += simt::block_size()) {
-            const std::uint32_t row = i / pieces;
-            const std::uint32_t piece = i - row * pieces;
-            const auto* const source =
-                reinterpret_cast<const Piece*>(from + static_cast<std::size_t>(row) * matrix.stride) + piece;
-            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(row) * apart) + piece,
-                        row < share.count ? simt::load_readonly(source) : Piece{});
-        }
-    }
-
     const LoopParams& params_;
     const Lanes& lanes_;
     GridBarrier barrier_;
-    float* scratch_ = nullptr;  // of this warp
-    Rows prediction_{};
-    Rows output_{};
-    Rows layer_weights_{};  // of the first layer's recurrent matrix; the others follow
-    float* staging_ = nullptr;
-    Input* inputs_ = nullptr;  // in shared memory, if they are staged
+    Mail mail_;
+    float* scratch_;  // of this warp
+    Weights<kPrecision, kKept> weights_;
+    Own<kPrecision> own_;  // in shared memory, if there is mail
 };
 
-template <Precision kPrecision, bool kKept, bool kStaged>
+template <Precision kPrecision, bool kKept, bool kMailed>
 ARCBEAM_DEVICE void decode_lanes(const LoopParams& params) {
     simt::Carver carver;
     Lanes lanes;
     lanes.carve(carver, params);
-    Loop<kPrecision, kKept, kStaged> loop(params, carver, lanes);
+    Loop<kPrecision, kKept, kMailed> loop(params, carver, lanes);
     loop.run();
 }
 

@@ -275,13 +275,13 @@ ARCBEAM_DEVICE void share_blocks(const Stage& stage, std::uint32_t rows, std::ui
     }
 }
 
-template <Precision kPrecision, bool kKept, bool kStaged, class Stage>
+template <Precision kPrecision, bool kKept, bool kMailed, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     if constexpr (kPrecision == Precision::bfloat16) {
         // Inputs in global memory are read once for all of a block's rows.
         const std::uint32_t large = (rows + 23U) / 24U * ((columns + 15U) / 16U);
-        if (kStaged || rows <= 8U || (!kKept && large < workers)) {
+        if (kMailed || rows <= 8U || (!kKept && large < workers)) {
             share_tiles<kKept, 8, 16>(stage, rows, columns);
         } else {
             share_tiles<kKept, 24, 16>(stage, rows, columns);

@@ -5,21 +5,20 @@
 #pragma once
 
 #include "transducer/lanes.cuh"
+#include "transducer/mail.cuh"
 #include "transducer/product.cuh"
 
 namespace arcbeam::transducer {
 
 // The sum of term(logit), by one warp. Several logits are on their way at a time.
-template <class Term>
-ARCBEAM_DEVICE float sum_of(const float* logits, std::uint32_t n, const Term& term) {
-    constexpr std::uint32_t kAtOnce = 12U;
+template <class Logits, class Term>
+ARCBEAM_DEVICE float sum_of(const Logits& logits, std::uint32_t n, const Term& term) {
+    constexpr int kAtOnce = 12;
     float partial = 0.0F;
-    for (std::uint32_t i = simt::lane(); i < n; i += kAtOnce * kStep) {
+    for (std::uint32_t i = simt::lane(); i < n; i += std::uint32_t{kAtOnce} * kStep) {
         float values[kAtOnce];
-        for (std::uint32_t k = 0; k < kAtOnce; ++k) {
-            values[k] = i + k * kStep < n ? simt::load(logits + i + k * kStep) : 0.0F;
-        }
-        for (std::uint32_t k = 0; k < kAtOnce; ++k) {
+        logits.template read<kAtOnce>(i, kStep, n, values);
+        for (std::uint32_t k = 0; k < std::uint32_t{kAtOnce}; ++k) {
             if (i + k * kStep < n) {
                 partial = partial + term(values[k]);
             }
@@ -29,7 +28,8 @@ ARCBEAM_DEVICE float sum_of(const float* logits, std::uint32_t n, const Term& te
 }
 
 // With x the log-probs: the sum of exp_of(alpha * x), or of exp_of(alpha * x) * x.
-ARCBEAM_DEVICE float power_sum(const float* logits, std::uint32_t n, float largest, float log_sum, float alpha,
+template <class Logits>
+ARCBEAM_DEVICE float power_sum(const Logits& logits, std::uint32_t n, float largest, float log_sum, float alpha,
                                bool weighted) {
     return sum_of(logits, n, [=](float logit) {
         const float x = log_prob(logit, largest, log_sum);
@@ -38,7 +38,8 @@ ARCBEAM_DEVICE float power_sum(const float* logits, std::uint32_t n, float large
     });
 }
 
-ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const float* logits, float largest, float log_sum,
+template <class Logits>
+ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const Logits& logits, float largest, float log_sum,
                                    float log_prob_of_token) {
     const ConfidenceParams& confidence = params.confidence;
     float statistic = log_prob_of_token;
@@ -55,9 +56,11 @@ ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const float* logits
 }
 
 // The record of one lane's label, by one warp.
-ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::uint32_t lane) {
+template <class LogitsOf>
+ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
+                           const LogitsOf& logits_of) {
     const std::uint32_t test = simt::load(lanes.found.at(lane));
-    const float* const logits = params.logits + static_cast<std::size_t>(test) * params.network.output.rows;
+    const auto logits = logits_of(test);
     const float largest = value_of(simt::load(lanes.best.at(test)));
     const float log_sum =
         log_of(sum_of(logits, params.network.tokens, [=](float logit) { return exp_of(logit - largest); }));
@@ -78,11 +81,12 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
 }
 
 // The records of all listed lanes, by the warps of the grid; the last ones first, for the first have tiles to do.
-ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes) {
+template <class LogitsOf>
+ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes, const LogitsOf& logits_of) {
     const std::uint32_t warps = simt::num_warps() * simt::grid_size();
     const std::uint32_t rank = simt::warp() * simt::grid_size() + simt::block_rank();
     for (std::uint32_t i = warps - 1U - rank; i < lanes.listed(); i += warps) {
-        record(params, lanes, simt::load(lanes.list.at(i)));
+        record(params, lanes, simt::load(lanes.list.at(i)), logits_of);
     }
 }
 

@@ -1,9 +1,10 @@
 // Greedy decoding of transducers. Two launches decode a group of utterances:
 //
 // project   any grid: the encoder's projections of all frames
-// few       all blocks resident: weights are kept in shared memory, a share of each matrix a block; inputs are
-// staged kept      the same; inputs are read where they are many      all blocks resident: weights are streamed,
-// tiles are shared out over the grid
+// few       all blocks resident: weights are kept in shared memory, a share of each matrix a block; every block has
+//           all inputs, which come by mail
+// kept      the same, but inputs are in global memory, behind barriers of the grid
+// many      as kept, but weights are streamed, and tiles are shared out over the grid
 //
 // In float32 the bytes of a result depend neither on which of the loops runs, nor on blocks, threads, windows or
 // groups; in bfloat16 neither, but they depend on the machine's tensor cores. Blocks are of whole warps.

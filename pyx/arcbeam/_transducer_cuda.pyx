@@ -14,8 +14,8 @@ from arcbeam._cuda_launch cimport load as load_module
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_device cimport (
-    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, JointActivation, kept_bytes, kMostLayers, LoopParams,
-    Precision, ProjectParams, staged_bytes, Statistic, together_bytes,
+    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, JointActivation, kept_bytes, kMostLayers,
+    kMostTokensByMail, LoopParams, mail_words, Precision, ProjectParams, staged_bytes, Statistic, together_bytes,
 )
 from arcbeam._transducer_group cimport Group
 
@@ -229,6 +229,8 @@ cdef class CudaEngine:
             self.kernel = self.kernels[shape.kernel]
             if bytes > self.context.state.shared_per_block:
                 continue
+            if shape.kernel == "few" and self.params.network.tokens > kMostTokensByMail:
+                continue
             if self.kernel.blocks_per_multiprocessor(shape.threads, bytes) < 1:
                 continue
             self.shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
@@ -244,8 +246,11 @@ cdef class CudaEngine:
     # A group of it
 
     cdef int _start(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
+        cdef uint64_t words = 0
         self._plan(<uint32_t> utterances.shape[0])
-        self.group.begin(utterances, states, on_host, self.kernel is self.kernels["few"])
+        if self.kernel is self.kernels["few"]:
+            words = mail_words(self.params.network, <uint64_t> utterances.shape[0], self.params.most_tests, self.shape.blocks)
+        self.group.begin(utterances, states, on_host, words)
         self._launch_project()
         self._launch()
         return 0

@@ -115,7 +115,8 @@ class LoopHost:
             params = build.kernel_params(
                 network=network, **self._confidence(), lanes=lanes, views=views, bad=bad, projected=projected,
                 hidden=hidden, cell=cell, contexts=contexts, predictions=predictions, joined=joined, logits=logits,
-                keys=np.zeros((3, 2, tests), np.uint64), records=records, lengths=lengths,
+                keys=np.zeros((3, 2, tests), np.uint64), mail=np.zeros(self._mail_words(n, tests, shape), np.uint64),
+                records=records, lengths=lengths,
                 arrived=np.zeros(1, np.uint32), status=status, ending=ending, cancelled=np.zeros(2, np.uint32),
                 cancel=np.full(1, cancel, np.uint32), patience=np.uint64(shape.patience), num_lanes=np.uint32(n),
                 room=np.uint32(room), most_tests=np.uint32(tests), first_window=np.uint32(shape.first_window),
@@ -244,4 +245,12 @@ class LoopHost:
         common += padded(width * matrices * held(4 * share(self.prediction.units)) * units, 16)
         common += padded(width * held(share(len(self.joint.encoder_weight))) * units, 16)
         common += padded(width * held(share(len(self.joint.output_weight))) * joint, 16)
-        return common + (width * max(tests * joint, 2 * lanes * units) if shape.kernel == "few" else 0)
+        if shape.kernel == "few":
+            common += padded(width * tests * joint, 16) + padded(width * max(1, self.layers) * lanes * units, 16)
+            common += padded(4 * lanes * joint_stride, 16)
+        return common
+
+    def _mail_words(self, lanes, tests, shape):
+        rows, outputs = len(self.joint.encoder_weight), len(self.joint.output_weight)
+        words = lanes * (self.layers * self.prediction.units + rows) + 2 * tests * outputs
+        return words + 4 * tests * shape.blocks + 2

@@ -59,6 +59,15 @@ def test_many_utterances(gpu, monkeypatch, kind):
     assert len(gpu.launches) > 8
 
 
+def test_tokens_that_no_key_by_mail_has_room_for(gpu, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 66)
+    for tokens, kernel in ((65_536, "few"), (65_537, "many")):
+        gpu.launches.clear()
+        arrays = random_arrays(1, layers=0, tokens=tokens, units=1, joint=1)
+        TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode([random_frames(0, 0)])
+        assert [launch[0] for launch in gpu.launches] == [kernel]
+
+
 MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
 SHAPES = {
     "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),

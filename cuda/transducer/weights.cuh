@@ -1,0 +1,126 @@
+// The weights of the loop: kept, a share of every matrix in the shared memory of each block, or streamed.
+#pragma once
+
+#include "transducer/product.cuh"
+
+namespace arcbeam::transducer {
+
+// The first of a block's items, and how many it has.
+struct Share {
+    std::uint32_t first;
+    std::uint32_t count;
+};
+
+ARCBEAM_DEVICE Share own_share(std::uint32_t items) {
+    const std::uint32_t each = share_of(items, simt::grid_size());
+    const std::uint32_t first = each * simt::block_rank() < items ? each * simt::block_rank() : items;
+    return {first, items - first < each ? items - first : each};
+}
+
+template <Precision kPrecision, bool kKept>
+class Weights {
+  public:
+    using Input = Value<kPrecision>;
+    using Rows = std::conditional_t<kKept, SharedRows<kPrecision>, GlobalRows<kPrecision>>;
+
+    ARCBEAM_DEVICE Weights(const DeviceNetwork& network, simt::Carver& carver) : network_(network) {
+        if constexpr (kPrecision == Precision::float32 && !kKept) {
+            staging_ = carver.take<float>(together_bytes() / static_cast<std::uint32_t>(sizeof(float))).data;
+        }
+        take(carver);
+    }
+
+    // The rows that a block computes, of a matrix or of units.
+    [[nodiscard]] ARCBEAM_DEVICE static Share share_of_rows(std::uint32_t rows) {
+        return kKept ? own_share(rows) : Share{0U, rows};
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE Rows recurrent(std::uint32_t layer) const {
+        return of_layer(network_.layers[layer].recurrent, layer == 0U ? 0U : 2U * layer - 1U);
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE Rows input(std::uint32_t layer) const {
+        return of_layer(network_.layers[layer].input, 2U * layer);
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE const Rows& prediction() const { return prediction_; }
+    [[nodiscard]] ARCBEAM_DEVICE const Rows& output() const { return output_; }
+
+  private:
+    // `place`: among the matrices of layers that are kept.
+    [[nodiscard]] ARCBEAM_DEVICE Rows of_layer(const DeviceMatrix& matrix, std::uint32_t place) const {
+        if constexpr (kKept) {
+            Rows rows = layer_weights_;
+            rows.values += static_cast<std::size_t>(place) * rows.count * rows.stride;
+            return rows;
+        } else {
+            return streamed(matrix);
+        }
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE Rows streamed(const DeviceMatrix& matrix) const {
+        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride, staging_};
+    }
+
+    ARCBEAM_DEVICE void take(simt::Carver& carver) {
+        const DeviceNetwork& network = network_;
+        if constexpr (kKept) {
+            const std::uint32_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
+            const std::uint32_t stride = network.prediction.stride;
+            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, simt::grid_size()));
+            const std::uint32_t apart = held_stride(kPrecision, stride);
+            Input* to = carver.take<Input>(matrices * held * apart).data;
+            layer_weights_ = Rows{to, held, stride, apart};
+            const Share units = own_share(network.units);
+            const Share rows{kGates * units.first, kGates * units.count};
+            for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
+                if (layer > 0U) {
+                    copy_rows(network.layers[layer].recurrent, rows, held, to);
+                    to += held * apart;
+                    copy_rows(network.layers[layer].input, rows, held, to);
+                } else {
+                    copy_rows(network.layers[layer].recurrent, rows, held, to);
+                }
+                to += held * apart;
+            }
+            prediction_ = take_share(carver, network.prediction);
+            output_ = take_share(carver, network.output);
+        } else {
+            prediction_ = streamed(network.prediction);
+            output_ = streamed(network.output);
+        }
+    }
+
+    ARCBEAM_DEVICE Rows take_share(simt::Carver& carver, const DeviceMatrix& matrix) const {
+        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, simt::grid_size()));
+        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
+        Input* const to = carver.take<Input>(held * apart).data;
+        copy_rows(matrix, own_share(matrix.rows), held, to);
+        return Rows{to, held, matrix.stride, apart};
+    }
+
+    // Rows of a tile beyond the share are zeros, and computed in vain.
+    ARCBEAM_DEVICE static void copy_rows(const DeviceMatrix& matrix, Share share, std::uint32_t held, Input* to) {
+        const Input* const from =
+            static_cast<const Input*>(matrix.values) + static_cast<std::size_t>(share.first) * matrix.stride;
+        const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
+        const std::uint32_t pieces =
+            matrix.stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
+        for (std::uint32_t i = simt::thread_rank(); i < held * pieces; i += simt::block_size()) {
+            const std::uint32_t row = i / pieces;
+            const std::uint32_t piece = i - row * pieces;
+            const auto* const source =
+                reinterpret_cast<const Piece*>(from + static_cast<std::size_t>(row) * matrix.stride) + piece;
+            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(row) * apart) + piece,
+                        row < share.count ? simt::load_readonly(source) : Piece{});
+        }
+    }
+
+    const DeviceNetwork& network_;
+    Rows prediction_{};
+    Rows output_{};
+    Rows layer_weights_{};  // of the first layer's recurrent matrix; the others follow
+    float* staging_ = nullptr;
+};
+
+}  // namespace arcbeam::transducer
