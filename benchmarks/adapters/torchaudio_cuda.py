@@ -1,7 +1,8 @@
 """torchaudio's ``cuda_ctc_decoder``: prefix beam search on the GPU, without a lexicon or a language model.
 
 Written against the documentation of torchaudio 2.8, where it is deprecated; later versions may lack it. It wants the
-blank in column 0, so ``prepare`` moves it there. Its WER is that of a search without an LM, which the tables say.
+blank in column 0, so ``prepare`` moves it there. On Hopper and newer it writes behind its shared memory, and the driver
+then fails whatever comes next: seen with 2.11 on an H200, and told in pytorch/audio issue 3754. Its WER is that of a search without an LM, which the tables say.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ class TorchaudioCuda:
     def __init__(self, files: GraphFiles, options: SearchOptions, beam_size: int = 10) -> None:
         if not torch.cuda.is_available():
             raise Unavailable("torch sees no CUDA device")
+        if torch.cuda.get_device_capability() >= (9, 0):
+            raise ValueError("from compute capability 9.0 on it ends the process (pytorch/audio issue 3754)")
         tokens = files.tokens
         if tokens.blank is None:
             raise ValueError(f"{files.name}: the decoder needs a blank, and the tokens have none")
