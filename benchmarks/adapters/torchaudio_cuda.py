@@ -1,8 +1,9 @@
 """torchaudio's ``cuda_ctc_decoder``: prefix beam search on the GPU, without a lexicon or a language model.
 
 Written against the documentation of torchaudio 2.8, where it is deprecated; later versions may lack it. It wants the
-blank in column 0, so ``prepare`` moves it there. On Hopper and newer it writes behind its shared memory, and the driver
-then fails whatever comes next: seen with 2.11 on an H200, and told in pytorch/audio issue 3754. Its WER is that of a search without an LM, which the tables say.
+blank in column 0, so ``prepare`` moves it there. On Hopper and newer it writes behind its shared memory, and whatever
+the driver does next fails: seen with 2.11 on an H200, and told in pytorch/audio issue 3754. Its WER is that of a search
+without an LM, which the tables say.
 """
 
 from collections.abc import Sequence
