@@ -13,20 +13,30 @@ namespace arcbeam::transducer {
 // Looks for values that are not finite in the frames of a group, by one warp.
 template <bool kHalf>
 ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, const EncoderView& view) {
-    for (std::uint32_t k = 0; k < FrameGroup::kFrames; ++k) {
-        const std::uint32_t frame = group.first_frame + k;
-        if (frame >= view.frames) {
-            return;
+    constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);
+    std::uint64_t first_bad = kNothingBad;
+    for (std::uint32_t i = simt::lane(); i < params.network.features; i += kStep) {
+        float values[kFrames];  // on their way together
+        for (int k = 0; k < kFrames; ++k) {
+            const std::uint32_t frame = group.first_frame + static_cast<std::uint32_t>(k);
+            values[k] = frame < view.frames ? load_feature<kHalf>(view.data, frame * view.row_stride + i) : 0.0F;
         }
-        for (std::uint32_t i = simt::lane(); i < params.network.features; i += kStep) {
-            const float value =
-                load_feature<kHalf>(view.data, static_cast<std::int64_t>(frame) * view.row_stride + i);
-            if (!is_number(value)) {
-                simt::atomic_min(params.bad_inputs + group.utterance, std::uint64_t{frame} << 32U | i);
-                return;  // this lane's others come later
-            }
+        for (int k = 0; k < kFrames; ++k) {
+            const std::uint32_t frame = group.first_frame + static_cast<std::uint32_t>(k);
+            const std::uint64_t place = std::uint64_t{frame} << 32U | i;
+            first_bad = is_number(values[k]) || place > first_bad ? first_bad : place;
         }
     }
+    if (first_bad != kNothingBad) {
+        simt::atomic_min(params.bad_inputs + group.utterance, first_bad);
+    }
+}
+
+// Of the tiles of a group, one checks it, each time of other rows: else the blocks that happen to have the first
+// rows would do it all.
+ARCBEAM_DEVICE bool is_checker(std::uint32_t tile, std::uint32_t last_full, std::uint32_t group) {
+    const std::uint32_t tiles = last_full > 0U ? last_full : 1U;
+    return tile == group % tiles;
 }
 
 // Sums of a tile of kRowGroup rows and a group's frames, a partial a lane.
@@ -103,15 +113,22 @@ ARCBEAM_DEVICE void project_together(const ProjectParams& params, std::uint32_t 
     const std::size_t row = first_row + own < encoder.rows ? first_row + own : encoder.rows - 1U;
     const FrameGroup group = group_of(simt::warp() / 2U);
     const EncoderView& view = params.utterances[group.utterance];
-    if (first_row == 0U && simt::warp() % 2U == 0U) {
+    if (simt::warp() % 2U == 0U && is_checker(first_row / kTogetherRows, encoder.rows / kTogetherRows,
+                                              first_group * FrameGroup::kFrames / kTogetherRows)) {
         if (view.is_half != 0U) {
             check_group<true>(params, group, view);
         } else {
             check_group<false>(params, group, view);
         }
     }
+    const float* const whole = from.is_half != 0U ? nullptr : static_cast<const float*>(from.data) + at;
+    const bool aligned = whole != nullptr && reinterpret_cast<std::uintptr_t>(whole) % sizeof(Piece) == 0U;
     const auto inputs = [&](std::uint32_t step, float* to) {
         const std::uint32_t feature = step * kStep + simt::thread_rank() % 8U * 4U;
+        if (aligned && feature + 4U <= params.network.features) {
+            simt::copy_async<16>(to, whole + feature);
+            return;
+        }
         for (std::uint32_t k = 0U; k < 4U; ++k) {
             const std::int64_t source = at + feature + k;
             if (feature + k >= params.network.features) {
@@ -208,7 +225,9 @@ struct ProjectStage {
   private:
     template <bool kHalf, int kRows>
     ARCBEAM_DEVICE void project_part(std::uint32_t first_row, FrameGroup group, const EncoderView& view) const {
-        if (first_row == 0U) {
+        const auto tile_rows = static_cast<std::uint32_t>(kRows);
+        if (is_checker(first_row / tile_rows, params.network.encoder.rows / tile_rows,
+                       group.first_frame / FrameGroup::kFrames)) {
             check_group<kHalf>(params, group, view);
         }
         simt::warp_sync(simt::kAllLanes);

@@ -95,7 +95,8 @@ cdef class Group:
             self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         self.room = transducer_plan.first_room(longest)
-        self.records.reserve(<size_t> n * self.room * sizeof(Record), False)
+        self.records.reserve(self._record_bytes(), False)
+        set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # all of it is copied back
         set_bytes(self.work.address, 0, self.predictions_at, self.stream)
         self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
         self._send_states(states, values)
@@ -151,6 +152,7 @@ cdef class Group:
         cdef const LaneState* lanes = <const LaneState*> (<unsigned char*> self.control_host.data + self.layout.lanes)
         cdef DeviceBuffer larger = DeviceBuffer(self.pool, self.stream, "the hypotheses")
         larger.reserve(self.params.num_lanes * new, False)
+        set_bytes(larger.address, 0, self.params.num_lanes * new, self.stream)
         for i in range(self.params.num_lanes):
             copy_on_device(larger.address + i * new, self.records.address + i * old, lanes[i].count * sizeof(Record),
                            self.stream)
