@@ -1,8 +1,9 @@
 """Every launch shape that the loop over labels can have, for batches of 1 to 512, on the network of `gpu_ll24`.
 
 For tuning `pyx/arcbeam/transducer_plan.py`; the shape that the plan chooses is marked. All give the same bytes. A shape
-is a kernel, threads of a block, and the frames that an utterance tests after a label and at most. `fixed` is what the
-decode of a single frame of each utterance takes: launches, copies, results.
+is a kernel, threads of a block, the frames that an utterance tests after a label and at most, and for weights that are
+kept the teams of blocks. The plan takes the first of its shapes that fits. `fixed` is what the decode of a single frame
+of each utterance takes: launches, copies, results.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ ORDER = 310
 TITLE = "Launch shapes of transducers"
 BATCHES = (1, 4, 8, 16, 32, 128, 512)
 WINDOWS = ((1, 2), (2, 4), (4, 8), (8, 16))
+MORE_TEAMS = (2, 3)
 COLUMNS = [
     Column("model", "model"),
     Column("precision", "precision"),
@@ -38,16 +40,16 @@ TAKES = {"batches": "sizes to run, as in 1,32", "precision": "float32 or bfloat1
 
 
 def shapes(batch: int, precision: str, has_durations: bool) -> list[transducer_plan.LoopShape]:
-    """What the plan takes first, then the others."""
-    chosen = transducer_plan.loop_shapes(batch, precision, has_durations)[0]
-    found = [chosen]
+    """What the plan tries, then the others."""
+    found = list(transducer_plan.loop_shapes(batch, precision, has_durations)[:-1])
     for kernel in transducer_plan.KERNELS:
         if kernel == "few" and batch > 32:
             continue  # every block computes all tests' hidden layers
         for first, widest in WINDOWS:
-            found.append(transducer_plan.loop_shape(kernel, batch, first, widest))
-            if kernel == "kept" and first == 4:
-                found.append(replace(found[-1], threads=256))
+            shape = transducer_plan.loop_shape(kernel, batch, first, widest)
+            found.append(shape)
+            if kernel == "kept":
+                found += [replace(shape, teams=teams) for teams in MORE_TEAMS]
     return list(dict.fromkeys(found))
 
 
@@ -79,7 +81,8 @@ def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], fram
     for shape in shapes(what["batch"], what["precision"], what["model"] == "TDT"):
         windows = f"{shape.first_window} to {shape.widest_window}"
         name = f"{shape.kernel} {shape.threads}, {shape.tests} tests, {windows}"
-        row: Row = {**what, "shape": name, "chosen": None if rows else "chosen"}
+        name += f", {shape.teams} teams" if shape.teams > 1 else ""
+        row: Row = {**what, "shape": name, "chosen": None if any("ms" in row for row in rows) else "chosen"}
         with mock.patch.object(transducer_plan, "loop_shapes", lambda *_, shape=shape: (shape,)):
             try:
                 found = decoder.decode(sent)

@@ -152,7 +152,7 @@ struct LoopParams {
     std::uint32_t max_symbols;
     std::uint32_t resumed;        // 1: predictions are there
     std::uint32_t frame_looping;  // 1: nobody goes beyond a frame where somebody else still is
-    std::uint32_t padding;
+    std::uint32_t teams;          // of blocks, where weights are kept: see weights.cuh
 };
 
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.

@@ -33,7 +33,7 @@ class Loop {
           barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)),
           mail_(params, lanes.words.at(BlockWords::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
-          weights_(params.network, carver),
+          weights_(params, carver),
           own_(params, lanes) {
         if constexpr (kMailed) {
             own_.take(carver);
@@ -163,7 +163,7 @@ class Loop {
         const OutputStage<Rows, true> stage{params_,     lanes_,      mail_,     weights_.output(),
                                             share.first, share.count, num_tests, Joined{own_.joined(), apart},
                                             nullptr,     scratch_};
-        run_stage<kPrecision, kKept, true>(stage, share.count, num_tests);
+        run_stage<kPrecision, kKept, true>(stage, share.count, num_tests, weights_.tiles());
         if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
             mail_.post(mail_.cancelled(), simt::load_relaxed<simt::Scope::system>(params_.cancel));
         }
@@ -214,7 +214,7 @@ class Loop {
         const OutputStage<Rows, false> stage{params_,        lanes_,      mail_,     weights_.output(),
                                              share.first,    share.count, num_tests, Joined{joined, apart},
                                              keys_of(round), scratch_};
-        run_stage<kPrecision, kKept, false>(stage, share.count, num_tests);
+        run_stage<kPrecision, kKept, false>(stage, share.count, num_tests, weights_.tiles());
         return barrier_.wait();
     }
 
@@ -257,7 +257,7 @@ class Loop {
                                                 Hidden{params_, lanes_, under, 1U, own_hidden(under)},
                                                 mail_,
                                                 scratch_};
-            run_stage<kPrecision, kKept, kMailed>(stage, kGates * share.count, listed);
+            run_stage<kPrecision, kKept, kMailed>(stage, kGates * share.count, listed, weights_.tiles());
             if (!all_have_hidden(layer)) {
                 return false;
             }
@@ -307,7 +307,7 @@ class Loop {
                                                   Hidden{params_, lanes_, top, 0U, own_hidden(top)},
                                                   mail_,
                                                   scratch_};
-        run_stage<kPrecision, kKept, kMailed>(stage, share.count, listed);
+        run_stage<kPrecision, kKept, kMailed>(stage, share.count, listed, weights_.tiles());
         if constexpr (kMailed) {
             return own_.fetch_listed(
                 mail_, network.prediction.rows, [this](std::uint32_t lane) { return mail_.prediction(lane); },

@@ -231,15 +231,26 @@ ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Co
     }
 }
 
+// Tiles of columns: `first`, and every `apart` from there.
+struct Tiles {
+    std::uint32_t first;
+    std::uint32_t apart;
+};
+
 // Calls stage.tile<kRows, kColumns>(first row, first column) for the tiles of this warp. The warps of a block with
 // weights of its own share the block's rows; else all warps of the grid share all rows. There neighbours take tiles
 // of two groups of rows, so that weights and inputs both stay in the multiprocessor's cache; if there are fewer
 // tiles than warps, they are spread over the blocks.
 template <bool kKept, int kRows, int kColumns, class Stage>
-ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
+ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uint32_t columns,
+                                Tiles tiles = {0U, 1U}) {
     constexpr auto kTileRows = static_cast<std::uint32_t>(kRows);
     constexpr auto kTileColumns = static_cast<std::uint32_t>(kColumns);
-    const std::uint32_t across = (columns + kTileColumns - 1U) / kTileColumns;
+    const std::uint32_t of_all = (columns + kTileColumns - 1U) / kTileColumns;
+    if (tiles.first >= tiles.apart || tiles.first >= of_all) {
+        return;
+    }
+    const std::uint32_t across = (of_all - tiles.first + tiles.apart - 1U) / tiles.apart;
     const std::uint32_t down = (rows + kTileRows - 1U) / kTileRows;
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     std::uint32_t worker = simt::warp();
@@ -253,7 +264,7 @@ ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uin
         const std::uint32_t within = i % (2U * across);
         const std::uint32_t in_pair = down - 2U * pair >= 2U ? 2U : 1U;
         stage.template tile<kRows, kColumns>((2U * pair + within % in_pair) * kTileRows,
-                                             within / in_pair * kTileColumns);
+                                             (tiles.first + within / in_pair * tiles.apart) * kTileColumns);
     }
 }
 
@@ -276,21 +287,21 @@ ARCBEAM_DEVICE void share_blocks(const Stage& stage, std::uint32_t rows, std::ui
 }
 
 template <Precision kPrecision, bool kKept, bool kMailed, class Stage>
-ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns) {
+ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns, Tiles tiles) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     if constexpr (kPrecision == Precision::bfloat16) {
         // Inputs in global memory are read once for all of a block's rows.
         const std::uint32_t large = (rows + 23U) / 24U * ((columns + 15U) / 16U);
         if (kMailed || rows <= 8U || (!kKept && large < workers)) {
-            share_tiles<kKept, 8, 16>(stage, rows, columns);
+            share_tiles<kKept, 8, 16>(stage, rows, columns, tiles);
         } else {
-            share_tiles<kKept, 24, 16>(stage, rows, columns);
+            share_tiles<kKept, 24, 16>(stage, rows, columns, tiles);
         }
     } else if constexpr (kKept) {
         if (columns == 1U) {
-            share_tiles<true, 4, 1>(stage, rows, columns);
+            share_tiles<true, 4, 1>(stage, rows, columns, tiles);
         } else {
-            share_tiles<true, 4, 4>(stage, rows, columns);
+            share_tiles<true, 4, 4>(stage, rows, columns, tiles);
         }
     } else {
         if (together(rows, columns)) {

@@ -1,4 +1,7 @@
 // The weights of the loop: kept, a share of every matrix in the shared memory of each block, or streamed.
+//
+// Where they are kept, the blocks are in teams. Each team has all rows, and a share of the columns: with more teams
+// a block holds more rows, and reads fewer inputs.
 #pragma once
 
 #include "transducer/product.cuh"
@@ -11,9 +14,10 @@ struct Share {
     std::uint32_t count;
 };
 
-ARCBEAM_DEVICE Share own_share(std::uint32_t items) {
-    const std::uint32_t each = share_of(items, simt::grid_size());
-    const std::uint32_t first = each * simt::block_rank() < items ? each * simt::block_rank() : items;
+ARCBEAM_DEVICE Share share_among(std::uint32_t items, std::uint32_t blocks) {
+    const std::uint32_t each = share_of(items, blocks);
+    const std::uint32_t rank = simt::block_rank() % blocks;
+    const std::uint32_t first = each * rank < items ? each * rank : items;
     return {first, items - first < each ? items - first : each};
 }
 
@@ -23,7 +27,8 @@ class Weights {
     using Input = Value<kPrecision>;
     using Rows = std::conditional_t<kKept, SharedRows<kPrecision>, GlobalRows<kPrecision>>;
 
-    ARCBEAM_DEVICE Weights(const DeviceNetwork& network, simt::Carver& carver) : network_(network) {
+    ARCBEAM_DEVICE Weights(const LoopParams& params, simt::Carver& carver)
+        : network_(params.network), teams_(kKept ? params.teams : 1U) {
         if constexpr (kPrecision == Precision::float32 && !kKept) {
             staging_ = carver.take<float>(together_bytes() / static_cast<std::uint32_t>(sizeof(float))).data;
         }
@@ -31,8 +36,13 @@ class Weights {
     }
 
     // The rows that a block computes, of a matrix or of units.
-    [[nodiscard]] ARCBEAM_DEVICE static Share share_of_rows(std::uint32_t rows) {
-        return kKept ? own_share(rows) : Share{0U, rows};
+    [[nodiscard]] ARCBEAM_DEVICE Share share_of_rows(std::uint32_t rows) const {
+        return kKept ? share_among(rows, team_size()) : Share{0U, rows};
+    }
+
+    // Which tiles of columns are the block's: `first`, and every so many from there. Blocks left over have none.
+    [[nodiscard]] ARCBEAM_DEVICE Tiles tiles() const {
+        return kKept ? Tiles{simt::block_rank() / team_size(), teams_} : Tiles{0U, 1U};
     }
 
     [[nodiscard]] ARCBEAM_DEVICE Rows recurrent(std::uint32_t layer) const {
@@ -47,6 +57,8 @@ class Weights {
     [[nodiscard]] ARCBEAM_DEVICE const Rows& output() const { return output_; }
 
   private:
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t team_size() const { return simt::grid_size() / teams_; }
+
     // `place`: among the matrices of layers that are kept.
     [[nodiscard]] ARCBEAM_DEVICE Rows of_layer(const DeviceMatrix& matrix, std::uint32_t place) const {
         if constexpr (kKept) {
@@ -67,11 +79,11 @@ class Weights {
         if constexpr (kKept) {
             const std::uint32_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
             const std::uint32_t stride = network.prediction.stride;
-            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, simt::grid_size()));
+            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, team_size()));
             const std::uint32_t apart = held_stride(kPrecision, stride);
             Input* to = carver.take<Input>(matrices * held * apart).data;
             layer_weights_ = Rows{to, held, stride, apart};
-            const Share units = own_share(network.units);
+            const Share units = share_among(network.units, team_size());
             const Share rows{kGates * units.first, kGates * units.count};
             for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
                 if (layer > 0U) {
@@ -92,10 +104,10 @@ class Weights {
     }
 
     ARCBEAM_DEVICE Rows take_share(simt::Carver& carver, const DeviceMatrix& matrix) const {
-        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, simt::grid_size()));
+        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, team_size()));
         const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
         Input* const to = carver.take<Input>(held * apart).data;
-        copy_rows(matrix, own_share(matrix.rows), held, to);
+        copy_rows(matrix, share_among(matrix.rows, team_size()), held, to);
         return Rows{to, held, matrix.stride, apart};
     }
 
@@ -117,6 +129,7 @@ class Weights {
     }
 
     const DeviceNetwork& network_;
+    std::uint32_t teams_;
     Rows prediction_{};
     Rows output_{};
     Rows layer_weights_{};  // of the first layer's recurrent matrix; the others follow

@@ -216,7 +216,7 @@ cdef class CudaEngine:
         if shape.kernel == "many":
             bytes += together_bytes()
         else:
-            bytes += kept_bytes(self.precision, self.params.network, blocks)
+            bytes += kept_bytes(self.precision, self.params.network, blocks // <uint32_t> shape.teams)
         if shape.kernel == "few":
             bytes += staged_bytes(self.precision, self.params.network, lanes, tests)
         return bytes
@@ -237,7 +237,7 @@ cdef class CudaEngine:
             self.shape.threads, self.shape.shared_bytes = shape.threads, <uint32_t> bytes
             self.shape.cluster, self.shape.cooperative = 1, 1
             self.params.most_tests, self.params.first_window = max(shape.tests, lanes), shape.first_window
-            self.params.widest_window = shape.widest_window
+            self.params.widest_window, self.params.teams = shape.widest_window, shape.teams
             return 0
         raise CudaError(f"no kernel of the transducer decoder fits a multiprocessor of cuda:{self.context.state.ordinal} "
                         f"({self.context.state.shared_per_block:,} bytes of shared memory a block)",

@@ -120,6 +120,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t max_symbols
         uint32_t resumed
         uint32_t frame_looping
+        uint32_t teams
 
     uint64_t padded16(uint64_t bytes)
     uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)

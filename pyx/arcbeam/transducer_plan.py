@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,8 @@ class LoopShape:
         Frames that are tested in a round by all utterances together, at least one each.
     first_window, widest_window : int
         Frames that an utterance tests at a time: after a label, and at most after blanks.
+    teams : int
+        Of blocks, in ``"kept"``: each has all weights, and a share of the utterances.
     """
 
     kernel: str
@@ -31,11 +33,14 @@ class LoopShape:
     tests: int
     first_window: int
     widest_window: int
+    teams: int = 1
 
 
 THREADS = {"few": 512, "kept": 512, "many": 256}
 MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
 ANY = 1 << 32
+TEAMS = {"float32": (1,), "bfloat16": (3, 2, 1)}
+"""Of ``kept``: the first for which the shared memory has room."""
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int], ...]] = {
     ("float32", False): ((4, "few", 8, 8), (16, "kept", 8, 16), (64, "kept", 4, 8), (ANY, "many", 4, 8)),
     ("float32", True): ((4, "few", 2, 4), (16, "kept", 4, 8), (96, "kept", 1, 2), (ANY, "many", 1, 2)),
@@ -60,8 +65,11 @@ def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[L
     """What to try, in this order: the last one needs no room for weights."""
     rows = PLAN[precision, has_durations]
     kernel, first, widest = next(row[1:] for row in rows if utterances <= row[0])
-    kernels = dict.fromkeys((kernel, "many"))
-    return tuple(loop_shape(kernel, utterances, first, widest) for kernel in kernels)
+    shape = loop_shape(kernel, utterances, first, widest)
+    many = loop_shape("many", utterances, first, widest)
+    if kernel != "kept":
+        return tuple(dict.fromkeys((shape, many)))
+    return (*(replace(shape, teams=teams) for teams in TEAMS[precision]), many)
 
 
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int) -> LoopShape:

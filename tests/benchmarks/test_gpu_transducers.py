@@ -89,7 +89,8 @@ def test_shapes(small, monkeypatch):
         (model, precision, 2) for model in ("RNN-T", "TDT") for precision in ("float32", "bfloat16")
     }
     assert [row["chosen"] for row in rows].count("chosen") == 4
-    assert len(rows) > 11 and all(min(row["ms"], row["fixed_ms"]) > 0 for row in rows)
+    timed = [row for row in rows if "status" not in row]  # the weights of a team may have no room
+    assert len(timed) > 11 and all(min(row["ms"], row["fixed_ms"]) > 0 for row in timed)
     shapes = gpu_ll24_shapes.shapes(512, "bfloat16", False)
     assert shapes[0] == transducer_plan.loop_shapes(512, "bfloat16", False)[0]
     assert {shape.kernel for shape in shapes} == {"kept", "many"}

@@ -31,6 +31,7 @@ SHAPES = {
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
     "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
     "kept, narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
+    "kept, teams": transducer_plan.LoopShape("kept", 512, 256, 4, 8, teams=3),
 }
 
 

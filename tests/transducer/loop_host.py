@@ -44,6 +44,7 @@ class Shape:
     widest_window: int = 16
     room: int = 2
     patience: int = 10**7
+    teams: int = 1
 
 
 @dataclass
@@ -122,7 +123,7 @@ class LoopHost:
                 room=np.uint32(room), most_tests=np.uint32(tests), first_window=np.uint32(shape.first_window),
                 widest_window=np.uint32(shape.widest_window), blank=np.uint32(self.options["blank_id"]),
                 max_symbols=np.uint32(self.options.get("max_symbols", 10)), resumed=np.uint32(resumed),
-                frame_looping=np.uint32(self.options.get("algorithm") == "frame-looping"), loop_padding=np.uint32(0),
+                frame_looping=np.uint32(self.options.get("algorithm") == "frame-looping"), teams=np.uint32(shape.teams),
             )  # fmt: skip
             self.kernels.launch(
                 f"arcbeam_transducer_{shape.kernel}_{self.precision}", params, grid=shape.blocks, block=shape.threads,
@@ -237,7 +238,7 @@ class LoopHost:
             return padded(items, 4 if exact else 8)
 
         def share(items):
-            return -(-items // shape.blocks)
+            return -(-items // (shape.blocks // shape.teams))
 
         width = 4 if exact else 2
         units, joint = (stride if exact else (stride // 32 | 1) * 32 for stride in (unit_stride, joint_stride))

@@ -74,6 +74,7 @@ SHAPES = {
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
     "crowd": transducer_plan.LoopShape("many", 256, 512, 2, 4),
     "kept": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
+    "kept, teams": transducer_plan.LoopShape("kept", 96, 1, 3, 5, teams=3),
 }
 
 
@@ -92,6 +93,7 @@ BFLOAT16_SHAPES = {
     "crowd": transducer_plan.LoopShape("kept", 512, 512, 2, 4),
     "many": MANY,
     "narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
+    "teams": transducer_plan.LoopShape("kept", 512, 256, 4, 8, teams=2),
 }
 
 
