@@ -27,7 +27,7 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
             continue;
         }
         const StateArcs arcs = work.arcs[from.index];
-        const std::uint32_t key = simt::load(&work.hypothesis.at(from.index)->place);
+        const std::uint32_t key = work.place[from.index];
         const float cost = packed_cost(work.key_best[key]);
         const History history = work.history(key);
         ArcTarget target{from.next_state, from.weight};
@@ -77,6 +77,9 @@ ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, Rescorin
             return false;
         }
         const std::uint32_t num_wanted = simt::load(&control.num_wanted[slot]);
+        if (num_wanted > work.asked.size) {
+            return false;
+        }
         if (num_wanted != 0U) {
             look_up_and_rescore(params, lane, num_wanted, slot, work);
         }

@@ -22,6 +22,10 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
     return why;
 }
 
+ARCBEAM_DEVICE std::uint32_t place_of(const RescoringWorkspace& work, std::uint32_t hypothesis) {
+    return work.place[hypothesis];
+}
+
 // Ranks what has not been ranked, and gives those that stay their places; names the source of every winner. Tells
 // in control.tied whether one has an equal: then its source may be either.
 ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
@@ -32,8 +36,7 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         bool stays = false;
         if (i < num_hypotheses) {
-            const auto key =
-                static_cast<std::uint32_t>(work.key_best[simt::load(&work.hypothesis.at(i)->place)] >> 32U);
+            const auto key = static_cast<std::uint32_t>(work.key_best[place_of(work, i)] >> 32U);
             best = key < best ? key : best;
             const std::uint32_t kept = work.kept[i];
             stays = kept == kStays || (kept == kUndecided && is_among_best(i, params.hypotheses_per_state, work));
@@ -52,8 +55,7 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
         const Candidate candidate = work.candidate[i];
         if (place != kNoIndex && work.key_best[place] == candidate.packed) {
             const std::uint32_t index = work.key_index[place];
-            std::uint32_t* const source = &work.hypothesis.at(index)->source;
-            if (simt::atomic_cas<Scope::block>(source, kUnclaimed, candidate.source) != kUnclaimed) {
+            if (simt::atomic_cas<Scope::block>(work.source.at(index), kUnclaimed, candidate.source) != kUnclaimed) {
                 simt::store_relaxed<Scope::block>(&control.tied, 1U);
             }
         }
@@ -72,7 +74,7 @@ ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_
         }
         const History history =
             source >= first_log
-                ? work.history(simt::load(&work.hypothesis.at(source - first_log)->place))
+                ? work.history(place_of(work, source - first_log))
                 : static_cast<History>(lane.histories[source - (first_log - lane.state.num_tokens)]);
         return static_cast<std::uint64_t>(history.large) << 32U | history.small;
     };
@@ -92,7 +94,7 @@ ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_
             if (pass == 0U) {
                 simt::atomic_min<Scope::block>(least.at(index), key);
             } else if (least[index] == key) {
-                simt::store(&work.hypothesis.at(index)->source, candidate.source);
+                work.source[index] = candidate.source;
             }
         }
         simt::block_barrier();
@@ -103,7 +105,7 @@ ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_
 ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const RescoringWorkspace& work, const Tokens& old,
                                           const LogPlace& place) {
     while (source != kNoIndex && source >= place.first) {
-        source = simt::load(&work.hypothesis.at(source - place.first)->source);
+        source = work.source[source - place.first];
     }
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
@@ -113,14 +115,15 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
                                      const Tokens& old, const Tokens& tokens, const Array<History>& histories,
                                      const LogPlace& into) {
     for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
-        const Hypothesis own = work.hypothesis[i];
+        const std::uint32_t key = work.place[i];
         const std::uint32_t index = work.kept[i];
         if (index != kNoIndex) {
-            const std::uint64_t winner = work.key_best[own.place];
-            const std::uint32_t owner = work.key_owner[own.place];
+            const std::uint64_t winner = work.key_best[key];
+            const std::uint32_t owner = work.key_owner[key];
             const StateArcs arcs = work.arcs[i];
             const std::uint32_t entry = into.first + index;
-            std::uint32_t source = own.source;
+            const std::uint32_t own_source = work.source[i];
+            std::uint32_t source = own_source;
             if (source != kNoIndex && source >= into.first) {
                 source = into.first + work.kept[source - into.first];
             }
@@ -129,19 +132,20 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
             tokens.state[index] = simt::load(&work.candidate.at(owner)->place);
             histories[index] = simt::load(&work.extension.at(owner)->history);
             simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(winner)});
-            std::uint32_t milestone = milestone_of(own.source, work, old, into);
+            std::uint32_t milestone = milestone_of(own_source, work, old, into);
             if (into.milestones != nullptr) {
                 simt::store_streaming(into.milestones + into.num_milestones + index, Milestone{entry, milestone});
                 milestone = into.num_milestones + index;
             }
             tokens.milestone[index] = milestone;
         }
-        work.key_owner[own.place] = kNoIndex;
-        work.key_best[own.place] = kNoPacked;
-        if (own.list != kNoIndex && own.next == kNoIndex) {  // one of each list
-            work.list_state[own.list] = kNoIndex;
-            work.list_first[own.list] = kNoIndex;
-            work.list_count[own.list] = kNoIndex;
+        work.key_owner[key] = kNoIndex;
+        work.key_best[key] = kNoPacked;
+        const std::uint32_t list = work.list[i];
+        if (list != kNoIndex && work.next[i] == kNoIndex) {  // one of each list
+            work.list_state[list] = kNoIndex;
+            work.list_first[list] = kNoIndex;
+            work.list_count[list] = kNoIndex;
         }
     }
 }
@@ -237,9 +241,10 @@ ARCBEAM_DEVICE bool rescore_candidates(const RescoringParams& params, RescoringL
 }
 
 ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, RescoringLane& lane, float cut,
-                                          const RescoringWorkspace& work) {
+                                          Room room) {
     const Counts before = lane.counts;
     const LookupCounts lookups_before = lane.lookups;
+    RescoringWorkspace work = room == Room::shared ? lane.room : spilled_rescoring(lane.state.spill);
     std::uint32_t num_candidates = 1U;
     FrameEnd end = FrameEnd::committed;
     if (lane.state.started == 0U) {
@@ -249,6 +254,12 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         end = expanded.end;
         if (end == FrameEnd::committed) {
             num_candidates = expanded.num_candidates;
+            if (room == Room::mixed) {
+                const RescoringWorkspace mixed = mixed_rescoring(lane);
+                if (num_candidates <= mixed.place.size) {  // hypotheses are seldom more than the candidates
+                    work = mixed;
+                }
+            }
             end = rescore_candidates(params, lane, expanded, work) ? end : FrameEnd::dead;
         }
         if (end == FrameEnd::dead) {

@@ -24,13 +24,6 @@ struct alignas(16) Extension {
     std::uint32_t word;   // kNoWord: none
 };
 
-struct alignas(16) Hypothesis {
-    std::uint32_t place;   // of its key
-    std::uint32_t list;    // place of its state in the list table; kNoIndex where hypotheses are not limited
-    std::uint32_t source;  // token-log index of the token that its winner leaves
-    std::uint32_t next;    // of the same state
-};
-
 // The arrays of a frame. Hypotheses are in the order in which they were found, which differs from run to run.
 struct RescoringWorkspace {
     Array<std::uint64_t> key_best;    // pack(cost, arc) of the best candidate
@@ -41,15 +34,19 @@ struct RescoringWorkspace {
     Array<std::uint32_t> asked;       // lookup.cuh: candidate that asks; kNoIndex: free
     Array<std::uint32_t> key_index;   // hypothesis
 
+    // Of a hypothesis
+    Array<std::uint32_t> place;   // of its key
+    Array<std::uint32_t> next;    // of the same state; kNoIndex: none
+    Array<std::uint32_t> list;    // place of its state in the list table; kNoIndex where hypotheses are not limited
+    Array<std::uint32_t> source;  // token-log index of the token that its winner leaves
+    Array<std::uint32_t> kept;    // kUndecided, kStays, kNoIndex: cut; at last the index among those that are kept
+    Array<StateArcs> arcs;
+    Array<Leaving> epsilons;  // of those with epsilon arcs
+
     Array<Candidate> candidate;  // place: the state it reaches
     Array<Extension> extension;
     Array<std::uint32_t> wanted;    // candidates with a word to look up
     Array<std::uint32_t> distinct;  // those of them that ask for all with the same history and word
-
-    Array<Hypothesis> hypothesis;
-    Array<StateArcs> arcs;
-    Array<Leaving> epsilons;
-    Array<std::uint32_t> kept;  // kUndecided, kStays, kNoIndex: cut; at last the index among those that are kept
 
     // What stages of the plain search need.
     ARCBEAM_DEVICE Workspace plain() const {
@@ -58,30 +55,38 @@ struct RescoringWorkspace {
         return work;
     }
 
-    ARCBEAM_DEVICE History history(std::uint32_t place) const {
-        const std::uint32_t owner = key_owner[place];
+    ARCBEAM_DEVICE History history(std::uint32_t key) const {
+        const std::uint32_t owner = key_owner[key];
         return simt::load(&extension.at(owner)->history);
     }
 };
 
-ARCBEAM_DEVICE RescoringWorkspace carve_rescoring(unsigned char* memory, std::uint32_t capacity,
-                                                  std::uint32_t candidates, std::uint32_t table_size) {
-    RescoringWorkspace work;
+ARCBEAM_DEVICE void carve_tables(unsigned char*& memory, std::uint32_t capacity, std::uint32_t asked,
+                                 std::uint32_t table_size, RescoringWorkspace& work) {
     work.key_best = carve<std::uint64_t>(memory, table_size);
     work.key_owner = carve<std::uint32_t>(memory, table_size);
     work.list_state = carve<std::uint32_t>(memory, table_size);
     work.list_first = carve<std::uint32_t>(memory, table_size);
     work.list_count = carve<std::uint32_t>(memory, table_size);
-    work.asked = carve<std::uint32_t>(memory, candidates);
+    work.asked = carve<std::uint32_t>(memory, asked);
     work.key_index = carve<std::uint32_t>(memory, table_size);
+    work.place = carve<std::uint32_t>(memory, capacity);
+    work.next = carve<std::uint32_t>(memory, capacity);
+}
+
+ARCBEAM_DEVICE RescoringWorkspace carve_rescoring(unsigned char* memory, std::uint32_t capacity,
+                                                  std::uint32_t candidates, std::uint32_t table_size) {
+    RescoringWorkspace work;
+    carve_tables(memory, capacity, candidates, table_size, work);
+    work.list = carve<std::uint32_t>(memory, capacity);
+    work.source = carve<std::uint32_t>(memory, capacity);
+    work.kept = carve<std::uint32_t>(memory, capacity);
+    work.arcs = carve<StateArcs>(memory, capacity);
+    work.epsilons = carve<Leaving>(memory, capacity);
     work.candidate = carve<Candidate>(memory, candidates);
     work.extension = carve<Extension>(memory, candidates);
     work.wanted = carve<std::uint32_t>(memory, candidates);
     work.distinct = carve<std::uint32_t>(memory, candidates);
-    work.hypothesis = carve<Hypothesis>(memory, capacity);
-    work.arcs = carve<StateArcs>(memory, capacity);
-    work.epsilons = carve<Leaving>(memory, capacity);
-    work.kept = carve<std::uint32_t>(memory, capacity);
     return work;
 }
 
@@ -137,7 +142,7 @@ ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uin
         std::uint32_t found = simt::load_relaxed<Scope::block>(work.key_owner.at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (simt::load_relaxed<Scope::block>(&control.num_hypotheses) >= work.hypothesis.size) {
+            if (simt::load_relaxed<Scope::block>(&control.num_hypotheses) >= work.place.size) {
                 break;
             }
             found = simt::atomic_cas<Scope::block>(work.key_owner.at(place), kNoIndex, i);
@@ -155,8 +160,7 @@ ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uin
 }
 
 // Links a hypothesis to its state's list. There is a place for each.
-ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work,
-                           Hypothesis& hypothesis) {
+ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work) {
     const std::uint32_t size = work.list_state.size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
@@ -169,8 +173,8 @@ ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const Resco
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    hypothesis.list = place;
-    hypothesis.next = simt::atomic_exchange<Scope::block>(work.list_first.at(place), index);
+    work.list[index] = place;
+    work.next[index] = simt::atomic_exchange<Scope::block>(work.list_first.at(place), index);
     simt::atomic_add<Scope::block>(work.list_count.at(place), 1U);
 }
 
@@ -179,7 +183,7 @@ ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const Resco
 ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, std::uint32_t state,
                                    std::uint32_t place, const RescoringWorkspace& work, RescoringControl& control) {
     const std::uint32_t index = take_place<BlockTeam>(&control.num_hypotheses, added);
-    if (added && index >= work.hypothesis.size) {
+    if (added && index >= work.place.size) {
         simt::store_relaxed<Scope::block>(&control.overflow, 1U);
         added = false;
     }
@@ -187,12 +191,14 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
     row.epsilon.depth = kNoIndex;
     if (added) {
         row = load_row(params.search.graph, state);
-        Hypothesis hypothesis{place, kNoIndex, kUnclaimed, kNoIndex};
         if (params.hypotheses_per_state != 0U) {
-            enlist(index, state, work, hypothesis);
+            enlist(index, state, work);
+        } else {
+            work.list[index] = kNoIndex;
         }
         work.key_index[place] = index;
-        work.hypothesis[index] = hypothesis;
+        work.place[index] = place;
+        work.source[index] = kUnclaimed;
         work.arcs[index] = row.arcs;
         work.kept[index] = kUndecided;
         if (row.arcs.first_emitting != row.arcs.arcs_end) {
@@ -243,28 +249,32 @@ ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, 
     return admitted;
 }
 
-// Whether a hypothesis is among the best n of its state, by (cost, history). Its list is complete. Sources are not
-// read, for others may be naming them.
+// Whether a hypothesis is among the best n of its state, by (cost, history). Its list is complete. While the key of
+// one is on its way, the next is looked for.
 ARCBEAM_DEVICE bool is_among_best(std::uint32_t index, std::uint32_t n, const RescoringWorkspace& work) {
     if (n == 0U) {
         return true;
     }
-    const std::uint32_t list = simt::load(&work.hypothesis.at(index)->list);
+    const std::uint32_t list = work.list[index];
     if (work.list_count[list] + 1U <= n) {
         return true;
     }
-    const std::uint32_t place = simt::load(&work.hypothesis.at(index)->place);
-    const auto cost = static_cast<std::uint32_t>(work.key_best[place] >> 32U);
+    const std::uint32_t own = work.place[index];
+    const auto cost = static_cast<std::uint32_t>(work.key_best[own] >> 32U);
     std::uint32_t before = 0U;
-    for (std::uint32_t at = work.list_first[list]; at != kNoIndex;) {
-        const std::uint32_t other = simt::load(&work.hypothesis.at(at)->place);
-        const auto key = static_cast<std::uint32_t>(work.key_best[other] >> 32U);
-        if (key < cost || (key == cost && at != index && work.history(other) < work.history(place))) {
+    std::uint32_t at = work.list_first[list];
+    std::uint32_t place = work.place[at];
+    while (at != kNoIndex) {
+        const auto key = static_cast<std::uint32_t>(work.key_best[place] >> 32U);
+        const std::uint32_t next = work.next[at];
+        const std::uint32_t next_place = next == kNoIndex ? 0U : static_cast<std::uint32_t>(work.place[next]);
+        if (key < cost || (key == cost && at != index && work.history(place) < work.history(own))) {
             if (++before == n) {
                 return false;
             }
         }
-        at = simt::load(&work.hypothesis.at(at)->next);
+        at = next;
+        place = next_place;
     }
     return true;
 }

@@ -71,7 +71,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
             const History history = simt::load(&work.extension.at(candidate)->history);
             const std::uint32_t word = simt::load(&work.extension.at(candidate)->word);
             std::uint32_t place = key_home(word, history, size);
-            for (;;) {  // there are as many entries as candidates
+            for (;;) {  // there are as many entries as candidates with words
                 const std::uint32_t found =
                     simt::atomic_cas<Scope::block>(work.asked.at(place), kNoIndex, candidate);
                 asks = found == kNoIndex;
@@ -129,7 +129,13 @@ template <std::uint32_t lanes>
 ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
                               std::uint32_t& reads) {
     return lm_step(lm, state, label, [&lm, mask, &reads](std::uint32_t from, std::uint32_t wanted) {
-        reads += simt::lane() % lanes == 0U ? 3U : 0U;  // the arc; or the back-off state and what it costs
+        if (simt::lane() % lanes ==
+            0U) {  // the arc; or the back-off state and what it costs, which is on its way then
+            reads += 3U;
+            simt::prefetch(lm.backoff_offsets + from);
+            simt::prefetch(lm.backoff_bases + (from >> kLmBlockBits));
+            simt::prefetch(lm.backoff_weights + from);
+        }
         return find_together<lanes>(lm, from, wanted, mask, reads);
     });
 }

@@ -50,8 +50,14 @@ constexpr std::uint64_t rescoring_table_bytes(std::uint64_t candidates, std::uin
 
 constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                                   std::uint64_t table_size) {
-    return rescoring_table_bytes(candidates, table_size) + padded(4U * table_size) + 32U * candidates +
-           2U * padded(4U * candidates) + 48U * capacity + padded(4U * capacity);
+    return rescoring_table_bytes(candidates, table_size) + padded(4U * table_size) + 5U * padded(4U * capacity) +
+           32U * capacity + 32U * candidates + 2U * padded(4U * candidates);
+}
+
+// Entries of tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame
+// lies in global memory: 32 bytes each, and 8 for each of three hypotheses for four entries.
+constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
+    return static_cast<std::uint32_t>((bytes - 64U) / 38U / 16U * 16U);
 }
 
 constexpr std::uint64_t kRescoringControlBytes = 64U;

@@ -66,7 +66,7 @@ class RescoreHost(SearchHost):
     @staticmethod
     def workspace_bytes(capacity, candidates, table_size):
         tables = RescoreHost.table_bytes(candidates, table_size) + padded(4 * table_size)
-        return tables + 32 * candidates + 2 * padded(4 * candidates) + 48 * capacity + padded(4 * capacity)
+        return tables + 5 * padded(4 * capacity) + 32 * capacity + 32 * candidates + 2 * padded(4 * candidates)
 
     @staticmethod
     def move_histories(larger, old, capacity, before, num_tokens):
