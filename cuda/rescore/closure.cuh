@@ -17,18 +17,18 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
     Control& control = *lane.control;
     const float lookup_bound = beam_bound(bound, params.lookup_margin);
     for (std::uint32_t i = simt::thread_rank(); i < num_epsilons; i += simt::block_size()) {
-        const Leaving from = work.epsilons[i];
+        const Leaving from = work.epsilons()[i];
         if (from.depth != level) {
             continue;
         }
         const bool stays = is_among_best(from.index, params.hypotheses_per_state, work);
-        work.kept[from.index] = stays ? kStays : kNoIndex;
+        work.kept()[from.index] = stays ? kStays : kNoIndex;
         if (!stays) {
             continue;
         }
-        const StateArcs arcs = work.arcs[from.index];
-        const std::uint32_t key = work.place[from.index];
-        const float cost = packed_cost(work.key_best[key]);
+        const StateArcs arcs = work.arcs()[from.index];
+        const std::uint32_t key = work.place()[from.index];
+        const float cost = packed_cost(work.key_best()[key]);
         const History history = work.history(key);
         ArcTarget target{from.next_state, from.weight};
         for (std::uint32_t arc = arcs.first_arc; arc < arcs.first_emitting; ++arc) {
@@ -45,13 +45,14 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
                 continue;
             }
             const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_candidates, 1U);
-            if (at >= work.candidate.size) {
+            if (at >= work.candidate().size) {
                 continue;
             }
-            work.candidate[at] = Candidate{pack(reached, arc), target.next_state, lane.state.log_size + from.index};
-            work.extension[at] = Extension{history, kNoIndex, word};
+            work.candidate()[at] =
+                Candidate{pack(reached, arc), target.next_state, lane.state.log_size + from.index};
+            work.extension()[at] = Extension{history, kNoIndex, word};
             if (word != kNoWord) {
-                work.wanted[simt::atomic_add<Scope::block>(&lane.words->num_wanted[slot], 1U)] = at;
+                work.wanted()[simt::atomic_add<Scope::block>(&lane.words->num_wanted[slot], 1U)] = at;
             }
         }
     }
@@ -73,11 +74,11 @@ ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, Rescorin
         follow_level(params, level, simt::load(&control.num_epsilons), bound, slot, work, lane);
         simt::block_barrier();
         const std::uint32_t last = simt::load(&lane.control->num_candidates);
-        if (last > work.candidate.size) {
+        if (last > work.candidate().size) {
             return false;
         }
         const std::uint32_t num_wanted = simt::load(&control.num_wanted[slot]);
-        if (num_wanted > work.asked.size) {
+        if (num_wanted > work.asked().size) {
             return false;
         }
         if (num_wanted != 0U) {

@@ -22,10 +22,6 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
     return why;
 }
 
-ARCBEAM_DEVICE std::uint32_t place_of(const RescoringWorkspace& work, std::uint32_t hypothesis) {
-    return work.place[hypothesis];
-}
-
 // Ranks what has not been ranked, and gives those that stay their places; names the source of every winner. Tells
 // in control.tied whether one has an equal: then its source may be either.
 ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
@@ -36,14 +32,15 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         bool stays = false;
         if (i < num_hypotheses) {
-            const auto key = static_cast<std::uint32_t>(work.key_best[place_of(work, i)] >> 32U);
+            const auto key =
+                static_cast<std::uint32_t>(work.key_best()[static_cast<std::uint32_t>(work.place()[i])] >> 32U);
             best = key < best ? key : best;
-            const std::uint32_t kept = work.kept[i];
+            const std::uint32_t kept = work.kept()[i];
             stays = kept == kStays || (kept == kUndecided && is_among_best(i, params.hypotheses_per_state, work));
         }
         const std::uint32_t place = take_place<BlockTeam>(&control.num_kept, stays);
         if (i < num_hypotheses) {
-            work.kept[i] = stays ? place : kNoIndex;
+            work.kept()[i] = stays ? place : kNoIndex;
         }
     }
     best = simt::reduce_min(simt::kAllLanes, best);
@@ -51,11 +48,12 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
         simt::atomic_min<Scope::block>(&control.best_survivor, best);
     }
     for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
-        const std::uint32_t place = simt::load(&work.extension.at(i)->place);
-        const Candidate candidate = work.candidate[i];
-        if (place != kNoIndex && work.key_best[place] == candidate.packed) {
-            const std::uint32_t index = work.key_index[place];
-            if (simt::atomic_cas<Scope::block>(work.source.at(index), kUnclaimed, candidate.source) != kUnclaimed) {
+        const std::uint32_t place = simt::load(&work.extension().at(i)->place);
+        const Candidate candidate = work.candidate()[i];
+        if (place != kNoIndex && work.key_best()[place] == candidate.packed) {
+            const std::uint32_t index = work.key_index()[place];
+            if (simt::atomic_cas<Scope::block>(work.source().at(index), kUnclaimed, candidate.source) !=
+                kUnclaimed) {
                 simt::store_relaxed<Scope::block>(&control.tied, 1U);
             }
         }
@@ -64,18 +62,16 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
 // different histories, for an arc leaves one state.
-ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_hypotheses,
-                                const RescoringWorkspace& work, const RescoringLane& lane) {
-    const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons.data), work.epsilons.size};
-    const std::uint32_t first_log = lane.state.log_size;
+ARCBEAM_DEVICE_NOINLINE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                                         const RescoringWorkspace work, const Array<History> histories,
+                                         std::uint32_t first_log_last, std::uint32_t first_log) {
+    const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
     const auto source_history = [&](std::uint32_t source) {
         if (source == kNoIndex) {
             return std::uint64_t{0};  // of the start, which has no equal
         }
-        const History history =
-            source >= first_log
-                ? work.history(place_of(work, source - first_log))
-                : static_cast<History>(lane.histories[source - (first_log - lane.state.num_tokens)]);
+        const History history = source >= first_log ? work.history(work.place()[source - first_log])
+                                                    : static_cast<History>(histories[source - first_log_last]);
         return static_cast<std::uint64_t>(history.large) << 32U | history.small;
     };
     for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
@@ -84,17 +80,17 @@ ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_
     simt::block_barrier();
     for (std::uint32_t pass = 0U; pass < 2U; ++pass) {
         for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
-            const std::uint32_t place = simt::load(&work.extension.at(i)->place);
-            const Candidate candidate = work.candidate[i];
-            if (place == kNoIndex || work.key_best[place] != candidate.packed) {
+            const std::uint32_t place = simt::load(&work.extension().at(i)->place);
+            const Candidate candidate = work.candidate()[i];
+            if (place == kNoIndex || work.key_best()[place] != candidate.packed) {
                 continue;
             }
-            const std::uint32_t index = work.key_index[place];
+            const std::uint32_t index = work.key_index()[place];
             const std::uint64_t key = source_history(candidate.source);
             if (pass == 0U) {
                 simt::atomic_min<Scope::block>(least.at(index), key);
             } else if (least[index] == key) {
-                work.source[index] = candidate.source;
+                work.source()[index] = candidate.source;
             }
         }
         simt::block_barrier();
@@ -105,7 +101,7 @@ ARCBEAM_DEVICE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_
 ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const RescoringWorkspace& work, const Tokens& old,
                                           const LogPlace& place) {
     while (source != kNoIndex && source >= place.first) {
-        source = work.source[source - place.first];
+        source = work.source()[source - place.first];
     }
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
@@ -115,22 +111,22 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
                                      const Tokens& old, const Tokens& tokens, const Array<History>& histories,
                                      const LogPlace& into) {
     for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
-        const std::uint32_t key = work.place[i];
-        const std::uint32_t index = work.kept[i];
+        const std::uint32_t key = work.place()[i];
+        const std::uint32_t index = work.kept()[i];
         if (index != kNoIndex) {
-            const std::uint64_t winner = work.key_best[key];
-            const std::uint32_t owner = work.key_owner[key];
-            const StateArcs arcs = work.arcs[i];
+            const std::uint64_t winner = work.key_best()[key];
+            const std::uint32_t owner = work.key_owner()[key];
+            const StateArcs arcs = work.arcs()[i];
             const std::uint32_t entry = into.first + index;
-            const std::uint32_t own_source = work.source[i];
+            const std::uint32_t own_source = work.source()[i];
             std::uint32_t source = own_source;
             if (source != kNoIndex && source >= into.first) {
-                source = into.first + work.kept[source - into.first];
+                source = into.first + work.kept()[source - into.first];
             }
             tokens.token[index] =
                 Token{rescale(packed_cost(winner), best), arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
-            tokens.state[index] = simt::load(&work.candidate.at(owner)->place);
-            histories[index] = simt::load(&work.extension.at(owner)->history);
+            tokens.state[index] = simt::load(&work.candidate().at(owner)->place);
+            histories[index] = simt::load(&work.extension().at(owner)->history);
             simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(winner)});
             std::uint32_t milestone = milestone_of(own_source, work, old, into);
             if (into.milestones != nullptr) {
@@ -139,13 +135,13 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
             }
             tokens.milestone[index] = milestone;
         }
-        work.key_owner[key] = kNoIndex;
-        work.key_best[key] = kNoPacked;
-        const std::uint32_t list = work.list[i];
-        if (list != kNoIndex && work.next[i] == kNoIndex) {  // one of each list
-            work.list_state[list] = kNoIndex;
-            work.list_first[list] = kNoIndex;
-            work.list_count[list] = kNoIndex;
+        work.key_owner()[key] = kNoIndex;
+        work.key_best()[key] = kNoPacked;
+        const std::uint32_t list = work.list()[i];
+        if (list != kNoIndex && work.next()[i] == kNoIndex) {  // one of each list
+            work.list_state()[list] = kNoIndex;
+            work.list_first()[list] = kNoIndex;
+            work.list_count()[list] = kNoIndex;
         }
     }
 }
@@ -183,7 +179,8 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     const float best = from_ordered(simt::load(&words.best_survivor));
     const std::uint32_t num_tokens = simt::load(&words.num_kept);
     if (simt::load(&words.tied) != 0U) {
-        settle_ties(all_candidates, num_hypotheses, work, lane);
+        settle_ties(all_candidates, num_hypotheses, work, lane.histories,
+                    lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
     }
     if (simt::thread_rank() == 0U) {  // for the next frame; what is counted later is reset then
         reset_counts(control);
@@ -218,8 +215,8 @@ ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const Rescori
         reset_later_words(*lane.words);
         simt::store(&lane.control->num_candidates, 1U);
         simt::store(&lane.words->best, ordered(0.0F));
-        work.candidate[0] = Candidate{pack(0.0F, kNoIndex), params.search.graph.start, kNoIndex};
-        work.extension[0] = Extension{start_history(params.lms), kNoIndex, kNoWord};
+        work.candidate()[0] = Candidate{pack(0.0F, kNoIndex), params.search.graph.start, kNoIndex};
+        work.extension()[0] = Extension{start_history(params.lms), kNoIndex, kNoWord};
     }
     simt::block_barrier();
 }
@@ -256,7 +253,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
             num_candidates = expanded.num_candidates;
             if (room == Room::mixed) {
                 const RescoringWorkspace mixed = mixed_rescoring(lane);
-                if (num_candidates <= mixed.place.size) {  // hypotheses are seldom more than the candidates
+                if (num_candidates <= mixed.hypotheses) {  // hypotheses are seldom more than the candidates
                     work = mixed;
                 }
             }

@@ -24,83 +24,107 @@ struct alignas(16) Extension {
     std::uint32_t word;   // kNoWord: none
 };
 
-// The arrays of a frame. Hypotheses are in the order in which they were found, which differs from run to run.
+// The arrays of a frame: tables in one piece of memory, the rest in another or behind them. They are worked out
+// from where these begin and from a few sizes, all of them multiples of 4, for a pointer to each would not fit the
+// registers. Hypotheses are in the order in which they were found, which differs from run to run.
 struct RescoringWorkspace {
-    Array<std::uint64_t> key_best;    // pack(cost, arc) of the best candidate
-    Array<std::uint32_t> key_owner;   // candidate that came first; kNoIndex: free
-    Array<std::uint32_t> list_state;  // kNoIndex: free
-    Array<std::uint32_t> list_first;  // hypothesis
-    Array<std::uint32_t> list_count;  // hypotheses, less one
-    Array<std::uint32_t> asked;       // lookup.cuh: candidate that asks; kNoIndex: free
-    Array<std::uint32_t> key_index;   // hypothesis
+    unsigned char* tables;
+    unsigned char* rest;
+    std::uint32_t table_size;
+    std::uint32_t most_asked;
+    std::uint32_t hypotheses;  // for which there is room
+    std::uint32_t capacity;    // for which `rest` has been laid out
+    std::uint32_t candidates;
 
-    // Of a hypothesis
-    Array<std::uint32_t> place;   // of its key
-    Array<std::uint32_t> next;    // of the same state; kNoIndex: none
-    Array<std::uint32_t> list;    // place of its state in the list table; kNoIndex where hypotheses are not limited
-    Array<std::uint32_t> source;  // token-log index of the token that its winner leaves
-    Array<std::uint32_t> kept;    // kUndecided, kStays, kNoIndex: cut; at last the index among those that are kept
-    Array<StateArcs> arcs;
-    Array<Leaving> epsilons;  // of those with epsilon arcs
+    template <class T>
+    ARCBEAM_DEVICE static Array<T> array(unsigned char* memory, std::uint64_t offset, std::uint32_t size) {
+        return {reinterpret_cast<T*>(memory + offset), size};
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_table(std::uint64_t bytes_before, std::uint32_t asked_before = 0U) const {
+        return array<T>(tables, bytes_before * table_size + 4U * static_cast<std::uint64_t>(asked_before),
+                        table_size);
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_hypothesis(std::uint64_t bytes_before) const {
+        return array<T>(rest, bytes_before * capacity, capacity);
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_candidate(std::uint64_t bytes_before) const {
+        return array<T>(rest, 44U * static_cast<std::uint64_t>(capacity) + bytes_before * candidates, candidates);
+    }
+    ARCBEAM_DEVICE Array<std::uint32_t> of_chain(std::uint64_t before) const {
+        const std::uint64_t asked_bytes = 4U * static_cast<std::uint64_t>(most_asked);
+        return array<std::uint32_t>(
+            tables, 28U * static_cast<std::uint64_t>(table_size) + asked_bytes + 4U * before, hypotheses);
+    }
 
-    Array<Candidate> candidate;  // place: the state it reaches
-    Array<Extension> extension;
-    Array<std::uint32_t> wanted;    // candidates with a word to look up
-    Array<std::uint32_t> distinct;  // those of them that ask for all with the same history and word
+    // Keys
+    ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
+    // The candidate that came first; kNoIndex: free
+    ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> key_index() const {  // the hypothesis
+        return of_table<std::uint32_t>(24U, most_asked);
+    }
+    // States, kNoIndex: free; their first hypothesis, and how many they have, less one
+    ARCBEAM_DEVICE Array<std::uint32_t> list_state() const { return of_table<std::uint32_t>(12U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> list_first() const { return of_table<std::uint32_t>(16U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(20U); }
+    // lookup.cuh: the candidate that asks; kNoIndex: free
+    ARCBEAM_DEVICE Array<std::uint32_t> asked() const {
+        return array<std::uint32_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_asked);
+    }
+
+    // Of a hypothesis: its key; the next of the same state, or kNoIndex
+    ARCBEAM_DEVICE Array<std::uint32_t> place() const { return of_chain(0U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> next() const { return of_chain(hypotheses); }
+    // The place of its state in the list table; kNoIndex where hypotheses are not limited
+    ARCBEAM_DEVICE Array<std::uint32_t> list() const { return of_hypothesis<std::uint32_t>(0U); }
+    // The token-log index of the token that its winner leaves
+    ARCBEAM_DEVICE Array<std::uint32_t> source() const { return of_hypothesis<std::uint32_t>(4U); }
+    // kUndecided, kStays, kNoIndex: cut; at last the index among those that are kept
+    ARCBEAM_DEVICE Array<std::uint32_t> kept() const { return of_hypothesis<std::uint32_t>(8U); }
+    ARCBEAM_DEVICE Array<StateArcs> arcs() const { return of_hypothesis<StateArcs>(12U); }
+    ARCBEAM_DEVICE Array<Leaving> epsilons() const {
+        return of_hypothesis<Leaving>(28U);
+    }  // of those that have any
+
+    ARCBEAM_DEVICE Array<Candidate> candidate() const { return of_candidate<Candidate>(0U); }  // place: its state
+    ARCBEAM_DEVICE Array<Extension> extension() const { return of_candidate<Extension>(16U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> wanted() const { return of_candidate<std::uint32_t>(32U); }  // with words
+    // Those of them that ask for all with the same history and word
+    ARCBEAM_DEVICE Array<std::uint32_t> distinct() const { return of_candidate<std::uint32_t>(36U); }
 
     // What stages of the plain search need.
     ARCBEAM_DEVICE Workspace plain() const {
         Workspace work{};
-        work.candidate = candidate;
+        work.candidate = candidate();
         return work;
     }
 
     ARCBEAM_DEVICE History history(std::uint32_t key) const {
-        const std::uint32_t owner = key_owner[key];
-        return simt::load(&extension.at(owner)->history);
+        const std::uint32_t owner = key_owner()[key];
+        return simt::load(&extension().at(owner)->history);
     }
 };
 
-ARCBEAM_DEVICE void carve_tables(unsigned char*& memory, std::uint32_t capacity, std::uint32_t asked,
-                                 std::uint32_t table_size, RescoringWorkspace& work) {
-    work.key_best = carve<std::uint64_t>(memory, table_size);
-    work.key_owner = carve<std::uint32_t>(memory, table_size);
-    work.list_state = carve<std::uint32_t>(memory, table_size);
-    work.list_first = carve<std::uint32_t>(memory, table_size);
-    work.list_count = carve<std::uint32_t>(memory, table_size);
-    work.asked = carve<std::uint32_t>(memory, asked);
-    work.key_index = carve<std::uint32_t>(memory, table_size);
-    work.place = carve<std::uint32_t>(memory, capacity);
-    work.next = carve<std::uint32_t>(memory, capacity);
-}
-
-ARCBEAM_DEVICE RescoringWorkspace carve_rescoring(unsigned char* memory, std::uint32_t capacity,
-                                                  std::uint32_t candidates, std::uint32_t table_size) {
-    RescoringWorkspace work;
-    carve_tables(memory, capacity, candidates, table_size, work);
-    work.list = carve<std::uint32_t>(memory, capacity);
-    work.source = carve<std::uint32_t>(memory, capacity);
-    work.kept = carve<std::uint32_t>(memory, capacity);
-    work.arcs = carve<StateArcs>(memory, capacity);
-    work.epsilons = carve<Leaving>(memory, capacity);
-    work.candidate = carve<Candidate>(memory, candidates);
-    work.extension = carve<Extension>(memory, candidates);
-    work.wanted = carve<std::uint32_t>(memory, candidates);
-    work.distinct = carve<std::uint32_t>(memory, candidates);
-    return work;
+ARCBEAM_DEVICE RescoringWorkspace rescoring_workspace(unsigned char* memory, std::uint32_t capacity,
+                                                      std::uint32_t candidates, std::uint32_t table_size) {
+    unsigned char* const rest = memory + rescoring_tables_bytes(capacity, candidates, table_size);
+    return {memory, rest, table_size, candidates, capacity, capacity, candidates};
 }
 
 // Frees all tables. A barrier must follow.
 ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
-    for (std::uint32_t i = simt::thread_rank(); i < work.key_owner.size; i += simt::block_size()) {
-        work.key_best[i] = kNoPacked;
-        work.key_owner[i] = kNoIndex;
-        work.list_state[i] = kNoIndex;
-        work.list_first[i] = kNoIndex;
-        work.list_count[i] = kNoIndex;
+    for (std::uint32_t i = simt::thread_rank(); i < work.key_owner().size; i += simt::block_size()) {
+        work.key_best()[i] = kNoPacked;
+        work.key_owner()[i] = kNoIndex;
+        work.list_state()[i] = kNoIndex;
+        work.list_first()[i] = kNoIndex;
+        work.list_count()[i] = kNoIndex;
     }
-    for (std::uint32_t i = simt::thread_rank(); i < work.asked.size; i += simt::block_size()) {
-        work.asked[i] = kNoIndex;
+    for (std::uint32_t i = simt::thread_rank(); i < work.asked().size; i += simt::block_size()) {
+        work.asked()[i] = kNoIndex;
     }
 }
 
@@ -136,21 +160,21 @@ ARCBEAM_DEVICE std::uint32_t key_home(std::uint32_t state, const History& histor
 // Offers candidate i to its key.
 ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uint32_t state, const History& history,
                                  const RescoringWorkspace& work, RescoringControl& control) {
-    const std::uint32_t size = work.key_owner.size;
+    const std::uint32_t size = work.key_owner().size;
     std::uint32_t place = key_home(state, history, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Scope::block>(work.key_owner.at(place));
+        std::uint32_t found = simt::load_relaxed<Scope::block>(work.key_owner().at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (simt::load_relaxed<Scope::block>(&control.num_hypotheses) >= work.place.size) {
+            if (simt::load_relaxed<Scope::block>(&control.num_hypotheses) >= work.hypotheses) {
                 break;
             }
-            found = simt::atomic_cas<Scope::block>(work.key_owner.at(place), kNoIndex, i);
+            found = simt::atomic_cas<Scope::block>(work.key_owner().at(place), kNoIndex, i);
             added = found == kNoIndex;
         }
-        if (added || (simt::load(&work.candidate.at(found)->place) == state &&
-                      simt::load(&work.extension.at(found)->history) == history)) {
-            simt::atomic_min<Scope::block>(work.key_best.at(place), packed);
+        if (added || (simt::load(&work.candidate().at(found)->place) == state &&
+                      simt::load(&work.extension().at(found)->history) == history)) {
+            simt::atomic_min<Scope::block>(work.key_best().at(place), packed);
             return {place, added};
         }
         place = place + 1U == size ? 0U : place + 1U;
@@ -161,21 +185,21 @@ ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uin
 
 // Links a hypothesis to its state's list. There is a place for each.
 ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work) {
-    const std::uint32_t size = work.list_state.size;
+    const std::uint32_t size = work.list_state().size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Scope::block>(work.list_state.at(place));
+        std::uint32_t found = simt::load_relaxed<Scope::block>(work.list_state().at(place));
         if (found == kNoIndex) {
-            found = simt::atomic_cas<Scope::block>(work.list_state.at(place), kNoIndex, state);
+            found = simt::atomic_cas<Scope::block>(work.list_state().at(place), kNoIndex, state);
         }
         if (found == kNoIndex || found == state) {
             break;
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    work.list[index] = place;
-    work.next[index] = simt::atomic_exchange<Scope::block>(work.list_first.at(place), index);
-    simt::atomic_add<Scope::block>(work.list_count.at(place), 1U);
+    work.list()[index] = place;
+    work.next()[index] = simt::atomic_exchange<Scope::block>(work.list_first().at(place), index);
+    simt::atomic_add<Scope::block>(work.list_count().at(place), 1U);
 }
 
 // Enters a new hypothesis, and asks for what the frame and the next one will read of its state. All lanes of a warp
@@ -183,7 +207,7 @@ ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const Resco
 ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, std::uint32_t state,
                                    std::uint32_t place, const RescoringWorkspace& work, RescoringControl& control) {
     const std::uint32_t index = take_place<BlockTeam>(&control.num_hypotheses, added);
-    if (added && index >= work.place.size) {
+    if (added && index >= work.hypotheses) {
         simt::store_relaxed<Scope::block>(&control.overflow, 1U);
         added = false;
     }
@@ -194,13 +218,13 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
         if (params.hypotheses_per_state != 0U) {
             enlist(index, state, work);
         } else {
-            work.list[index] = kNoIndex;
+            work.list()[index] = kNoIndex;
         }
-        work.key_index[place] = index;
-        work.place[index] = place;
-        work.source[index] = kUnclaimed;
-        work.arcs[index] = row.arcs;
-        work.kept[index] = kUndecided;
+        work.key_index()[place] = index;
+        work.place()[index] = place;
+        work.source()[index] = kUnclaimed;
+        work.arcs()[index] = row.arcs;
+        work.kept()[index] = kUndecided;
         if (row.arcs.first_emitting != row.arcs.arcs_end) {
             simt::prefetch(params.search.graph.labels + row.arcs.first_emitting);
         }
@@ -216,7 +240,7 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
     const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? row.epsilon.depth + 1U : 0U);
     const std::uint32_t bits = simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(row.epsilon.depth) : 0U);
     if (has_epsilon) {
-        work.epsilons[at] = leaving(index, row.epsilon);
+        work.epsilons()[at] = leaving(index, row.epsilon);
     }
     if (bits != 0U && simt::lane() == 0U) {
         simt::atomic_max<Scope::block>(&control.levels, levels);
@@ -235,14 +259,14 @@ ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, 
         Offered offered{kNoIndex, false};
         std::uint32_t state = 0U;
         if (i < last) {
-            const Candidate candidate = work.candidate[i];
+            const Candidate candidate = work.candidate()[i];
             state = candidate.place;
             if (admits(bound, packed_cost(candidate.packed))) {
-                const History history = simt::load(&work.extension.at(i)->history);
+                const History history = simt::load(&work.extension().at(i)->history);
                 offered = offer_key(i, candidate.packed, state, history, work, control);
                 ++admitted;
             }
-            simt::store(&work.extension.at(i)->place, offered.place);
+            simt::store(&work.extension().at(i)->place, offered.place);
         }
         add_hypothesis(params, offered.added, state, offered.place, work, control);
     }
@@ -255,19 +279,19 @@ ARCBEAM_DEVICE bool is_among_best(std::uint32_t index, std::uint32_t n, const Re
     if (n == 0U) {
         return true;
     }
-    const std::uint32_t list = work.list[index];
-    if (work.list_count[list] + 1U <= n) {
+    const std::uint32_t list = work.list()[index];
+    if (work.list_count()[list] + 1U <= n) {
         return true;
     }
-    const std::uint32_t own = work.place[index];
-    const auto cost = static_cast<std::uint32_t>(work.key_best[own] >> 32U);
+    const std::uint32_t own = work.place()[index];
+    const auto cost = static_cast<std::uint32_t>(work.key_best()[own] >> 32U);
     std::uint32_t before = 0U;
-    std::uint32_t at = work.list_first[list];
-    std::uint32_t place = work.place[at];
+    std::uint32_t at = work.list_first()[list];
+    std::uint32_t place = work.place()[at];
     while (at != kNoIndex) {
-        const auto key = static_cast<std::uint32_t>(work.key_best[place] >> 32U);
-        const std::uint32_t next = work.next[at];
-        const std::uint32_t next_place = next == kNoIndex ? 0U : static_cast<std::uint32_t>(work.place[next]);
+        const auto key = static_cast<std::uint32_t>(work.key_best()[place] >> 32U);
+        const std::uint32_t next = work.next()[at];
+        const std::uint32_t next_place = next == kNoIndex ? 0U : static_cast<std::uint32_t>(work.place()[next]);
         if (key < cost || (key == cost && at != index && work.history(place) < work.history(own))) {
             if (++before == n) {
                 return false;

@@ -25,7 +25,7 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
                          RescoringControl& control) {
     const std::uint32_t at = take_place<BlockTeam>(&control.num_wanted[slot], wanted);
     if (wanted) {
-        work.wanted[at] = candidate;
+        work.wanted()[at] = candidate;
     }
 }
 
@@ -40,15 +40,15 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         std::uint32_t word = kNoWord;
         if (i < n) {
-            const Candidate candidate = work.candidate[i];
+            const Candidate candidate = work.candidate()[i];
             if (admits(bound, packed_cost(candidate.packed))) {
                 word = simt::load_readonly(params.words + packed_arc(candidate.packed));
                 const History history = lane.histories[candidate.source - first_log];
-                work.extension[i] = Extension{history, kNoIndex, word};
+                work.extension()[i] = Extension{history, kNoIndex, word};
                 const auto key = static_cast<std::uint32_t>(candidate.packed >> 32U);
                 best = word == kNoWord && key < best ? key : best;
             } else {
-                simt::store(&work.candidate.at(i)->packed, kNoPacked);
+                simt::store(&work.candidate().at(i)->packed, kNoPacked);
             }
         }
         want(i, word != kNoWord, 0U, work, control);
@@ -61,28 +61,28 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
 
 ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, const RescoringWorkspace& work,
                                 RescoringControl& control) {
-    const std::uint32_t size = work.asked.size;
+    const std::uint32_t size = work.asked().size;
     const std::uint32_t of_warps = (num_wanted + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t at = simt::thread_rank(); at < of_warps; at += simt::block_size()) {
         bool asks = false;
         std::uint32_t candidate = 0U;
         if (at < num_wanted) {
-            candidate = work.wanted[at];
-            const History history = simt::load(&work.extension.at(candidate)->history);
-            const std::uint32_t word = simt::load(&work.extension.at(candidate)->word);
+            candidate = work.wanted()[at];
+            const History history = simt::load(&work.extension().at(candidate)->history);
+            const std::uint32_t word = simt::load(&work.extension().at(candidate)->word);
             std::uint32_t place = key_home(word, history, size);
             for (;;) {  // there are as many entries as candidates with words
                 const std::uint32_t found =
-                    simt::atomic_cas<Scope::block>(work.asked.at(place), kNoIndex, candidate);
+                    simt::atomic_cas<Scope::block>(work.asked().at(place), kNoIndex, candidate);
                 asks = found == kNoIndex;
                 if (asks) {
-                    simt::store(&work.extension.at(candidate)->place, place);
-                    work.wanted[at] = kNoIndex;
+                    simt::store(&work.extension().at(candidate)->place, place);
+                    work.wanted()[at] = kNoIndex;
                     break;
                 }
-                if (simt::load(&work.extension.at(found)->word) == word &&
-                    simt::load(&work.extension.at(found)->history) == history) {
-                    simt::store(&work.extension.at(candidate)->place, found);
+                if (simt::load(&work.extension().at(found)->word) == word &&
+                    simt::load(&work.extension().at(found)->history) == history) {
+                    simt::store(&work.extension().at(candidate)->place, found);
                     break;
                 }
                 place = place + 1U == size ? 0U : place + 1U;
@@ -90,7 +90,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
         }
         const std::uint32_t into = take_place<BlockTeam>(&control.num_distinct[slot], asks);
         if (asks) {
-            work.distinct[into] = candidate;
+            work.distinct()[into] = candidate;
         }
     }
 }
@@ -198,7 +198,7 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
 
 ARCBEAM_DEVICE void answer_words(const RescoringParams& params, std::uint32_t num_distinct,
                                  const RescoringWorkspace& work, LookupCounts& counts) {
-    const Questions questions{work.distinct, num_distinct, work.extension, work.asked};
+    const Questions questions{work.distinct(), num_distinct, work.extension(), work.asked()};
     // Few words are answered sooner by many lanes each; of many, more at a time.
     const LookupCounts some = num_distinct <= simt::block_size() / kSearching
                                   ? answer_some<true>(params, questions)

@@ -14,14 +14,14 @@ namespace arcbeam {
 // cost.
 ARCBEAM_DEVICE std::uint32_t rescore_one(std::uint32_t candidate, std::uint32_t asking,
                                          const RescoringWorkspace& work) {
-    const std::uint32_t bits = simt::load(&work.extension.at(asking)->place);
+    const std::uint32_t bits = simt::load(&work.extension().at(asking)->place);
     float deviation;
     std::memcpy(&deviation, &bits, sizeof deviation);
-    const std::uint64_t packed = simt::load(&work.candidate.at(candidate)->packed);
+    const std::uint64_t packed = simt::load(&work.candidate().at(candidate)->packed);
     const float cost = rescore_cost(packed_cost(packed), deviation);
-    simt::store(&work.candidate.at(candidate)->packed, pack(cost, packed_arc(packed)));
+    simt::store(&work.candidate().at(candidate)->packed, pack(cost, packed_arc(packed)));
     if (candidate != asking) {
-        simt::store(&work.extension.at(candidate)->history, simt::load(&work.extension.at(asking)->history));
+        simt::store(&work.extension().at(candidate)->history, simt::load(&work.extension().at(asking)->history));
     }
     return is_finite(cost) ? ordered(cost) : kNoCost;
 }
@@ -30,14 +30,14 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
                             RescoringControl& control) {
     std::uint32_t best = kNoCost;
     for (std::uint32_t at = simt::thread_rank(); at < num_distinct; at += simt::block_size()) {
-        const std::uint32_t candidate = work.distinct[at];
+        const std::uint32_t candidate = work.distinct()[at];
         const std::uint32_t key = rescore_one(candidate, candidate, work);
         best = key < best ? key : best;
     }
     for (std::uint32_t at = simt::thread_rank(); at < num_wanted; at += simt::block_size()) {
-        const std::uint32_t candidate = work.wanted[at];
+        const std::uint32_t candidate = work.wanted()[at];
         if (candidate != kNoIndex) {
-            const std::uint32_t asking = simt::load(&work.extension.at(candidate)->place);
+            const std::uint32_t asking = simt::load(&work.extension().at(candidate)->place);
             const std::uint32_t key = rescore_one(candidate, asking, work);
             best = key < best ? key : best;
         }

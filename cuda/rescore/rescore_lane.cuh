@@ -37,7 +37,8 @@ ARCBEAM_DEVICE void carve_rescoring_lane(const SearchParams& params, unsigned ch
     memory += lane.shared_tokens.size;
     lane.shared_histories = carve<History>(memory, params.shared_capacity);
     lane.shared_capacity = params.shared_capacity;
-    lane.room = carve_rescoring(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
+    lane.room =
+        rescoring_workspace(memory, params.shared_capacity, params.shared_candidates, params.shared_table_size);
     const std::uint64_t bytes =
         rescoring_workspace_bytes(params.shared_capacity, params.shared_candidates, params.shared_table_size);
     lane.large_table = {memory, static_cast<std::uint32_t>(bytes)};
@@ -46,16 +47,16 @@ ARCBEAM_DEVICE void carve_rescoring_lane(const SearchParams& params, unsigned ch
 }
 
 ARCBEAM_DEVICE RescoringWorkspace spilled_rescoring(const SpillView& spill) {
-    return carve_rescoring(spill.memory, spill.capacity, spill.candidates, spill.table_size);
+    return rescoring_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
 }
 
 // The same with tables that take all memory of lane.room; its own, all bits 1 where they are free, lie in theirs.
 ARCBEAM_DEVICE RescoringWorkspace mixed_rescoring(const RescoringLane& lane) {
     RescoringWorkspace work = spilled_rescoring(lane.state.spill);
-    unsigned char* memory = lane.large_table.data;
-    const std::uint32_t table_size = mixed_table_size(lane.large_table.size);
-    const std::uint32_t most = table_size / 4U * 3U;
-    carve_tables(memory, most < work.place.size ? most : work.place.size, table_size, table_size, work);
+    work.tables = lane.large_table.data;
+    work.table_size = work.most_asked = mixed_table_size(lane.large_table.size);
+    const std::uint32_t most = work.table_size / 4U * 3U;
+    work.hypotheses = most < work.capacity ? most : work.capacity;
     return work;
 }
 

@@ -43,21 +43,26 @@ constexpr std::uint64_t rescoring_tokens_bytes(std::uint64_t capacity) {
     return tokens_bytes(capacity) + padded(sizeof(History) * capacity);
 }
 
-// The tables of a workspace come first; all bits 1: free.
-constexpr std::uint64_t rescoring_table_bytes(std::uint64_t candidates, std::uint64_t table_size) {
-    return padded(8U * table_size) + 4U * padded(4U * table_size) + padded(4U * candidates);
+// The tables of a workspace come first, and of these what is all bits 1 where they are free. All numbers are
+// multiples of 4.
+constexpr std::uint64_t rescoring_free_bytes(std::uint64_t candidates, std::uint64_t table_size) {
+    return 24U * table_size + 4U * candidates;
+}
+
+constexpr std::uint64_t rescoring_tables_bytes(std::uint64_t capacity, std::uint64_t candidates,
+                                               std::uint64_t table_size) {
+    return rescoring_free_bytes(candidates, table_size) + 4U * table_size + 8U * capacity;
 }
 
 constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                                   std::uint64_t table_size) {
-    return rescoring_table_bytes(candidates, table_size) + padded(4U * table_size) + 5U * padded(4U * capacity) +
-           32U * capacity + 32U * candidates + 2U * padded(4U * candidates);
+    return rescoring_tables_bytes(capacity, candidates, table_size) + 44U * capacity + 40U * candidates;
 }
 
-// Entries of tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame
-// lies in global memory: 32 bytes each, and 8 for each of three hypotheses for four entries.
+// Tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame lies in
+// global memory: so many entries, and three quarters as many hypotheses.
 constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
-    return static_cast<std::uint32_t>((bytes - 64U) / 38U / 16U * 16U);
+    return static_cast<std::uint32_t>(bytes / 38U / 16U * 16U);
 }
 
 constexpr std::uint64_t kRescoringControlBytes = 64U;

@@ -43,33 +43,28 @@ ARCBEAM_DEVICE bool resume_rescoring(const RescoringParams& params, RescoringLan
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
     const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.search.max_active,
                              lane.histogram, *lane.control);
-    FrameEnd end = FrameEnd::no_room;
-    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {  // the next may have more
-        end = advance_rescoring(params, lane, cut, Room::shared);
-        lane.large_table_is_free = false;
-    }
-    if (end == FrameEnd::no_room) {
-        if (!lane.large_table_is_free) {
+    // The next frame may have more tokens.
+    const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;
+    for (Room room = few ? Room::shared : Room::mixed;;) {
+        if (room != Room::shared && !lane.large_table_is_free) {
             free_tables(mixed_rescoring(lane));
             simt::block_barrier();
-            lane.large_table_is_free = true;
         }
-        for (Room room = Room::mixed; end == FrameEnd::no_room; room = Room::spilled) {
-            end = advance_rescoring(params, lane, cut, room);
-            if (room == Room::spilled) {
-                break;
-            }
+        lane.large_table_is_free = room != Room::shared;
+        const FrameEnd end = advance_rescoring(params, lane, cut, room);
+        if (end != FrameEnd::no_room || room == Room::spilled) {
+            return end;
         }
+        room = room == Room::shared ? Room::mixed : Room::spilled;
     }
-    return end;
 }
 
 // Writes the result; false if the path pool is full.
 ARCBEAM_DEVICE bool finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
     Control& control = *lane.control;
-    const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate.size
-                                         ? lane.room.candidate
-                                         : spilled_rescoring(lane.state.spill).candidate;
+    const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
+                                         ? lane.room.candidate()
+                                         : spilled_rescoring(lane.state.spill).candidate();
     lane.large_table_is_free = false;  // the scratch lies in it
     const bool final_reached = best_rescored_end(params, lane, scratch);
     if (!write_path(params.search, lane)) {

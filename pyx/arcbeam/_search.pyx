@@ -14,7 +14,7 @@ from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_on_device, set_bytes
 from arcbeam._graph_view cimport ArcTarget
 from arcbeam._rescoring_search cimport (
-    History, rescoring_shared_bytes, rescoring_table_bytes, rescoring_tokens_bytes, rescoring_workspace_bytes,
+    History, rescoring_free_bytes, rescoring_shared_bytes, rescoring_tokens_bytes, rescoring_workspace_bytes,
 )
 
 from arcbeam import device_layout
@@ -81,7 +81,7 @@ cdef class SearchKind:
 
     cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil:
         """Of a workspace, at its beginning: all bits 1 where the tables are free."""
-        return rescoring_table_bytes(2 * capacity, 2 * capacity) if self.rescores else table_bytes(2 * capacity)
+        return rescoring_free_bytes(2 * capacity, 2 * capacity) if self.rescores else table_bytes(2 * capacity)
 
     cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil:
         if self.rescores:
@@ -117,6 +117,8 @@ cdef class LaneRoom:
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
         """Room for so many states; the tokens that wait there move along."""
         cdef DeviceBuffer tokens
+        if self.kind.rescores:
+            capacity = (capacity + 3) // 4 * 4
         if capacity <= self.capacity:
             return 0
         if capacity > 1 << 29:

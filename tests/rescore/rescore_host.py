@@ -61,12 +61,11 @@ class RescoreHost(SearchHost):
 
     @staticmethod
     def table_bytes(candidates, table_size):
-        return padded(8 * table_size) + 4 * padded(4 * table_size) + padded(4 * candidates)
+        return 24 * table_size + 4 * candidates
 
     @staticmethod
     def workspace_bytes(capacity, candidates, table_size):
-        tables = RescoreHost.table_bytes(candidates, table_size) + padded(4 * table_size)
-        return tables + 5 * padded(4 * capacity) + 32 * capacity + 32 * candidates + 2 * padded(4 * candidates)
+        return 28 * table_size + 52 * capacity + 44 * candidates
 
     @staticmethod
     def move_histories(larger, old, capacity, before, num_tokens):

@@ -21,7 +21,7 @@ WORDS = [f"w{i}" for i in range(1, 50)]
 GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     graphs.graphs(blank=3),
     language_models(),
@@ -64,7 +64,7 @@ def batch():
 OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0}
 
 
-@pytest.mark.parametrize("n", [1, 3, None])
+@pytest.mark.parametrize("n", [3, None])
 def test_fifty_schedules(graph, models, batch, n):
     for schedule in schedules(50):
         check(graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS)
@@ -73,31 +73,25 @@ def test_fifty_schedules(graph, models, batch, n):
 def test_fifty_schedules_with_little_room(graph, models, batch):
     """Frames are given up, redone in other memory, and lanes stop and are taken up again."""
     for schedule in schedules(50):
-        check(graph, models, batch[:3], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
+        check(graph, models, batch[:1], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
 
 
-@pytest.fixture(scope="module")
-def tied():
-    """Words that cost the same after many histories: winners whose equals differ by the history they leave."""
-    rng = np.random.default_rng(9)
+@pytest.mark.parametrize("n", [2, None])
+@pytest.mark.parametrize("seed", range(8))
+def test_ties(seed, n):
+    """All costs are equal, so winners have equals that leave other histories: the smallest of these decides the path."""
+    rng = np.random.default_rng(seed)
     same = lambda r: 0.5  # noqa: E731
-    models = random_model(rng, WORDS[:5], 3, share=0.9, cost=same), random_model(rng, WORDS[:5], 1, cost=same)
-    n = 30
-    source, target = rng.integers(0, n, 240), rng.integers(0, n, 240)
-    labels, words = rng.integers(1, 4, 240), rng.integers(0, 6, 240)
+    models = random_model(rng, WORDS[:5], 3, share=0.3, cost=same), random_model(rng, WORDS[:5], 1, cost=same)
+    source, target, labels = rng.integers(0, 12, 48), rng.integers(0, 12, 48), rng.integers(1, 4, 48)
     fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:5]]), "meta": {"lm_digest": models[1].digest}}
     plain = Graph.from_arcs(
-        (source, target, labels, words, np.zeros(240, np.float32)), finals={0: 0.0, 3: 0.0}, num_columns=3
-    )
-    return Graph(**plain.fields() | fields), models
-
-
-@pytest.mark.parametrize("n", [1, 2, None])
-def test_ties(tied, n):
-    graph, models = tied
-    batch = [np.full((6, 3), -1.0, np.float32)]
-    for schedule in schedules(15):
-        check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule=schedule)
+        (source, target, labels, rng.integers(0, 6, 48), np.zeros(48, np.float32)), num_states=12, num_columns=3,
+        finals=dict.fromkeys(range(12), 0.0),
+    )  # fmt: skip
+    batch = [np.full((10, 3), -1.0, np.float32)]
+    graph = Graph(**plain.fields() | fields)
+    check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed})
 
 
 def test_room_grows_and_nothing_is_lost(graph, models, batch):
