@@ -79,7 +79,7 @@ def test_fifty_schedules_with_little_room(graph, models, batch):
 @pytest.mark.parametrize("n", [2, None])
 @pytest.mark.parametrize("seed", range(8))
 def test_ties(seed, n):
-    """All costs are equal, so winners have equals that leave other histories: the smallest of these decides the path."""
+    """All costs are equal: winners have equals that leave other histories, of which the smallest decides the path."""
     rng = np.random.default_rng(seed)
     same = lambda r: 0.5  # noqa: E731
     models = random_model(rng, WORDS[:5], 3, share=0.3, cost=same), random_model(rng, WORDS[:5], 1, cost=same)
