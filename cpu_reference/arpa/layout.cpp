@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "arpa/histories.hpp"
+#include "arpa/index.hpp"
 #include "shared/natural_log.hpp"
 
 namespace arcbeam::arpa {
@@ -24,7 +25,7 @@ class Layout {
         count_arcs();
         out_.start = state(histories_.landing({1, reader_.sentence_start()}).place);
         for (std::uint32_t s = 0; s < places_.size(); ++s) add_state(s);
-        add_first(static_cast<std::uint32_t>(places_.size()));
+        finish_index();
         if (out_.unnormalised != 0) out_.worst_history = words_of(places_[worst_]);
         return std::move(out_);
     }
@@ -73,34 +74,28 @@ class Layout {
     void count_arcs() {
         std::uint64_t arcs = 0;
         for (std::uint32_t order = 1; order <= trie_.order(); ++order) arcs += trie_.level(order).size();
-        if (arcs >= kNoLmArc) throw ArpaError(reader_.line_number(), "expected fewer than 2^32 - 1 n-grams in all");
-        const std::size_t blocks = (places_.size() >> kLmBlockBits) + 1;
+        if (arcs >= kLmWideBlock) throw ArpaError(reader_.line_number(), "expected fewer than 2^31 n-grams in all");
         out_.labels_low.reserve(arcs);
         out_.arcs.reserve(arcs);
         out_.labels_high.assign((arcs * out_.high_bits + 31) / 32, 0);
-        out_.first_bases.reserve(blocks);
-        out_.first_offsets.reserve(places_.size() + 1);
-        out_.backoff_bases.reserve(blocks);
-        out_.backoff_offsets.reserve(places_.size());
         out_.backoff_weights.reserve(places_.size());
         masses_.assign(places_.size(), 1.0F);
     }
 
-    void add_first(std::uint32_t s) {
-        const auto first = static_cast<std::uint32_t>(out_.arcs.size());
-        if ((s & ((1U << kLmBlockBits) - 1U)) == 0) out_.first_bases.push_back(first);
-        const std::uint32_t offset = first - out_.first_bases.back();
-        out_.first_offsets.push_back(static_cast<std::uint16_t>(std::min<std::uint32_t>(offset, kFarFirst)));
-        if (offset >= kFarFirst) out_.far_firsts.push_back({s, first});
+    void finish_index() {
+        firsts_.add(static_cast<std::uint32_t>(out_.arcs.size()));
+        firsts_.finish();
+        backoffs_.finish();
+        out_.first_offsets = std::move(firsts_.offsets);
+        out_.first_bases = std::move(firsts_.bases);
+        out_.wide_firsts = std::move(firsts_.wide);
+        out_.backoff_steps = std::move(backoffs_.steps);
+        out_.backoff_bases = std::move(backoffs_.bases);
+        out_.wide_backoffs = std::move(backoffs_.wide);
     }
 
-    void add_backoff(std::uint32_t s, std::uint32_t shorter, float weight) {
-        if ((s & ((1U << kLmBlockBits) - 1U)) == 0) out_.backoff_bases.push_back(shorter);
-        // Where a length begins, the back-off states begin anew, below the base.
-        const std::uint32_t base = out_.backoff_bases.back();
-        const bool is_far = shorter < base || shorter - base >= kFarBackoff;
-        out_.backoff_offsets.push_back(is_far ? kFarBackoff : static_cast<std::uint8_t>(shorter - base));
-        if (is_far) out_.far_backoffs.push_back({s, shorter});
+    void add_backoff(std::uint32_t shorter, float weight) {
+        backoffs_.add(shorter);
         out_.backoff_weights.push_back(weight);
     }
 
@@ -122,9 +117,9 @@ class Layout {
 
     void add_state(std::uint32_t s) {
         const Place at = places_[s];
-        add_first(s);
+        firsts_.add(static_cast<std::uint32_t>(out_.arcs.size()));
         if (at.order == 0) {
-            add_backoff(s, 0, 0.0F);
+            add_backoff(0, 0.0F);
             double sum = 0.0;
             for (std::uint32_t word = 1; word < end_label_; ++word) {
                 add_arc(word, {1, word});
@@ -137,7 +132,7 @@ class Layout {
         const Landing shorter = histories_.landing(histories_.suffix(at));
         const std::uint32_t backoff_state = state(shorter.place);
         const double backoff = histories_.backoff(at) + shorter.backoff;
-        add_backoff(s, backoff_state, natural_cost(backoff));
+        add_backoff(backoff_state, natural_cost(backoff));
         const auto [first, last] = trie_.children(at.order, at.position);
         double listed = 0.0;
         double backed_off = 0.0;  // what the shorter history gives the same words
@@ -186,6 +181,8 @@ class Layout {
     std::vector<float> masses_;                       // what the probabilities after each state sum to
     std::uint32_t worst_ = 0;
     std::uint32_t end_label_ = 0;
+    FirstArcs firsts_;
+    BackoffStates backoffs_;
     LmColumns out_;
 };
 

@@ -16,12 +16,12 @@ namespace arcbeam::arpa {
 struct LmColumns {
     std::vector<std::uint16_t> labels_low;
     std::vector<std::uint32_t> labels_high;
+    std::vector<std::uint8_t> first_offsets;
     std::vector<std::uint32_t> first_bases;
-    std::vector<std::uint16_t> first_offsets;
-    std::vector<LmFar> far_firsts;
+    std::vector<std::uint32_t> wide_firsts;
+    std::vector<std::uint64_t> backoff_steps;
     std::vector<std::uint32_t> backoff_bases;
-    std::vector<std::uint8_t> backoff_offsets;
-    std::vector<LmFar> far_backoffs;
+    std::vector<std::uint32_t> wide_backoffs;
     std::vector<LmArc> arcs;
     std::vector<float> backoff_weights;
     std::vector<std::uint32_t> lengths;    // [order + 1]: the first state of each length of history, and the end

@@ -9,21 +9,21 @@ namespace {
 
 bool is_weight(float weight) { return weight >= -kLargestCost; }  // +inf is one, NaN is not
 
-// Every offset that stands for "far" has its entry in the table, and there are no others.
-template <typename Offset>
-Status check_far(const LmFar* table, std::uint32_t size, const Offset* offsets, std::uint64_t count, Offset far,
-                 const char* what) {
-    std::uint64_t marked = 0;
-    for (std::uint64_t s = 0; s < count; ++s) marked += offsets[s] == far ? 1U : 0U;
-    if (marked != size)
-        return format_error("%llu states have far %s, but the table has %u entries",
-                            static_cast<unsigned long long>(marked), what, size);
-    for (std::uint32_t i = 0; i < size; ++i) {
-        const std::uint32_t state = table[i].state;
-        if (state >= count || offsets[state] != far || (i > 0 && state <= table[i - 1].state))
-            return format_error("the table of far %s: entry %u is of state %u, which is out of order", what, i,
-                                state);
+// Bases lead into the arrays, and those of wide blocks to one block of the table apart each, in their order.
+Status check_bases(const std::uint32_t* bases, std::uint64_t blocks, std::uint32_t most, std::uint32_t num_wide,
+                   const char* what) {
+    std::uint64_t wide = 0;
+    for (std::uint64_t block = 0; block < blocks; ++block) {
+        const bool is_wide = (bases[block] & kLmWideBlock) != 0;
+        const std::uint32_t value = bases[block] & ~kLmWideBlock;
+        if (is_wide ? value != wide || num_wide - wide < (1U << kLmBlockBits) : value > most)
+            return format_error("%s: the base of block %llu is %u, beyond what there is", what,
+                                static_cast<unsigned long long>(block), value);
+        wide += is_wide ? 1U << kLmBlockBits : 0U;
     }
+    if (wide != num_wide)
+        return format_error("%s: the table of wide blocks has %u numbers, expected %llu", what, num_wide,
+                            static_cast<unsigned long long>(wide));
     return {};
 }
 
@@ -54,11 +54,11 @@ Status check_state(const LmView& lm, std::uint32_t s) {
 }  // namespace
 
 Status validate(const LmView& lm, unsigned threads) {
-    Status status = check_far(lm.far_firsts, lm.num_far_firsts, lm.first_offsets, lm.num_states + std::uint64_t{1},
-                              kFarFirst, "first arcs");
+    const std::uint64_t blocks = (lm.num_states + std::uint64_t{(1U << kLmBlockBits) - 1}) >> kLmBlockBits;
+    Status status = check_bases(lm.first_bases, (lm.num_states >> kLmBlockBits) + std::uint64_t{1}, lm.num_arcs,
+                                lm.num_wide_firsts, "first arcs");
     if (status.ok())
-        status = check_far(lm.far_backoffs, lm.num_far_backoffs, lm.backoff_offsets, lm.num_states, kFarBackoff,
-                           "back-off states");
+        status = check_bases(lm.backoff_bases, blocks, lm.num_states, lm.num_wide_backoffs, "back-off states");
     if (!status.ok()) return status;
     if (lm.first_arc(0) != 0 || lm.first_arc(1) != lm.num_labels)
         return format_error("state 0 has the arcs %u to %u; expected one for each of %u labels", lm.first_arc(0),

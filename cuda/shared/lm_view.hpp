@@ -2,15 +2,16 @@
 //
 // A state is a history. State 0 is the empty one; the states of a length follow those of the lengths below, and
 // within a length they ascend by back-off state, as sorting words from the last to the first does. So a back-off
-// state lies below its state, and both the first arcs and (within a length) the back-off states ascend: each is
-// kept as a small distance from a base that 16 states share. Distances that do not fit are in a table apart.
+// state lies below its state, and both the first arcs and (within a length) the back-off states ascend, in small
+// steps. 32 states share a base: first arcs are distances from it in 8 bits, back-off states are steps of 2 bits
+// that add up. Blocks with larger ones have their values in a table apart.
 //
 // Arcs of a state are contiguous and sorted by label; state 0 has one arc for every label. Labels 1 .. are words,
 // the last one is the end of a sentence. A label is kept in two planes: its low 16 bits, and `high_bits` bits an
 // arc.
 //
 // The index (labels, first arcs, back-off states) is what a search needs to know which arc a word takes; the arcs
-// and the back-off weights, three quarters of the bytes, are read once it is known. They may live elsewhere.
+// and the back-off weights, four fifths of the bytes, are read once it is known. They may live elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -20,38 +21,42 @@
 namespace arcbeam {
 
 constexpr std::uint32_t kNoLmArc = 0xffffffffU;
-constexpr std::uint32_t kLmBlockBits = 4U;     // states that share a base: 16
-constexpr std::uint16_t kFarFirst = 0xffffU;   // the first arc is in the table apart
-constexpr std::uint8_t kFarBackoff = 0xffU;    // the back-off state is in the table apart
-constexpr std::uint32_t kLmEmptyHistory = 0U;  // the state that everything backs off to
-constexpr std::uint32_t kUnknownLabel = 0U;    // a word that has no label
-constexpr float kUnknownCost = 230.2585093F;   // its cost: 1e-100, as KenLM has it
+constexpr std::uint32_t kLmBlockBits = 5U;           // states that share a base: 32
+constexpr std::uint32_t kLmLastPlace = 31U;          // in a block
+constexpr std::uint32_t kLmWideBlock = 0x80000000U;  // of a base: the rest is a place in the table apart
+constexpr std::uint32_t kLmMostOffset = 255U;        // of a first arc from its base
+constexpr std::uint32_t kLmMostStep = 3U;            // to the back-off state of the next state
+constexpr std::uint32_t kLmEmptyHistory = 0U;        // the state that everything backs off to
+constexpr std::uint32_t kUnknownLabel = 0U;          // a word that has no label
+constexpr float kUnknownCost = 230.2585093F;         // its cost: 1e-100, as KenLM has it
 
 struct LmArc {
     std::uint32_t next_state;
     float weight;  // cost, with the back-off weights of histories that are no states
 };
 
-struct LmFar {
-    std::uint32_t state;
-    std::uint32_t value;
-};
+// The sum of 32 numbers of 2 bits.
+ARCBEAM_HD std::uint32_t lm_sum_of_pairs(std::uint64_t pairs) {
+    pairs = (pairs & 0x3333333333333333U) + (pairs >> 2U & 0x3333333333333333U);
+    pairs = (pairs & 0x0f0f0f0f0f0f0f0fU) + (pairs >> 4U & 0x0f0f0f0f0f0f0f0fU);
+    return static_cast<std::uint32_t>(pairs * 0x0101010101010101U >> 56U);
+}
 
 struct LmView {
-    const std::uint16_t* labels_low;      // [num_arcs]
-    const std::uint32_t* labels_high;     // [ceil(num_arcs * high_bits / 32)]
-    const std::uint32_t* first_bases;     // [(num_states + 1) / 16 rounded up]
-    const std::uint16_t* first_offsets;   // [num_states + 1]; the last one closes the arcs of the state before
-    const LmFar* far_firsts;              // [num_far_firsts], ascending by state
-    const std::uint32_t* backoff_bases;   // [num_states / 16 rounded up]
-    const std::uint8_t* backoff_offsets;  // [num_states]
-    const LmFar* far_backoffs;            // [num_far_backoffs], ascending by state
-    const LmArc* arcs;                    // [num_arcs]
-    const float* backoff_weights;         // [num_states]; 0 for state 0
+    const std::uint16_t* labels_low;     // [num_arcs]
+    const std::uint32_t* labels_high;    // [ceil(num_arcs * high_bits / 32)]
+    const std::uint8_t* first_offsets;   // [num_states + 1]; the last one closes the arcs of the state before
+    const std::uint32_t* first_bases;    // [num_states / 32 + 1]
+    const std::uint32_t* wide_firsts;    // [num_wide_firsts]
+    const std::uint64_t* backoff_steps;  // [num_states / 32 rounded up]: from the state before; 0 for the first one
+    const std::uint32_t* backoff_bases;  // [num_states / 32 rounded up]
+    const std::uint32_t* wide_backoffs;  // [num_wide_backoffs]
+    const LmArc* arcs;                   // [num_arcs]
+    const float* backoff_weights;        // [num_states]; 0 for state 0
     std::uint32_t num_states;
     std::uint32_t num_arcs;
-    std::uint32_t num_far_firsts;
-    std::uint32_t num_far_backoffs;
+    std::uint32_t num_wide_firsts;
+    std::uint32_t num_wide_backoffs;
     std::uint32_t high_bits;   // a power of two, or 0 where 16 bits are enough
     std::uint32_t start;       // the state at the beginning of a sentence
     std::uint32_t num_labels;  // labels are 1 .. num_labels; the last one ends a sentence
@@ -66,26 +71,20 @@ struct LmView {
         return low | (word & ((1U << high_bits) - 1U)) << 16U;
     }
 
-    static ARCBEAM_HD std::uint32_t find_far(const LmFar* table, std::uint32_t size, std::uint32_t state) {
-        std::uint32_t begin = 0U;
-        while (size > 1U) {  // the state is there
-            const std::uint32_t half = size / 2U;
-            begin = table[begin + half].state <= state ? begin + half : begin;
-            size -= half;
-        }
-        return table[begin].value;
-    }
-
     ARCBEAM_HD std::uint32_t first_arc(std::uint32_t state) const {
-        const std::uint16_t offset = first_offsets[state];
-        return offset != kFarFirst ? first_bases[state >> kLmBlockBits] + offset
-                                   : find_far(far_firsts, num_far_firsts, state);
+        const std::uint32_t base = first_bases[state >> kLmBlockBits];
+        const std::uint32_t offset = first_offsets[state];
+        return (base & kLmWideBlock) == 0U ? base + offset
+                                           : wide_firsts[(base & ~kLmWideBlock) + (state & kLmLastPlace)];
     }
 
     ARCBEAM_HD std::uint32_t backoff_state(std::uint32_t state) const {
-        const std::uint8_t offset = backoff_offsets[state];
-        return offset != kFarBackoff ? backoff_bases[state >> kLmBlockBits] + offset
-                                     : find_far(far_backoffs, num_far_backoffs, state);
+        const std::uint32_t base = backoff_bases[state >> kLmBlockBits];
+        const std::uint64_t steps = backoff_steps[state >> kLmBlockBits];
+        const std::uint32_t place = state & kLmLastPlace;
+        return (base & kLmWideBlock) == 0U
+                   ? base + lm_sum_of_pairs(steps & ((std::uint64_t{2} << (2U * place + 1U)) - 1U))
+                   : wide_backoffs[(base & ~kLmWideBlock) + place];
     }
 
     // The arc of a state with this label, or kNoLmArc.

@@ -9,7 +9,7 @@ from libcpp.vector cimport vector
 
 import numpy as np
 
-from arcbeam._lm_view cimport LmArc, LmFar
+from arcbeam._lm_view cimport LmArc
 
 from arcbeam.errors import FormatError
 
@@ -66,12 +66,12 @@ cdef extern from "arpa/layout.hpp" namespace "arcbeam::arpa" nogil:
     cdef cppclass LmColumns:
         vector[uint16_t] labels_low
         vector[uint32_t] labels_high
+        vector[uint8_t] first_offsets
         vector[uint32_t] first_bases
-        vector[uint16_t] first_offsets
-        vector[LmFar] far_firsts
+        vector[uint32_t] wide_firsts
+        vector[uint64_t] backoff_steps
         vector[uint32_t] backoff_bases
-        vector[uint8_t] backoff_offsets
-        vector[LmFar] far_backoffs
+        vector[uint32_t] wide_backoffs
         vector[LmArc] arcs
         vector[float] backoff_weights
         vector[uint32_t] lengths
@@ -102,7 +102,6 @@ ctypedef fused Element:
     uint64_t
     float
     LmArc
-    LmFar
 
 
 cdef _array(vector[Element]& values, dtype):
@@ -222,16 +221,15 @@ cdef class ArpaReader:
         with nogil:
             outcome = lay_out(self.reader[0], made)
         self._check(outcome)
-        far = np.dtype([("state", "<u4"), ("value", "<u4")])
         columns = {
             "labels.low": _array[uint16_t](made.labels_low, np.uint16),
             "labels.high": _array[uint32_t](made.labels_high, np.uint32),
+            "first.offsets": _array[uint8_t](made.first_offsets, np.uint8),
             "first.bases": _array[uint32_t](made.first_bases, np.uint32),
-            "first.offsets": _array[uint16_t](made.first_offsets, np.uint16),
-            "first.far": _array[LmFar](made.far_firsts, far),
+            "first.wide": _array[uint32_t](made.wide_firsts, np.uint32),
+            "backoff.steps": _array[uint64_t](made.backoff_steps, np.uint64),
             "backoff.bases": _array[uint32_t](made.backoff_bases, np.uint32),
-            "backoff.offsets": _array[uint8_t](made.backoff_offsets, np.uint8),
-            "backoff.far": _array[LmFar](made.far_backoffs, far),
+            "backoff.wide": _array[uint32_t](made.wide_backoffs, np.uint32),
             "arcs": _array[LmArc](made.arcs, np.dtype([("next_state", "<u4"), ("weight", "<f4")])),
             "backoff.weights": _array[float](made.backoff_weights, np.float32),
             "lengths": _array[uint32_t](made.lengths, np.uint32),

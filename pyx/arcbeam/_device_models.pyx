@@ -14,7 +14,7 @@ from libc.string cimport memcpy, memset
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes
-from arcbeam._lm_view cimport LmArc, LmFar, LmView, lm_view_of
+from arcbeam._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
 
 from arcbeam import lm_placement
@@ -25,8 +25,8 @@ _models = weakref.WeakValueDictionary()
 _words = weakref.WeakValueDictionary()
 
 # The columns of a model that kernels read, in the order in which they lie in its memory.
-COLUMNS = ("labels.low", "labels.high", "first.bases", "first.offsets", "first.far", "backoff.bases",
-           "backoff.offsets", "backoff.far", "arcs", "backoff.weights")
+COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
+           "backoff.wide", "arcs", "backoff.weights")
 cdef enum:
     GRAIN = 256  # each column begins at a multiple of so many bytes
 
@@ -75,12 +75,12 @@ cdef class DeviceModel:
         self.view = lm_view_of(model.columns, model.about)  # for its numbers
         self.view.labels_low = <const uint16_t*> <uintptr_t> at["labels.low"]
         self.view.labels_high = <const uint32_t*> <uintptr_t> at["labels.high"]
+        self.view.first_offsets = <const uint8_t*> <uintptr_t> at["first.offsets"]
         self.view.first_bases = <const uint32_t*> <uintptr_t> at["first.bases"]
-        self.view.first_offsets = <const uint16_t*> <uintptr_t> at["first.offsets"]
-        self.view.far_firsts = <const LmFar*> <uintptr_t> at["first.far"]
+        self.view.wide_firsts = <const uint32_t*> <uintptr_t> at["first.wide"]
+        self.view.backoff_steps = <const uint64_t*> <uintptr_t> at["backoff.steps"]
         self.view.backoff_bases = <const uint32_t*> <uintptr_t> at["backoff.bases"]
-        self.view.backoff_offsets = <const uint8_t*> <uintptr_t> at["backoff.offsets"]
-        self.view.far_backoffs = <const LmFar*> <uintptr_t> at["backoff.far"]
+        self.view.wide_backoffs = <const uint32_t*> <uintptr_t> at["backoff.wide"]
         self.view.arcs = <const LmArc*> <uintptr_t> at["arcs"]
         self.view.backoff_weights = <const float*> <uintptr_t> at["backoff.weights"]
 

@@ -12,8 +12,7 @@ from arcbeam._graph import default_threads
 from arcbeam.errors import FormatError
 
 ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4")])
-FAR = np.dtype([("state", "<u4"), ("value", "<u4")])
-STATES_A_BLOCK = 16
+STATES_A_BLOCK = 32
 
 
 cdef extern from "graph/status.hpp" namespace "arcbeam" nogil:
@@ -63,10 +62,10 @@ def validate(columns, about):
     sizes = {
         "labels.low": arcs,
         "labels.high": -(-arcs * about["high_bits"] // 32),
-        "first.bases": states // STATES_A_BLOCK + 1,
         "first.offsets": states + 1,
+        "first.bases": states // STATES_A_BLOCK + 1,
+        "backoff.steps": blocks,
         "backoff.bases": blocks,
-        "backoff.offsets": states,
     }
     for name, size in sizes.items():
         if len(columns[name]) != size:

@@ -1,6 +1,6 @@
 """How a LanguageModel's columns reach C++: addresses of arrays that the holder keeps alive."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uintptr_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
 
 
@@ -9,25 +9,21 @@ cdef extern from "shared/lm_view.hpp" namespace "arcbeam" nogil:
         uint32_t next_state
         float weight
 
-    cdef struct LmFar:
-        uint32_t state
-        uint32_t value
-
     cdef struct LmView:
         const uint16_t* labels_low
         const uint32_t* labels_high
+        const uint8_t* first_offsets
         const uint32_t* first_bases
-        const uint16_t* first_offsets
-        const LmFar* far_firsts
+        const uint32_t* wide_firsts
+        const uint64_t* backoff_steps
         const uint32_t* backoff_bases
-        const uint8_t* backoff_offsets
-        const LmFar* far_backoffs
+        const uint32_t* wide_backoffs
         const LmArc* arcs
         const float* backoff_weights
         uint32_t num_states
         uint32_t num_arcs
-        uint32_t num_far_firsts
-        uint32_t num_far_backoffs
+        uint32_t num_wide_firsts
+        uint32_t num_wide_backoffs
         uint32_t high_bits
         uint32_t start
         uint32_t num_labels
@@ -63,18 +59,18 @@ cdef inline LmView lm_view_of(columns, about):
     cdef LmView view
     view.labels_low = <const uint16_t*> <uintptr_t> columns["labels.low"].ctypes.data
     view.labels_high = <const uint32_t*> <uintptr_t> columns["labels.high"].ctypes.data
+    view.first_offsets = <const uint8_t*> <uintptr_t> columns["first.offsets"].ctypes.data
     view.first_bases = <const uint32_t*> <uintptr_t> columns["first.bases"].ctypes.data
-    view.first_offsets = <const uint16_t*> <uintptr_t> columns["first.offsets"].ctypes.data
-    view.far_firsts = <const LmFar*> <uintptr_t> columns["first.far"].ctypes.data
+    view.wide_firsts = <const uint32_t*> <uintptr_t> columns["first.wide"].ctypes.data
+    view.backoff_steps = <const uint64_t*> <uintptr_t> columns["backoff.steps"].ctypes.data
     view.backoff_bases = <const uint32_t*> <uintptr_t> columns["backoff.bases"].ctypes.data
-    view.backoff_offsets = <const uint8_t*> <uintptr_t> columns["backoff.offsets"].ctypes.data
-    view.far_backoffs = <const LmFar*> <uintptr_t> columns["backoff.far"].ctypes.data
+    view.wide_backoffs = <const uint32_t*> <uintptr_t> columns["backoff.wide"].ctypes.data
     view.arcs = <const LmArc*> <uintptr_t> columns["arcs"].ctypes.data
     view.backoff_weights = <const float*> <uintptr_t> columns["backoff.weights"].ctypes.data
     view.num_states = <uint32_t> len(columns["backoff.weights"])
     view.num_arcs = <uint32_t> len(columns["arcs"])
-    view.num_far_firsts = <uint32_t> len(columns["first.far"])
-    view.num_far_backoffs = <uint32_t> len(columns["backoff.far"])
+    view.num_wide_firsts = <uint32_t> len(columns["first.wide"])
+    view.num_wide_backoffs = <uint32_t> len(columns["backoff.wide"])
     view.high_bits = about["high_bits"]
     view.start = about["start"]
     view.num_labels = about["num_labels"]

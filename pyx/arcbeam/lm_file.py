@@ -8,22 +8,22 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam import section_file
-from arcbeam._language_model import ARC, FAR, validate
+from arcbeam._language_model import ARC, validate
 from arcbeam.errors import FormatError
 
 KIND = section_file.Kind(
     name="a language model of arcbeam",
     magic=b"\x93ARCBLM\n",
-    version=1,
+    version=2,
     sections={
         "labels.low": np.dtype("<u2"),
         "labels.high": np.dtype("<u4"),
+        "first.offsets": np.dtype("u1"),
         "first.bases": np.dtype("<u4"),
-        "first.offsets": np.dtype("<u2"),
-        "first.far": FAR,
+        "first.wide": np.dtype("<u4"),
+        "backoff.steps": np.dtype("<u8"),
         "backoff.bases": np.dtype("<u4"),
-        "backoff.offsets": np.dtype("u1"),
-        "backoff.far": FAR,
+        "backoff.wide": np.dtype("<u4"),
         "arcs": ARC,
         "backoff.weights": np.dtype("<f4"),
         "lengths": np.dtype("<u4"),
@@ -44,9 +44,9 @@ KIND = section_file.Kind(
 COLUMNS = tuple(name for name in KIND.sections if name != "about")
 #: What a search has to know to find the arc of a word; the other columns are read when it is known.
 INDEX = tuple(name for name in COLUMNS if name.startswith(("labels.", "first.")) or name in (
-    "backoff.bases", "backoff.offsets", "backoff.far"
+    "backoff.steps", "backoff.bases", "backoff.wide"
 ))  # fmt: skip
-MOST_STATES = 2**32 - 2
+MOST_STATES = 2**31 - 1
 
 
 def write(

@@ -1,10 +1,11 @@
 """Random language models for tests of rescoring: columns written by hand, so that weights are multiples of 1/64."""
 
 import numpy as np
-from arcbeam._language_model import ARC, FAR
+from arcbeam._language_model import ARC
 
 from arcbeam import LanguageModel
 from arcbeam.lm_file import check
+from tests.language_model.index import index_columns
 
 
 def language_model(words, histories, start=("<s>",)):
@@ -43,12 +44,7 @@ def language_model(words, histories, start=("<s>",)):
     columns = {
         "labels.low": np.array(low, "<u2"),
         "labels.high": np.zeros(0, "<u4"),
-        "first.bases": np.array(first[::16], "<u4"),
-        "first.offsets": np.array([f - first[i // 16 * 16] for i, f in enumerate(first)], "<u2"),
-        "first.far": np.zeros(0, FAR),
-        "backoff.bases": np.zeros(-(-len(listed) // 16), "<u4"),
-        "backoff.offsets": np.array(backoffs, "u1"),
-        "backoff.far": np.zeros(0, FAR),
+        **index_columns(first, backoffs),
         "arcs": np.array(arcs, ARC),
         "backoff.weights": np.array(weights, "<f4"),
         "lengths": np.array(lengths, "<u4"),

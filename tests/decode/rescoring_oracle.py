@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.decode.oracle import EPSILON, Answer, _arcs
+from tests.language_model.index import backoff_state, first_arc
 
 f32 = np.float32
 
@@ -40,17 +41,6 @@ def label_of(model, arc):
         return low
     packed = "".join(f"{int(w):032b}"[::-1] for w in model.columns["labels.high"])
     return low | int(packed[arc * bits : (arc + 1) * bits][::-1], 2) << 16
-
-
-def first_arc(model, state):
-    far = dict(model.columns["first.far"].tolist())
-    return far.get(state, int(model.columns["first.bases"][state // 16]) + int(model.columns["first.offsets"][state]))
-
-
-def backoff_state(model, state):
-    far = dict(model.columns["backoff.far"].tolist())
-    base, offset = model.columns["backoff.bases"][state // 16], model.columns["backoff.offsets"][state]
-    return far.get(state, int(base) + int(offset))
 
 
 class Deviations:

@@ -16,6 +16,7 @@ import arcbeam
 from arcbeam import FormatError, LanguageModel
 from tests.build.definitions import LN10, Model, strings
 from tests.build.test_arpa import models
+from tests.language_model.index import backoff_state, first_arc, index_columns
 
 GOOD = """made by hand
 \\data\\
@@ -75,8 +76,8 @@ def test_any_model_scores_by_its_definition(tmp_path_factory, made):
         assert -built.score(string) == pytest.approx(model.sentence_cost(string), abs=1e-4), string
 
 
-def test_wide_states_and_far_tables(tmp_path):
-    """More labels than 16 bits hold, and states whose distance from their base is far."""
+def test_wide_blocks_of_the_index(tmp_path):
+    """More labels than 16 bits hold, and blocks of states with more arcs, or further back-off states, than others."""
     rng = np.random.default_rng(1)
     count = 70_000
     words = [f"w{i}" for i in range(count)]
@@ -90,7 +91,11 @@ def test_wide_states_and_far_tables(tmp_path):
     model = Model(listed | trigrams, {(w,): -0.25 for w in words[::2]}, 3)
     built = build(tmp_path, model.arpa())
     columns = built.columns
-    assert columns["labels.high"].size and columns["first.far"].size and columns["backoff.far"].size
+    assert columns["labels.high"].size and columns["first.wide"].size and columns["backoff.wide"].size
+    firsts = [first_arc(built, state) for state in range(built.num_states + 1)]
+    assert firsts == sorted(firsts) and firsts[-1] == built.num_arcs
+    index = index_columns(firsts, [backoff_state(built, state) for state in range(built.num_states)])
+    assert {name: array.tobytes() for name, array in index.items()} == {n: columns[n].tobytes() for n in index}
     picks = [words[i] for i in (0, 5, 6, 7, 9, 30_000, 65_534, 65_535, 65_536, count - 1)]
     sentences = [[*pair, words[9]] for pair in list(singles)[:300]]
     sentences += [[picks[int(i)] for i in rng.integers(0, len(picks), 5)] for _ in range(300)]

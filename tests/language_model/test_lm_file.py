@@ -50,9 +50,9 @@ def test_truncations_are_found(path):
 
 def test_other_files_and_versions(path):
     data = bytearray(path.read_bytes())
-    data[8:12] = (2).to_bytes(4, "little")
+    data[8:12] = (1).to_bytes(4, "little")
     path.write_bytes(data)
-    with pytest.raises(FormatError, match="expected version 1 of the format, got 2; build it again from its ARPA"):
+    with pytest.raises(FormatError, match="expected version 2 of the format, got 1; build it again from its ARPA"):
         LanguageModel.load(path)
     path.write_text("\\data\\\n" * 20)
     with pytest.raises(FormatError, match="expected a language model of arcbeam"):
@@ -218,6 +218,11 @@ def put(index, value):
     return change
 
 
+def wide(*values):
+    """For a table of one wide block."""
+    return lambda array: np.array([*values, *[values[-1]] * (32 - len(values))], array.dtype)
+
+
 @pytest.mark.parametrize(
     ("about", "columns", "message"),
     [
@@ -235,11 +240,16 @@ def put(index, value):
         ({}, {"first_offsets": put(2, 7)}, "state 1, arc 2 has the label 2 after 4"),
         ({}, {"first_offsets": put(1, 3)}, "state 0 has the arcs 0 to 3"),
         ({}, {"first_offsets": put(5, 7)}, "the arcs of the last state end at 7; expected 8"),
-        ({}, {"first_offsets": put(3, 0xFFFF)}, "1 states have far first arcs, but the table has 0 entries"),
-        ({}, {"first_far": lambda a: np.array([(3, 5)], a.dtype)}, "0 states have far first arcs, but the table has 1"),
-        ({}, {"backoff_offsets": put(2, 2)}, "state 2 backs off to state 2"),
-        ({}, {"backoff_offsets": put(2, 0xFF)}, "1 states have far back-off states, but the table has 0 entries"),
-        ({}, {"backoff_bases": put(0, 7)}, "state 1 backs off to state 7"),
+        ({}, {"first_offsets": lambda a: a[:-1]}, "'first.offsets' has 5 elements, expected 6"),
+        ({}, {"first_bases": put(0, 9)}, "first arcs: the base of block 0 is 9, beyond what there is"),
+        ({}, {"first_bases": put(0, 1 << 31)}, "first arcs: the base of block 0 is 0, beyond what there is"),
+        ({}, {"first_wide": wide(0)}, "first arcs: the table of wide blocks has 32 numbers, expected 0"),
+        ({}, {"first_bases": put(0, 1 << 31), "first_wide": wide(0, 4, 9, 6, 7, 8)}, "state 1 has the arcs 4 to 9"),
+        ({}, {"first_bases": put(0, 1 << 31), "first_wide": wide(0, 4, 5, 3, 7, 8)}, "state 2 has the arcs 5 to 3"),
+        ({}, {"backoff_steps": put(0, 3 << 4)}, "state 2 backs off to state 3"),
+        ({}, {"backoff_bases": put(0, 5)}, "state 1 backs off to state 5"),
+        ({}, {"backoff_bases": put(0, 7)}, "back-off states: the base of block 0 is 7, beyond what there is"),
+        ({}, {"backoff_bases": put(0, 1 << 31), "backoff_wide": wide(0, 0, 2)}, "state 2 backs off to state 2"),
         ({}, {"lengths": put(1, 9)}, "the lengths of histories do not ascend"),
         ({}, {"words_ends": put(0, 0)}, "the words do not fit their text"),
         ({}, {"words_text": put(0, 0xFF)}, "the words are not UTF-8"),

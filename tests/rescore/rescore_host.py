@@ -9,8 +9,8 @@ from tests.decode.search_host import DECODED, SearchHost, padded, tokens_bytes
 from tests.simt.build import kernel_params
 
 COLUMNS = (
-    "labels.low", "labels.high", "first.bases", "first.offsets", "first.far", "backoff.bases", "backoff.offsets",
-    "backoff.far", "arcs", "backoff.weights",
+    "labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
+    "backoff.wide", "arcs", "backoff.weights",
 )  # fmt: skip
 
 
@@ -18,7 +18,7 @@ def lm_view(model):
     columns = [np.ascontiguousarray(model.columns[name]) for name in COLUMNS]
     sizes = {
         "num_states": len(model.columns["backoff.weights"]), "num_arcs": len(model.columns["arcs"]),
-        "num_far_firsts": len(model.columns["first.far"]), "num_far_backoffs": len(model.columns["backoff.far"]),
+        "num_wide_firsts": len(model.columns["first.wide"]), "num_wide_backoffs": len(model.columns["backoff.wide"]),
         "high_bits": model.about["high_bits"], "start": model.about["start"], "num_labels": model.about["num_labels"],
     }  # fmt: skip
     fields: dict[str, Any] = {f"column{i}": column for i, column in enumerate(columns)}
