@@ -121,7 +121,11 @@ def check(
     more : further options of the decoder
     """
     twin = decoder(graph, options, device="cpu", threads=len(os.sched_getaffinity(0)), **more)
-    wanted = twin.decode([np.ascontiguousarray(u) for u in utterances])
+    compare(found, twin.decode([np.ascontiguousarray(u) for u in utterances]))
+
+
+def compare(found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Raises Wrong unless both are the same hypotheses, byte for byte: paths, scores, ends."""
     if len(found) != len(wanted):
         raise Wrong(f"expected {len(wanted)} answers, got {len(found)}")
     for i, (one, other) in enumerate(zip(found, wanted, strict=True)):

@@ -1,10 +1,11 @@
 """What rescoring with a large language model costs on a GPU: none, resident, and in host memory behind arc caches.
 
-The graph of 512 pieces, whose 3-gram is a pruned part of the large one. Utterances are decoded in one batch, log-probs
-(float32) on the device; every contender's answers are the twin's before it is timed. All take turns. A cache's size is
-a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when the cache is warm, and
-bytes are those of the model that were read, in sectors of 32: over the bus, where the model is in host memory. The twin
-is timed on one core, with a part of the utterances.
+The graph of 512 pieces, whose 3-gram is a pruned part of the large one; and the large one inflated to the n-grams of
+option `ngrams` (200 million; 0 for none), see `data/inflated_lm.py`: what it costs where nothing fits L2. Utterances
+are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. All take
+turns. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when
+the cache is warm, and bytes are those of the model that were read, in sectors of 32: over the bus, where the model is
+in host memory. The twin is timed on one core, with a part of the utterances.
 """
 
 import time
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+import arcbeam
 from benchmarks import datasets, gpu, graphs, rescoring_models, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
+from data import inflated_lm
 
 ON_GPU = True
 KERNELS = ("search", "rescore")
@@ -24,9 +27,11 @@ GRAPH, SET = "spm512-3gram", "workload-512"
 UTTERANCES, OF_TWIN = 264, 16
 LIMITS = (1, 3, 8, None)
 SHARES = (0.0, 0.01, 0.1, 1.0)  # of the model's bytes, for the cache
+NGRAMS, LIMIT = 200_000_000, 3  # of the inflated model, and the limit that it is measured with
 COLUMNS = [
     Column("beam / max_active", "search"),
     Column("hypotheses a state", "hypotheses"),
+    Column("n-grams", "ngrams", "{:,}"),
     Column("the model", "placement"),
     Column("cache, MB", "cache_mb", "{:.1f}"),
     Column("milliseconds", "ms", "{:.2f}"),
@@ -46,29 +51,46 @@ COLUMNS = [
 def run(context: Context) -> Iterator[Row]:
     files = graphs.get(GRAPH, context.progress)
     dataset = gpu.cycled(datasets.load(SET, UTTERANCES), context.utterances or UTTERANCES)
-    rescoring_models.load(GRAPH)
-    for options in gpu.BEAMS:
-        for n in LIMITS:
-            context.progress(f"beam {options.beam:g}, {n or 'no limit'}")
-            what = {"search": gpu.beam_text(options), "hypotheses": n or "no limit"}
-            yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n)
+    models = rescoring_models.load(GRAPH)
+    runs = [(models, options, n) for options in gpu.BEAMS for n in LIMITS]
+    ngrams = int(context.options.get("ngrams", NGRAMS))
+    if ngrams:
+        context.progress(f"making a model of {ngrams:,} n-grams")
+        inflated = models | {"language_model": inflated_lm.inflate(models["language_model"], ngrams)}
+        runs += [(inflated, options, LIMIT) for options in gpu.BEAMS]
+    for chosen, options, n in runs:
+        count = sum(chosen["language_model"].about["ngrams"])
+        context.progress(f"{count:,} n-grams, beam {options.beam:g}, {n or 'no limit'}")
+        what = {"search": gpu.beam_text(options), "hypotheses": n or "no limit", "ngrams": count}
+        yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n, chosen, what)
 
 
 def several(
-    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, n: int | None
+    context: Context,
+    files: graphs.GraphFiles,
+    dataset: datasets.Dataset,
+    options: SearchOptions,
+    n: int | None,
+    models: "dict[str, arcbeam.LanguageModel]",
+    what: Row,
 ) -> Iterator[Row]:
-    """Rows of one beam and limit: contenders that take turns."""
+    """Rows of one model, beam and limit: contenders that take turns."""
     arrays = gpu.send(dataset.utterances)
-    models = rescoring_models.load(GRAPH)
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
     places = [("resident", 0), ("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)]
     plain = gpu.decoder(files.graph, options)
     decoders = {("none", 0): plain}
     gpu.check(plain.decode(arrays), files.graph, options, dataset.utterances)
+    wanted: list[arcbeam.Hypothesis] = []
     for placement, cache in places:
         decoder = gpu.decoder(files.graph, options, placement=placement, arc_cache=cache, **rescoring)
-        gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances, **rescoring)
+        found = decoder.decode(arrays)
+        if wanted:
+            gpu.compare(found, wanted)
+        else:
+            gpu.check(found, files.graph, options, dataset.utterances, **rescoring)
+            wanted = found
         decoders[placement, cache] = decoder
     calls: dict[str, Callable[[], object]] = {
         f"{place} {cache}": lambda one=one: one.decode(arrays)  # type: ignore[misc]
@@ -83,9 +105,7 @@ def several(
     twin_seconds = (time.process_time() - began) / share
     for (place, cache), decoder in decoders.items():
         took, work = times[f"{place} {cache}"], decoder.stats
-        row: Row = {
-            "search": gpu.beam_text(options),
-            "hypotheses": n or "no limit",
+        row: Row = what | {
             "placement": place,
             "cache_mb": cache / 1e6,
             "wall": took.wall,

@@ -9,12 +9,13 @@ import time
 import numpy as np
 import pytest
 
-from arcbeam import cuda_plan
-from benchmarks import adapters, datasets, gpu, graphs, registry
+from arcbeam import Graph, SymbolTable, cuda_plan
+from benchmarks import adapters, datasets, gpu, graphs, registry, rescoring_models
 from benchmarks.adapters import Answer, SearchOptions, Unavailable
 from benchmarks.registry import Context
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.conftest import emulated_gpu  # noqa: F401
+from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 LENGTHS = (4, 7, 1, 5, 6, 3)
@@ -112,6 +113,27 @@ def test_riva_that_is_missing_or_wrong(small, monkeypatch):
     monkeypatch.setattr(adapters, "make", lambda name: Deaf)
     with pytest.raises(gpu.Wrong, match="riva says the same in 0% of the utterances"):
         list(registry.load("gpu_riva").run(Context(1, 3)))
+
+
+def test_rescoring(small, monkeypatch):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(1, 50)]
+    large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
+    files = graphs.get("any")
+    symbols = SymbolTable.from_list(["<eps>", *words])
+    fields = files.graph.fields() | {"word_symbols": symbols, "meta": {"lm_digest": language_model.digest}}
+    Graph(**fields).save(files.arcbeam.with_name("words.arcbeam"))
+    named = graphs.GraphFiles("words", files.arcbeam.with_name("words.arcbeam"), files.fst)
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
+    models = {"language_model": large, "graph_language_model": language_model}
+    monkeypatch.setattr(rescoring_models, "load", lambda graph: models)
+    experiment = registry.load("gpu_rescoring")
+    monkeypatch.setattr(experiment, "LIMITS", (2,))
+    rows = rows_of("gpu_rescoring", utterances=1, ngrams=2000)
+    assert len(rows) == (2 + 2) * 7
+    assert [row["placement"] for row in rows[:7]] == ["none", "resident", "resident", *["host-direct"] * 4]
+    assert {row["ngrams"] for row in rows} == {sum(large.about["ngrams"]), rows[-1]["ngrams"]}
+    assert rows[1]["hits"] == 0.0 and rows[1]["bytes"] > 0
 
 
 def test_nemo(small, monkeypatch):

@@ -1,0 +1,119 @@
+"""Makes a language model of any size from a real one: for measurements, not for better words.
+
+Every n-gram of the given model's highest order becomes a history of its own. It backs off for nothing to what the
+n-gram led to before, and continues with so many words spread over the vocabulary, at their unigram's cost. The words
+that a search asks for are seldom among these, so it does about what it does with the given model, and looks up in
+tables of the wanted size.
+
+    python -m data.inflated_lm 3gram.lm large.lm --ngrams 200000000
+"""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import arcbeam
+
+BLOCK, FAR_FIRST, FAR_BACKOFF = 16, 0xFFFF, 0xFF  # of the layout, see cuda/shared/lm_view.hpp
+AT_A_TIME = 1 << 16  # histories
+
+
+def labels_of(columns: dict[str, npt.NDArray[Any]], bits: int) -> npt.NDArray[np.uint32]:
+    """The label of every arc."""
+    low = columns["labels.low"].astype(np.uint32)
+    return low if bits == 0 else low | unpack(columns["labels.high"], bits, len(low)) << np.uint32(16)
+
+
+def unpack(words: npt.NDArray[np.uint32], bits: int, count: int) -> npt.NDArray[np.uint32]:
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    return ((words[:, None] >> shifts) & np.uint32((1 << bits) - 1)).reshape(-1)[:count]
+
+
+def pack(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    each = 32 // bits
+    padded = np.zeros(-(-len(values) // each) * each, np.uint32)
+    padded[: len(values)] = values
+    shifts = np.arange(0, 32, bits, dtype=np.uint32)
+    return np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1).astype(np.uint32)
+
+
+def numbers(
+    bases: npt.NDArray[Any], offsets: npt.NDArray[Any], far: npt.NDArray[Any], mark: int
+) -> npt.NDArray[np.int64]:
+    """The numbers that are kept as distances from a base."""
+    values = bases.astype(np.int64)[np.arange(len(offsets)) // BLOCK] + offsets
+    values[offsets == mark] = far["value"]
+    return values
+
+
+def distances(values: npt.NDArray[np.int64], mark: int, dtype: Any, far: Any) -> tuple[npt.NDArray[Any], ...]:
+    """Bases, offsets, and the table of those that are too far."""
+    bases = values[::BLOCK]
+    away = values - bases[np.arange(len(values)) // BLOCK]
+    is_far = (away < 0) | (away >= mark)
+    table = np.zeros(int(is_far.sum()), far)
+    table["state"], table["value"] = np.flatnonzero(is_far), values[is_far]
+    return bases.astype("<u4"), np.where(is_far, mark, away).astype(dtype), table
+
+
+def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcbeam.LanguageModel":
+    """A model of about so many n-grams, those of the given model included, which is of order 2 at least."""
+    columns, about = model.columns, dict(model.about)
+    bits, words = about["high_bits"], about["num_labels"] - 1
+    labels = labels_of(columns, bits)
+    first = numbers(columns["first.bases"], columns["first.offsets"], columns["first.far"], FAR_FIRST)
+    backoffs = numbers(columns["backoff.bases"], columns["backoff.offsets"], columns["backoff.far"], FAR_BACKOFF)
+    states, arcs = len(backoffs), columns["arcs"].copy()
+    top = np.arange(first[int(columns["lengths"][-2])], first[states])  # arcs of the longest histories
+    top = top[labels[top] <= words]  # but for the end of a sentence
+    top = top[np.argsort(arcs["next_state"][top], kind="stable")]
+    each = max(1, min((ngrams - len(arcs)) // len(top), words // 2))
+    behind = arcs["next_state"][top].astype(np.int64)
+    arcs["next_state"][top] = states + np.arange(len(top), dtype=np.uint32)
+    count = each * len(top)
+    low, all_arcs = np.empty(len(arcs) + count, "<u2"), np.empty(len(arcs) + count, arcs.dtype)
+    high = np.empty(len(low) if bits else 0, np.uint32)
+    low[: len(arcs)], all_arcs[: len(arcs)] = columns["labels.low"], arcs
+    if bits:
+        high[: len(arcs)] = labels >> np.uint32(16)
+    random, stride = np.random.default_rng(seed), words // each
+    steps = np.arange(each, dtype=np.uint32) * np.uint32(stride) + np.uint32(1)
+    for begin in range(0, len(top), AT_A_TIME):
+        some = min(AT_A_TIME, len(top) - begin)
+        chosen = (random.integers(0, stride, (some, each), dtype=np.uint32) + steps).reshape(-1)
+        into = slice(len(arcs) + begin * each, len(arcs) + (begin + some) * each)
+        low[into], all_arcs[into] = chosen.astype("<u2"), arcs[chosen - 1]  # state 0 has an arc for every label
+        if bits:
+            high[into] = chosen >> np.uint32(16)
+    ends = first[-1] + each * np.arange(1, len(top) + 1, dtype=np.int64)
+    of_first = distances(np.concatenate([first, ends]), FAR_FIRST, "<u2", columns["first.far"].dtype)
+    of_backoff = distances(np.concatenate([backoffs, behind]), FAR_BACKOFF, "u1", columns["backoff.far"].dtype)
+    made = dict(columns) | {
+        "labels.low": low,
+        "labels.high": pack(high, bits) if bits else columns["labels.high"],
+        **dict(zip(("first.bases", "first.offsets", "first.far"), of_first, strict=True)),
+        **dict(zip(("backoff.bases", "backoff.offsets", "backoff.far"), of_backoff, strict=True)),
+        "arcs": all_arcs,
+        "backoff.weights": np.concatenate([columns["backoff.weights"], np.zeros(len(top), "<f4")]),
+        "lengths": np.append(columns["lengths"], states + len(top)).astype("<u4"),
+    }
+    about |= {"ngrams": [*about["ngrams"], count], "notes": [], "digest": f"{model.digest}-{ngrams}-{seed}"}
+    return arcbeam.LanguageModel(made, about)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("source", help="a model of arcbeam build-lm")
+    parser.add_argument("target")
+    parser.add_argument("--ngrams", type=int, default=200_000_000, help="about (200 million)")
+    args = parser.parse_args(argv)
+    made = inflate(arcbeam.LanguageModel.load(args.source), args.ngrams)
+    made.save(args.target)
+    print(made.info())
+
+
+if __name__ == "__main__":
+    main()
