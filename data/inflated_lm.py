@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 import arcbeam
 
-BLOCK, FAR_FIRST, FAR_BACKOFF = 16, 0xFFFF, 0xFF  # of the layout, see cuda/shared/lm_view.hpp
+BLOCK, WIDE, MOST_OFFSET, MOST_STEP = 32, 0x80000000, 255, 3  # of the layout, see cuda/shared/lm_view.hpp
 AT_A_TIME = 1 << 16  # histories
 
 
@@ -40,23 +40,52 @@ def pack(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
     return np.bitwise_or.reduce(padded.reshape(-1, each) << shifts, axis=1).astype(np.uint32)
 
 
-def numbers(
-    bases: npt.NDArray[Any], offsets: npt.NDArray[Any], far: npt.NDArray[Any], mark: int
-) -> npt.NDArray[np.int64]:
-    """The numbers that are kept as distances from a base."""
-    values = bases.astype(np.int64)[np.arange(len(offsets)) // BLOCK] + offsets
-    values[offsets == mark] = far["value"]
-    return values
+def blocks_of(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[blocks, BLOCK], the last one filled up with its last number."""
+    missing = -len(numbers) % BLOCK
+    return np.append(numbers, np.repeat(numbers[-1:], missing)).reshape(-1, BLOCK)
 
 
-def distances(values: npt.NDArray[np.int64], mark: int, dtype: Any, far: Any) -> tuple[npt.NDArray[Any], ...]:
-    """Bases, offsets, and the table of those that are too far."""
-    bases = values[::BLOCK]
-    away = values - bases[np.arange(len(values)) // BLOCK]
-    is_far = (away < 0) | (away >= mark)
-    table = np.zeros(int(is_far.sum()), far)
-    table["state"], table["value"] = np.flatnonzero(is_far), values[is_far]
-    return bases.astype("<u4"), np.where(is_far, mark, away).astype(dtype), table
+def put(blocks: npt.NDArray[np.int64], is_wide: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The bases of blocks, and the table of those that are wide."""
+    bases = blocks[:, 0].copy()
+    bases[is_wide] = WIDE | BLOCK * np.arange(int(is_wide.sum()))
+    return bases.astype("<u4"), blocks[is_wide].reshape(-1).astype("<u4")
+
+
+def numbers_of(bases: npt.NDArray[Any], wide: npt.NDArray[Any], within: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """What `put` has put away: [blocks, BLOCK], from what each number adds to the base of its block."""
+    is_wide = (bases & WIDE) != 0
+    numbers = within + bases.astype(np.int64)[:, None]
+    numbers[is_wide] = wide.reshape(-1, BLOCK)
+    return numbers
+
+
+def first_arcs(columns: dict[str, npt.NDArray[Any]], count: int) -> npt.NDArray[np.int64]:
+    within = blocks_of(columns["first.offsets"].astype(np.int64))
+    return numbers_of(columns["first.bases"], columns["first.wide"], within).reshape(-1)[:count]
+
+
+def backoff_states(columns: dict[str, npt.NDArray[Any]], count: int) -> npt.NDArray[np.int64]:
+    steps = columns["backoff.steps"][:, None] >> np.arange(0, 2 * BLOCK, 2, dtype=np.uint64) & np.uint64(MOST_STEP)
+    within = np.cumsum(steps.astype(np.int64), axis=1)
+    return numbers_of(columns["backoff.bases"], columns["backoff.wide"], within).reshape(-1)[:count]
+
+
+def index_of(first: npt.NDArray[np.int64], backoffs: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of first arcs, the end included, and of back-off states."""
+    blocks = blocks_of(first)
+    is_wide = blocks[:, -1] - blocks[:, 0] > MOST_OFFSET
+    offsets = np.where(is_wide[:, None], 0, blocks - blocks[:, :1]).reshape(-1)[: len(first)]
+    bases, wide = put(blocks, is_wide)
+    columns = {"first.offsets": offsets.astype("u1"), "first.bases": bases, "first.wide": wide}
+    blocks = blocks_of(backoffs)
+    steps = np.diff(blocks, axis=1, prepend=blocks[:, :1])
+    is_wide = ((steps < 0) | (steps > MOST_STEP)).any(axis=1)
+    steps[is_wide] = 0
+    packed = np.bitwise_or.reduce(steps.astype(np.uint64) << np.arange(0, 2 * BLOCK, 2, dtype=np.uint64), axis=1)
+    bases, wide = put(blocks, is_wide)
+    return columns | {"backoff.steps": packed.astype("<u8"), "backoff.bases": bases, "backoff.wide": wide}
 
 
 def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcbeam.LanguageModel":
@@ -64,9 +93,8 @@ def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcb
     columns, about = model.columns, dict(model.about)
     bits, words = about["high_bits"], about["num_labels"] - 1
     labels = labels_of(columns, bits)
-    first = numbers(columns["first.bases"], columns["first.offsets"], columns["first.far"], FAR_FIRST)
-    backoffs = numbers(columns["backoff.bases"], columns["backoff.offsets"], columns["backoff.far"], FAR_BACKOFF)
-    states, arcs = len(backoffs), columns["arcs"].copy()
+    states, arcs = model.num_states, columns["arcs"].copy()
+    first, backoffs = first_arcs(columns, states + 1), backoff_states(columns, states)
     top = np.arange(first[int(columns["lengths"][-2])], first[states])  # arcs of the longest histories
     top = top[labels[top] <= words]  # but for the end of a sentence
     top = top[np.argsort(arcs["next_state"][top], kind="stable")]
@@ -89,13 +117,10 @@ def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcb
         if bits:
             high[into] = chosen >> np.uint32(16)
     ends = first[-1] + each * np.arange(1, len(top) + 1, dtype=np.int64)
-    of_first = distances(np.concatenate([first, ends]), FAR_FIRST, "<u2", columns["first.far"].dtype)
-    of_backoff = distances(np.concatenate([backoffs, behind]), FAR_BACKOFF, "u1", columns["backoff.far"].dtype)
     made = dict(columns) | {
         "labels.low": low,
         "labels.high": pack(high, bits) if bits else columns["labels.high"],
-        **dict(zip(("first.bases", "first.offsets", "first.far"), of_first, strict=True)),
-        **dict(zip(("backoff.bases", "backoff.offsets", "backoff.far"), of_backoff, strict=True)),
+        **index_of(np.concatenate([first, ends]), np.concatenate([backoffs, behind])),
         "arcs": all_arcs,
         "backoff.weights": np.concatenate([columns["backoff.weights"], np.zeros(len(top), "<f4")]),
         "lengths": np.append(columns["lengths"], states + len(top)).astype("<u4"),

@@ -132,7 +132,7 @@ ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32
         if (simt::lane() % lanes ==
             0U) {  // the arc; or the back-off state and what it costs, which is on its way then
             reads += 3U;
-            simt::prefetch(lm.backoff_offsets + from);
+            simt::prefetch(lm.backoff_steps + (from >> kLmBlockBits));
             simt::prefetch(lm.backoff_bases + (from >> kLmBlockBits));
             simt::prefetch(lm.backoff_weights + from);
         }
