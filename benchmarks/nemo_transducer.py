@@ -1,7 +1,8 @@
-"""NeMo's label-looping with CUDA graphs, on the weights of a transducer that is named arrays.
+"""NeMo's label-looping on the weights of a transducer that is named arrays, and frame-looping in PyTorch beside it.
 
 NeMo's loop is its own, untouched; it calls a prediction network and a joint network made here of torch's layers, as
-its own are. The best it has is asked for: a graph with loops in it, which decodes a batch in one launch.
+its own are. Unless it is asked for less, it is the best that NeMo has: a graph with loops in it, which decodes a batch
+in one launch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,11 +76,39 @@ class Joint(torch.nn.Module):
         return self.output(hidden)  # type: ignore[no-any-return]
 
 
+class JointOfEveryStep(Joint):
+    """The same without projections made in advance: each step projects its frames and predictions."""
+
+    def project_encoder(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def project_prednet(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def joint_after_projection(self, encoded: torch.Tensor, predicted: torch.Tensor) -> torch.Tensor:
+        return super().joint_after_projection(self.encoder(encoded), self.prediction(predicted))
+
+
+GRAPHS = {"full": "full_graph", "partial": "no_while_loops", "none": None}
+
+
 class NemoTransducer:
-    """Decodes padded batches of encoder output [batch, frames, features] on the GPU."""
+    """Decodes padded batches of encoder output [batch, frames, features] on the GPU.
+
+    graphs : "full" with loops in the graph; "partial", loops in Python around graphs; "none"
+    precomputed : whether frames and predictions are projected once
+    compiled : whether the networks go through torch.compile; without graphs only
+    """
 
     def __init__(
-        self, arrays: Mapping[str, npt.NDArray[np.float32]], blank: int, durations: Sequence[int] | None
+        self,
+        arrays: Mapping[str, npt.NDArray[np.float32]],
+        blank: int,
+        durations: Sequence[int] | None,
+        *,
+        graphs: str = "full",
+        precomputed: bool = True,
+        compiled: bool = False,
     ) -> None:
         looping = nemo_sources.load(MODULE)
         self.where = "cuda" if torch.cuda.is_available() else "cpu"
@@ -87,18 +116,21 @@ class NemoTransducer:
         torch.backends.cudnn.allow_tf32 = False
         options: dict[str, Any] = {
             "decoder": Decoder(arrays).to(self.where).eval(),
-            "joint": Joint(arrays).to(self.where).eval(),
+            "joint": (Joint if precomputed else JointOfEveryStep)(arrays).to(self.where).eval(),
             "blank_index": blank,
             "max_symbols_per_step": 10,
             "preserve_alignments": False,
-            "allow_cuda_graphs": self.where == "cuda",
+            "allow_cuda_graphs": self.where == "cuda" and GRAPHS[graphs] is not None,
         }
+        if compiled:
+            for module, name in (("decoder", "predict"), ("joint", "joint_after_projection")):
+                setattr(options[module], name, torch.compile(getattr(options[module], name), dynamic=True))
         if durations is None:
             self.computer = looping.GreedyBatchedRNNTLabelLoopingComputer(**options)
         else:
             self.computer = looping.GreedyBatchedTDTLabelLoopingComputer(**options, durations=list(durations))
-        if self.where == "cuda":
-            self.computer.force_cuda_graphs_mode("full_graph")
+        if options["allow_cuda_graphs"]:
+            self.computer.force_cuda_graphs_mode(GRAPHS[graphs])
 
     def prepare(self, frames: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         batch = torch.from_numpy(frames).to(self.where)
@@ -116,3 +148,46 @@ class NemoTransducer:
     def tokens(hyps: Any) -> list[list[int]]:
         lengths = hyps.current_lengths.tolist()
         return [row[:n] for row, n in zip(hyps.transcript.tolist(), lengths, strict=True)]
+
+
+class FrameLooping:
+    """Batched greedy decoding of RNN-Ts, frame by frame (Bataev et al. 2024, Algorithm 2), in PyTorch."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[np.float32]], blank: int, max_symbols: int = 10) -> None:
+        self.where = "cuda" if torch.cuda.is_available() else "cpu"
+        self.decoder, self.joint = Decoder(arrays).to(self.where).eval(), Joint(arrays).to(self.where).eval()
+        self.blank, self.max_symbols = blank, max_symbols
+
+    prepare = NemoTransducer.prepare
+
+    @torch.inference_mode()
+    def decode(self, prepared: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens [batch, most], and how many of them are each utterance's."""
+        frames, lengths = prepared
+        batch, longest, _ = frames.shape
+        encoded = self.joint.project_encoder(frames)
+        tokens = torch.zeros(batch, longest * self.max_symbols + 1, dtype=torch.long, device=self.where)
+        counts = torch.zeros(batch, dtype=torch.long, device=self.where)
+        start = torch.full((batch, 1), self.blank, device=self.where)
+        predicted, state = self.decoder.predict(start, self.decoder.initialize_state(start))
+        predicted = self.joint.project_prednet(predicted)
+        for t in range(longest):
+            here = t < lengths
+            for _ in range(self.max_symbols):
+                labels = self.joint.joint_after_projection(encoded[:, t : t + 1], predicted)[:, 0, 0].argmax(1)
+                here = here & (labels != self.blank)
+                if not here.any():
+                    break
+                tokens.scatter_(1, counts[:, None], torch.where(here, labels, 0)[:, None])
+                counts += here
+                after, moved = self.decoder.predict(torch.where(here, labels, 0)[:, None], state)
+                predicted = torch.where(here[:, None, None], self.joint.project_prednet(after), predicted)
+                self.decoder.batch_replace_states_mask(moved, state, here)
+        if self.where == "cuda":
+            torch.cuda.synchronize()
+        return tokens, counts
+
+    @staticmethod
+    def tokens(found: tuple[torch.Tensor, torch.Tensor]) -> list[list[int]]:
+        rows, counts = found
+        return [row[:n] for row, n in zip(rows.tolist(), counts.tolist(), strict=True)]

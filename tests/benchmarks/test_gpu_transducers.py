@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import gpu as on_gpu
-from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_shapes
+from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_modes, gpu_ll24_shapes
 from benchmarks.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -20,7 +20,9 @@ SIZES = synthetic.Sizes(tokens=17, units=64, joint=120, features=96)
 class Peer:
     """Says what arcbeam's CPU engine says."""
 
-    def __init__(self, arrays, blank, durations):
+    def __init__(self, arrays, blank, durations=None, **mode):
+        if mode.get("compiled"):
+            raise ImportError("no compiler")
         options = {"durations": durations, "activation": "relu", "device": "cpu"}
         self.decoder = TransducerDecoder.from_arrays(arrays, blank, **options)
 
@@ -134,3 +136,35 @@ def test_wrong_answers_are_not_timed():
     found[1].log_probs[:] = np.float32(-1)
     with pytest.raises(on_gpu.Wrong, match="utterance 1: its log_probs"):
         gpu_ll24.check(found, decoder.decode(frames), texts)
+
+
+def test_modes(small, monkeypatch):
+    class Fails(Peer):
+        def decode(self, frames):
+            raise RuntimeError("no graph")
+
+    module = types.ModuleType("benchmarks.nemo_transducer")
+    module.NemoTransducer = lambda *arguments, **mode: (Fails if mode.get("graphs") == "partial" else Peer)(
+        *arguments, **mode
+    )
+    module.FrameLooping = Peer
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr("benchmarks.nemo_transducer", module, raising=False)
+    monkeypatch.setattr(gpu_ll24_modes, "SECONDS", 0.64)
+    rows = list(gpu_ll24_modes.run(Context(1, None, {"batches": "1,2", "without": "eager"})))
+    assert [(row["model"], row["subsampling"], row["batch"]) for row in rows] == [
+        (model, subsampling, batch) for subsampling in (8, 4) for model in ("RNN-T", "TDT") for batch in (1, 2)
+    ]
+    for row in rows:
+        assert row["wrong"] <= 50  # so small a network mistakes one of two
+        assert min(row[name] for name in ("float32", "bfloat16", "graph", "every_step")) > 0
+        assert ("frame_looping" in row) == (row["model"] == "RNN-T")
+        assert not {"eager", "partial", "compiled"} & set(row)
+        assert "compiled: no compiler" in row["status"] and "no graph" in row["status"]
+
+
+def test_modes_without_their_library(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "benchmarks.nemo_transducer", None)
+    monkeypatch.setattr(gpu_ll24_modes, "SECONDS", 0.64)
+    rows = list(gpu_ll24_modes.run(Context(1, 1, {"batches": "1,2"})))
+    assert len(rows) == 4 and all(row["float32"] > 0 and row["status"].startswith("NeMo: ") for row in rows)

@@ -138,3 +138,24 @@ def test_the_same_with_a_stateless_network(looping, context):
             check(hypothesis, answer)
             written += len(hypothesis.tokens)
     assert written > 50
+
+
+@pytest.mark.parametrize("durations", [None, DURATIONS])
+@pytest.mark.parametrize("mode", [{}, {"precomputed": False}, {"graphs": "none"}, "frame-looping"])
+def test_what_the_benchmarks_run(looping, durations, mode):
+    """Each mode that is timed gives arcbeam's tokens; graphs are for GPUs."""
+    from benchmarks import nemo_transducer
+
+    if mode == "frame-looping" and durations is not None:
+        return  # for RNN-T alone
+    arrays = networks(2, durations)
+    frames = np.stack([random_frames(seed, 12, 20) for seed in range(4)])
+    options = {"durations": durations, "activation": "relu", "max_symbols": 10, "device": "cpu"}
+    wanted = [h.tokens.tolist() for h in TransducerDecoder.from_arrays(arrays, BLANK, **options).decode(frames)]
+    assert sum(map(len, wanted)) > 10
+    if mode == "frame-looping":
+        found = nemo_transducer.FrameLooping(arrays, BLANK)
+    else:
+        found = nemo_transducer.NemoTransducer(arrays, BLANK, durations, **mode)
+    for _ in range(2):
+        assert found.tokens(found.decode(found.prepare(frames))) == wanted
