@@ -132,9 +132,10 @@ class NemoTransducer:
         if options["allow_cuda_graphs"]:
             self.computer.force_cuda_graphs_mode(GRAPHS[graphs])
 
-    def prepare(self, frames: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
-        batch = torch.from_numpy(frames).to(self.where)
-        return batch, torch.full((len(frames),), frames.shape[1], device=self.where)
+    def prepare(self, frames: Any, lengths: Sequence[int] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        batch = torch.as_tensor(frames).to(self.where)
+        counts = [batch.shape[1]] * len(batch) if lengths is None else list(lengths)
+        return batch, torch.tensor(counts, device=self.where)
 
     def decode(self, prepared: tuple[torch.Tensor, torch.Tensor]) -> Any:
         """NeMo's hypotheses, which lie on the GPU."""

@@ -5,8 +5,8 @@
 
 Log-probs go as the byte planes of their float16 values, which pack better; workloads as the lines of text and the
 SentencePiece models that they are made from; graphs as the language models that they are built from. `--only` takes
-some of it; `large-lm`, of the 12 M-state graph, and `training`, the text and the pieces that `data.train_transducer`
-takes besides log-probs, only go when they are named.
+some of it. Some only go when they are named: `large-lm`, of the 12 M-state graph; `training`, the text and the pieces
+that `data.train_transducer` takes besides log-probs; `total`, what `gpu_transducer_total` takes.
 """
 
 import argparse
@@ -22,16 +22,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import arpa_columns, datasets, graphs, record
+from benchmarks import acoustic, arpa_columns, corpus, datasets, graphs, record
 from benchmarks.datasets import CACHE, REAL, data_folder
 from data import workload
 
 PIECES = (512, 1024)
 UTTERANCES = 4096  # of each workload that can be made from the lines that travel
 TRAINING_LINES = 400_000  # evenly spread over the books
+RECORDINGS = 32
 MANIFEST = "manifest.json"
 PRESET = 9 | lzma.PRESET_EXTREME
-OF_DATA = ("lm", "text", "tokenizers")  # folders that are found where the data sets are
+OF_DATA = ("lm", "model", "text", "tokenizers")  # folders that are found where the data sets are
 
 
 def pack_set(folder: Path) -> bytes:
@@ -108,6 +109,20 @@ def training() -> Made:
     yield "text/lines.txt.xz", lines
 
 
+def total() -> Made:
+    """The acoustic model, the transducers that were trained (in the cache), and some recordings with a manifest."""
+    chosen = corpus.data_set("test-other-100").recordings[:RECORDINGS]
+    yield "model/quartznet15x5.onnx.xz", lambda: lzma.compress(acoustic.default_model().read_bytes())
+    yield "tokens.txt", lambda: (data_folder() / "tokens.txt").read_bytes()
+    yield "tokenizers/librispeech_bpe_256.model", (data_folder() / "tokenizers/librispeech_bpe_256.model").read_bytes
+    for kind in ("rnnt", "tdt"):
+        yield f"transducer/{kind}.npz", lambda k=kind: (CACHE / "transducer" / f"{k}.npz").read_bytes()  # type: ignore[misc]
+    for r in chosen:
+        yield f"audio/{r.audio.name}", r.audio.read_bytes
+    lines = [{"audio_filepath": r.audio.name, "duration": round(r.seconds, 6), "text": r.text} for r in chosen]
+    yield "audio/manifest.json", lambda: "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
 ITEMS: dict[str, Callable[[], Made]] = {
     "speech": speech,
     "lm": word_lm,
@@ -115,6 +130,7 @@ ITEMS: dict[str, Callable[[], Made]] = {
     "pieces-lm": made_lm("spm512-5gram"),
     "large-lm": made_lm("char-large"),
     "training": training,
+    "total": total,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
 
@@ -156,7 +172,7 @@ def unpack(folder: Path, cache: Path = CACHE) -> None:
         if rest.endswith(".columns.xz"):  # compressed lightly: it is read once or twice
             rest = rest.replace(".columns.xz", ".arpa.xz")
             content = lzma.compress(arpa_columns.unpack(content), preset=0)
-        elif rest in ("words.txt.xz", "lines.tsv.xz"):
+        elif rest in ("words.txt.xz", "lines.tsv.xz", "quartznet15x5.onnx.xz"):
             rest, content = rest.removesuffix(".xz"), lzma.decompress(content)
         (place / rest).write_bytes(content)
     print(f"unpacked {', '.join(manifest['items'])} of commit {manifest['commit'] or 'unknown'} into {cache}")

@@ -177,6 +177,17 @@ def pad(log_probs: Sequence[npt.NDArray[np.floating]], device: str = "cpu") -> t
     return torch.from_numpy(padded).to(device), torch.tensor(lengths, device=device)
 
 
+def group(log_probs: torch.Tensor, frames: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same of a batch [batch, most frames, columns] of which row i has frames[i], on its device."""
+    count = torch.tensor(frames, device=log_probs.device)[:, None]
+    most = -(-log_probs.shape[1] // FRAMES_TOGETHER) * FRAMES_TOGETHER
+    padded = functional.pad(log_probs.float(), (0, 0, 0, most - log_probs.shape[1]))
+    beyond = torch.arange(most, device=log_probs.device)[None] >= count
+    silence = torch.full_like(padded[0, 0], FLOOR)
+    silence[-1] = 0.0
+    return torch.where(beyond[..., None], silence, padded), -(-count[:, 0] // FRAMES_TOGETHER)
+
+
 @torch.inference_mode()
 def encode(light: Light, log_probs: Sequence[npt.NDArray[np.floating]], device: str = "cpu") -> list[np.ndarray]:
     """Encoder output [groups, channels] of each utterance."""

@@ -57,6 +57,10 @@ def read_tokens(data: Path) -> list[str]:
     return [line.rsplit(None, 1)[0] for line in (data / "tokens.txt").read_text(encoding="utf-8").splitlines()]
 
 
+def alphabet_of(data: Path) -> Alphabet:
+    return Alphabet([" ", *read_tokens(data)[1:]], str(data / "tokenizers" / "librispeech_bpe_256.model"))
+
+
 def read_text(path: Path, count: int, avoid: Iterable[str]) -> list[str]:
     """So many lines of a text, evenly spread over it, without those that share OVERLAP words with others."""
     known = {run for text in avoid for run in runs(text)}
@@ -205,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.data is None:
         parser.error("--data or ARCBEAM_DATA: the folder of the sets is needed")
     durations = DURATIONS if args.tdt else None
-    alphabet = Alphabet([" ", *read_tokens(args.data)[1:]], str(args.data / "tokenizers" / "librispeech_bpe_256.model"))
+    alphabet = alphabet_of(args.data)
     if args.evaluate:
         with np.load(args.evaluate) as arrays:
             evaluate(arrays, args.data, alphabet, durations)

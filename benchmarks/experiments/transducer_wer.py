@@ -1,0 +1,69 @@
+"""Word error rate of the transducers that `data.train_transducer` trains, by arcbeam's greedy decoder, on the CPU.
+
+Their encoder is a light network over QuartzNet's log-probs, so greedy decoding of these stands beside them. They were
+trained on `throughput` and on novels, and `ljspeech-200` was watched meanwhile; `test-other-100` and `an4-test` were
+not. The novels hold the book that `demo` is taken from, but no five words in a row of what is evaluated. In bfloat16 the
+encoder's output is the same, and tokens unlike those in float32 are counted by edit distance. The weights lie in the
+cache as transducer/rnnt.npz and tdt.npz.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from arcbeam import TransducerDecoder
+from benchmarks import datasets
+from benchmarks.experiments import gpu_ll24, wer
+from benchmarks.experiments.gpu_transducer_total import MODELS, weights
+from benchmarks.registry import Column, Context, Row
+from data.workload import word_error_rate
+
+ORDER = 47
+TITLE = "Word error rate of small transducers"
+SETS = ("test-other-100", "ljspeech-200", "an4-test", "demo")
+TAKES: dict[str, str] = {}
+COLUMNS = [
+    Column("set", "set"),
+    Column("words", "words", "{:,}"),
+    Column("CTC greedy, %", "greedy", "{:.2f}"),
+    Column("model", "model"),
+    Column("float32, %", "float32", "{:.2f}"),
+    Column("bfloat16, %", "bfloat16", "{:.2f}"),
+    Column("tokens", "tokens", "{:,}"),
+    Column("unlike in bfloat16, %", "unlike", "{:.3f}"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    from data import speech_transducer, train_transducer
+
+    alphabet = train_transducer.alphabet_of(datasets.data_folder())
+    for model, kind in MODELS.items():
+        with np.load(weights(kind)) as file:
+            arrays = {name: file[name] for name in file}
+        light, ours = speech_transducer.load_light(arrays), speech_transducer.decoder_arrays(arrays)
+        durations = speech_transducer.DURATIONS if model == "TDT" else None
+        decoders = {
+            precision: TransducerDecoder.from_arrays(
+                ours, alphabet.blank, activation="relu", durations=durations, precision=precision, device="cpu"
+            )
+            for precision in gpu_ll24.PRECISIONS
+        }
+        for name in SETS:
+            context.progress(f"{model}, {name}")
+            dataset = datasets.load(name).first(context.utterances)
+            encoded = speech_transducer.encode(light, dataset.utterances)
+            found = {precision: decoder.decode(encoded) for precision, decoder in decoders.items()}
+            said = [h.tokens.tolist() for h in found["float32"]]
+            row: Row = {
+                "set": name,
+                "words": sum(len(r.split()) for r in dataset.references),
+                "greedy": 100 * word_error_rate(dataset.references, wer.greedy(dataset)),
+                "model": model,
+                "tokens": sum(map(len, said)),
+                "unlike": gpu_ll24.wrong(found["bfloat16"], said),
+            }
+            for precision, hypotheses in found.items():
+                texts = [alphabet.text(h.tokens.tolist()) for h in hypotheses]
+                row[precision] = 100 * word_error_rate(dataset.references, texts)
+            yield row
