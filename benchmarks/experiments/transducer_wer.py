@@ -1,10 +1,10 @@
 """Word error rate of the transducers that `data.train_transducer` trains, by arcbeam's greedy decoder, on the CPU.
 
 Their encoder is a light network over QuartzNet's log-probs, so greedy decoding of these stands beside them. They were
-trained on `throughput` and on novels, and `ljspeech-200` was watched meanwhile; `test-other-100` and `an4-test` were
-not. The novels hold the book that `demo` is taken from, but no five words in a row of what is evaluated. In bfloat16 the
-encoder's output is the same, and tokens unlike those in float32 are counted by edit distance. The weights lie in the
-cache as transducer/rnnt.npz and tdt.npz.
+trained on `throughput` and on novels, and `ljspeech-200` was watched meanwhile; the others were not. `an4-test` is of
+spelled letters and digits, which are rare there. The novels hold the book that `demo` is taken from, but no five words
+in a row of what is evaluated. In bfloat16 the encoder's output is the same, and tokens unlike those in float32 are
+counted by edit distance. The weights lie in the cache as transducer/rnnt.npz and tdt.npz.
 """
 
 from collections.abc import Iterator

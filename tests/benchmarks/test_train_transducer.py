@@ -10,6 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
+from benchmarks import acoustic, corpus, datasets, gpu  # noqa: E402
+from benchmarks.experiments import gpu_transducer_total, transducer_wer  # noqa: E402
+from benchmarks.registry import Context  # noqa: E402
 from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
 from data.letter_alignment import first_frames  # noqa: E402
 
@@ -146,3 +149,61 @@ def nodes(frame):
     """Pieces written, at the nodes of a frame."""
     due = (frame >= 1) + (frame >= 3)
     return [due + n for n in speech_transducer.NODES]
+
+
+@pytest.fixture
+def trained(data, tmp_path, monkeypatch):
+    """Weights of both kinds in the cache, of networks that were never trained."""
+    for kind, durations in (("rnnt", None), ("tdt", speech_transducer.DURATIONS)):
+        sizes = speech_transducer.Sizes(
+            tokens=81, channels=32, blocks=1, inner=32, embedding=16, units=32, joint=32
+        )  # fmt: skip
+        torch.manual_seed(3)
+        model = speech_transducer.Transducer(sizes, durations)
+        speech_transducer.save(tmp_path / "transducer" / f"{kind}.npz", model.arrays())
+    monkeypatch.setattr(datasets, "CACHE", tmp_path)
+    monkeypatch.setenv("ARCBEAM_DATA", str(data))
+    monkeypatch.setattr(transducer_wer, "SETS", ("demo",))
+
+
+def test_word_error_rates(trained):
+    rows = list(transducer_wer.run(Context(1, 3)))
+    assert [(row["set"], row["model"]) for row in rows] == [("demo", "RNN-T"), ("demo", "TDT")]
+    for row in rows:
+        assert row["greedy"] < 20 < row["float32"] and row["tokens"] > 0 and row["unlike"] < 50
+
+
+def test_from_samples_to_words(trained, monkeypatch, demo_data):
+    """The acoustic model is a stub that knows the log-probs; the batch is filled by repeating recordings."""
+    pytest.importorskip("soundfile", reason="reads recordings")
+    spoken = train_transducer.read_set(demo_data)
+    recordings = corpus.load("demo").recordings[:3]
+    known = {r.samples().tobytes(): u for r, u in zip(recordings, spoken.log_probs, strict=False)}
+
+    class Stub:
+        def load(self, waves):
+            return waves
+
+        def features(self, samples):
+            return samples
+
+        def log_probs(self, features):
+            rows = [torch.from_numpy(known[f.tobytes()].astype(np.float32)) for f in features]
+            return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), [len(row) for row in rows]
+
+    monkeypatch.setattr(acoustic, "open_model", lambda *_: Stub())
+    monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
+    options = {"corpus": "demo", "device": "cpu", "batches": "2,4"}
+    rows = list(gpu_transducer_total.run(Context(1, 3, options)))
+    ours = [row for row in rows if row["decoder"] == "arcbeam, float32"]
+    assert [(row["model"], row["batch"]) for row in ours] == [("RNN-T", 2), ("RNN-T", 4), ("TDT", 2), ("TDT", 4)]
+    for row in ours:
+        assert row["rtfx"] > 0 and 0 < row["share"] < 100 and row["recordings"] == 3
+    alone = {row["model"]: row["float32"] for row in transducer_wer.run(Context(1, 3))}
+    assert all(row["wer"] == pytest.approx(alone[row["model"]]) for row in ours)
+
+
+def test_weights_that_are_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(datasets, "CACHE", tmp_path)
+    with pytest.raises(datasets.DataMissing, match=r"data/train_transducer\.py makes it"):
+        gpu_transducer_total.weights("rnnt")
