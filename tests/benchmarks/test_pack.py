@@ -115,4 +115,4 @@ def test_what_the_total_takes(packed, monkeypatch, demo_data, tmp_path):
     assert (cache / "data" / "model" / "quartznet15x5.onnx").read_bytes() == b"model/quartznet15x5.onnx"
     assert (cache / "transducer" / "tdt.npz").read_bytes() == b"tdt"
     found = corpus.load(str(cache / "audio" / "manifest.json"))
-    assert [r.text for r in found.recordings] == datasets.load("demo").references[:2]
+    assert [r.text for r in found.recordings] == datasets.load("demo").references[:12:6]
