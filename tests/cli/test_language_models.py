@@ -119,7 +119,7 @@ def test_one_without_the_other(run):
         assert message in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_files_that_are_none(decode, models):
+def test_files_that_are_none(run, decode, models):
     kenlm_files.need_kenlm()
     (models / "noise").write_bytes(b"\x00" * 100)
     for large, small, message in [
@@ -133,6 +133,8 @@ def test_files_that_are_none(decode, models):
         assert message in result.stderr
         assert result.stderr.splitlines()[-1].startswith("error: ")
     kenlm_files.write_binary(models / "large.arpa", models / "large.probing", kenlm_files.PROBING)
+    info = run("info", models / "large.probing")
+    assert (info.exit_code, "got KenLM's binary format, which decode takes as" in info.stderr) == (1, True)
     assert "large.probing: the graph's own model is needed as ARPA" in decode("large.lm", small="large.probing").stderr
 
 

@@ -45,7 +45,7 @@ def load_graph(
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
     """Describe a graph, with the `tables` of `load_graph`, or a language model; which, the file's first bytes say."""
-    from arcbeam import LanguageModel, lm_file
+    from arcbeam import LanguageModel, kenlm_file, lm_file
 
     with open(path, "rb") as file:
         head = file.read(4096)
@@ -53,6 +53,11 @@ def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
         if given := [name for name, value in tables.items() if value is not None]:
             raise Failure(f"{path} is a language model, which takes no --{given[0].replace('_', '-')}")
         return LanguageModel.load(path).info()
+    if head.startswith(kenlm_file.MAGIC):
+        raise Failure(
+            f"{path}: expected a graph or a language model of arcbeam, got KenLM's binary format, which decode takes "
+            "as --language-model"
+        )
     if head.startswith(COMPRESSED) or b"\\data\\" in head:
         raise Failure(f"{path}: expected a graph or a language model of arcbeam; build-lm makes one of an ARPA file")
     return load_graph(path, **tables).info()
