@@ -4,7 +4,8 @@ The network has the published size (LSTM and joint network of 640 units, 1,024 t
 answers (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms and about 40 tokens. The encoder output lies
 on the GPU. The clock is read around calls that return when the hypotheses are on the host (NeMo's: on the GPU), in
 turns; before, our answers in float32 are those of the CPU, byte for byte, and the labels that were put in; in bfloat16
-the tokens unlike the labels are counted. NeMo computes in float32, TF32 off.
+the tokens unlike the labels are counted. NeMo computes in float32, TF32 off. The floor is what waits and products take
+at the machine's peak (`benchmarks.transducer_floor`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder, transducer_plan
+from arcbeam.devices import cuda_devices
 from benchmarks import adapters, gpu, timing
 from benchmarks.registry import Column, Context, Row
+from benchmarks.transducer_floor import floor_s
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
@@ -42,6 +45,8 @@ COLUMNS = [
     Column("milliseconds", "ms", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("floor, ms", "floor_ms", "{:.2f}"),
+    Column("floor, % of it", "floor_share", "{:.0f}"),
     Column("microseconds a token, of one utterance", "us_a_token", "{:.2f}"),
     Column("RTFx NeMo", "peer_rtfx", "{:,.0f}"),
     Column("ratio", "ratio", "{:.1f}"),
@@ -105,7 +110,8 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         missing = f"NeMo missing: {adapters.why(error)}"
     wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
     batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
-    frames, texts, _ = synthetic.utterances(max(batches), FRAMES, sizes)
+    frames, texts, places = synthetic.utterances(max(batches), FRAMES, sizes)
+    multiprocessors = cuda_devices()[0].multiprocessors
     for batch in batches:
         context.progress(f"{model}, batch {batch}")
         [sent] = gpu.send([frames[:batch]])
@@ -125,6 +131,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         seconds = batch * FRAMES * FRAME_SHIFT
         for precision, answers in found.items():
             ours = took[precision]
+            floor = floor_s(arrays, places[:batch], FRAMES, durations, precision, multiprocessors)
             row: Row = {"model": model, "precision": precision, "batch": batch, "frames": FRAMES, "status": missing}
             row |= context.options
             row |= {
@@ -132,6 +139,8 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                 "ms": 1e3 * ours.seconds,
                 "spread": [1e3 * s for s in ours.spread()],
                 "rtfx": seconds / ours.seconds,
+                "floor_ms": 1e3 * floor,
+                "floor_share": 100 * floor / ours.seconds,
                 "us_a_token": 1e6 * ours.seconds / max(1, max(len(h.tokens) for h in answers)),
             }
             if theirs is not None:

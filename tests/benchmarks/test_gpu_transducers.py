@@ -8,6 +8,7 @@ import pytest
 
 from arcbeam import TransducerDecoder, transducer_plan
 from benchmarks import gpu as on_gpu
+from benchmarks import transducer_floor
 from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_modes, gpu_ll24_shapes
 from benchmarks.registry import Context
 from data import synthetic_transducer as synthetic
@@ -70,7 +71,7 @@ def test_rows(small, monkeypatch, peer):
     ]
     for row in rows:
         assert row["wrong"] == 0
-        assert row["ms"] > 0 and row["rtfx"] > 0
+        assert row["ms"] > row["floor_ms"] > 0 and row["rtfx"] > 0
         assert (row["status"] is None, row.get("equal")) == ((True, 100) if peer else (False, None))
 
 
@@ -168,3 +169,21 @@ def test_modes_without_their_library(small, monkeypatch):
     monkeypatch.setattr(gpu_ll24_modes, "SECONDS", 0.64)
     rows = list(gpu_ll24_modes.run(Context(1, 1, {"batches": "1,2"})))
     assert len(rows) == 4 and all(row["float32"] > 0 and row["status"].startswith("NeMo: ") for row in rows)
+
+
+def test_frames_that_are_visited():
+    assert transducer_floor.visits([1, 3], 6, None) == 8
+    assert transducer_floor.visits([], 9, range(5)) == 3
+    assert transducer_floor.visits([1, 3], 6, range(5)) == 3  # a blank, and two labels that lead to the end
+    assert transducer_floor.visits([0, 2, 2, 9], 12, range(5)) == 5
+
+
+def test_the_floor():
+    """One label on the one frame of one utterance: three exchanges, and the weights are read once."""
+    arrays = synthetic.weights(SIZES, tdt=False)
+    values = sum(arrays[name].size for name in ("weight_hh_l0", "prediction_weight", "output_weight"))
+    reading = values * 4 / (10 * transducer_floor.SHARED_BYTES_A_CLOCK * transducer_floor.CLOCK)
+    found = transducer_floor.floor_s(arrays, [[0]], 1, None, "float32", 10)
+    assert found == pytest.approx(3 * transducer_floor.EXCHANGE_S + reading)
+    many = transducer_floor.floor_s(arrays, [[0]] * 1000, 1, None, "float32", 10)
+    assert many > transducer_floor.floor_s(arrays, [[0]] * 1000, 1, None, "bfloat16", 10) > found
