@@ -99,7 +99,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
 constexpr std::uint32_t kSearching = 8U;
 
 // LmView::find by so many lanes, those of the mask: in each round they look at as many labels at equal distances.
-// `reads` counts what they load of the model, by the lane.
+// `reads` counts what they load of the index, by the lane.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted,
                                            std::uint32_t mask, std::uint32_t& reads) {
@@ -124,19 +124,25 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
     return found == 0U ? kNoLmArc : begin + simt::lowest_bit(found) % lanes;
 }
 
+// What a look-up loads of a model, counted by the lane.
+struct Reads {
+    std::uint32_t of_index = 0;
+    std::uint32_t others = 0;
+};
+
 // A word by one model.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
-                              std::uint32_t& reads) {
+                              Reads& reads) {
     return lm_step(lm, state, label, [&lm, mask, &reads](std::uint32_t from, std::uint32_t wanted) {
-        if (simt::lane() % lanes ==
-            0U) {  // the arc; or the back-off state and what it costs, which is on its way then
-            reads += 3U;
+        if (simt::lane() % lanes == 0U) {
+            reads.of_index += 2U;
+            ++reads.others;  // the arc, or what backing off costs; that is on its way then
             simt::prefetch(lm.backoff_steps + (from >> kLmBlockBits));
             simt::prefetch(lm.backoff_bases + (from >> kLmBlockBits));
             simt::prefetch(lm.backoff_weights + from);
         }
-        return find_together<lanes>(lm, from, wanted, mask, reads);
+        return find_together<lanes>(lm, from, wanted, mask, reads.of_index);
     });
 }
 
@@ -171,9 +177,11 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
         LmStep step{};
         const bool cached = is_large && params.cache.size != 0U && find_cached(params.cache, state, wanted, step);
         if (!simt::all(half, cached)) {  // another lane may have been told of an older answer
-            std::uint32_t reads = 0U;
+            Reads reads;
             step = step_in<kHalf>(lm, state, wanted, half, reads);
-            counts.reads += is_large ? reads : 0U;
+            if (is_large) {
+                counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
+            }
             if (is_first) {
                 ++counts.misses;
                 if (params.cache.size != 0U) {

@@ -13,7 +13,7 @@ struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored
     std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame
     std::uint64_t misses;    // of these, not answered by the arc cache
-    std::uint64_t reads;     // loads of the large model that these took
+    std::uint64_t reads;     // loads of the large model that these took, see index_is_near
     std::uint64_t stamps;    // answers that went into the cache
 };
 
@@ -36,6 +36,7 @@ struct RescoringParams {
     float lookup_margin;
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
+    std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.

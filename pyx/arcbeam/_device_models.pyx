@@ -27,6 +27,7 @@ _words = weakref.WeakValueDictionary()
 # The columns of a model that kernels read, in the order in which they lie in its memory.
 COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
            "backoff.wide", "arcs", "backoff.weights")
+ARCS = COLUMNS[-2:]  # the rest is the index
 cdef enum:
     GRAIN = 256  # each column begins at a multiple of so many bytes
 
@@ -38,40 +39,50 @@ cdef bytes_of(column):
 
 @cython.no_gc
 cdef class DeviceModel:
-    """A language model in the device's memory, or in pinned memory of the host, which kernels read at its own address."""
+    """A language model as kernels read it: columns in the device's memory, and in pinned memory of the host.
 
-    def __cinit__(self, model, Context context not None, bint on_host):
+    Parameters
+    ----------
+    model : arcbeam.LanguageModel
+    context : Context
+    on_host : tuple of str
+        Columns in pinned memory, which kernels read at its own address.
+    """
+
+    def __cinit__(self, model, Context context not None, tuple on_host not None):
         cdef const uint8_t[::1] data
-        cdef uint64_t base
-        cdef size_t bytes = 0, count
+        cdef size_t place, count
         cdef unsigned char* to
         self.context = context
         self.source = model  # alive, so that no other model takes its identity
-        parts = [bytes_of(model.columns[name]) for name in COLUMNS]
-        places = []
-        for part in parts:
-            places.append(bytes)
-            bytes += (len(part) + GRAIN - 1) // GRAIN * GRAIN
+        parts = {name: bytes_of(model.columns[name]) for name in COLUMNS}
+        places, sizes = {}, [0, 0]
+        for name, part in parts.items():
+            places[name] = sizes[name in on_host]
+            sizes[name in on_host] += (len(part) + GRAIN - 1) // GRAIN * GRAIN
         if on_host:
             self.pinned = PinnedBuffer(context)
-            self.pinned.resize(bytes)
-            base = <uintptr_t> self.pinned.data
-            for place, part in zip(places, parts):
-                data = part
-                if data.shape[0]:
-                    to, count = <unsigned char*> self.pinned.data + <size_t> place, <size_t> data.shape[0]
-                    with nogil:
-                        memcpy(to, &data[0], count)
+            self.pinned.resize(sizes[1])
             self.pinned_bytes = self.pinned.capacity
-        else:
+        if sizes[0]:
             self.pool = MemoryPool(context)
             self.memory = DeviceBuffer(self.pool, Stream(context), "the language model")
-            self.memory.resize(bytes)
-            base = self.memory.address
-            for place, part in zip(places, parts):
-                self.memory.write(part, place)
+            self.memory.resize(sizes[0])
             self.device_bytes = self.pool.used_bytes
-        at = {name: base + place for name, place in zip(COLUMNS, places)}
+        at = {}
+        for name, part in parts.items():
+            place = places[name]
+            if name in on_host:
+                at[name] = <uintptr_t> self.pinned.data + place
+                data = part
+                count = data.shape[0]
+                if count:
+                    to = <unsigned char*> self.pinned.data + place
+                    with nogil:
+                        memcpy(to, &data[0], count)
+            else:
+                at[name] = self.memory.address + place
+                self.memory.write(part, place)
         self.view = lm_view_of(model.columns, model.about)  # for its numbers
         self.view.labels_low = <const uint16_t*> <uintptr_t> at["labels.low"]
         self.view.labels_high = <const uint32_t*> <uintptr_t> at["labels.high"]
@@ -85,7 +96,7 @@ cdef class DeviceModel:
         self.view.backoff_weights = <const float*> <uintptr_t> at["backoff.weights"]
 
 
-cdef DeviceModel device_model(model, Context context, bint on_host):
+cdef DeviceModel device_model(model, Context context, tuple on_host):
     """The model as kernels of a device read it, sent once and freed with its last decoder."""
     key = (id(model), <uintptr_t> <void*> context, on_host)
     with _lock:
@@ -146,8 +157,9 @@ cdef class DeviceRescoring:
         if memory_limit:
             free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
         model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
-        self.placement = lm_placement.choose(placement, model_bytes, free_bytes, gpu_budget, arc_cache)
-        self.small = device_model(rescoring.small, context, False)
+        index_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS if name not in ARCS)
+        self.placement = lm_placement.choose(placement, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
+        self.small = device_model(rescoring.small, context, ())
         self.words = device_words(graph, context)
         self._place_large(context, model_bytes, free_bytes)
         self.pool = MemoryPool(context)
@@ -169,10 +181,11 @@ cdef class DeviceRescoring:
     cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1:
         """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
         if self.placement.name == "resident":
-            self.large = device_model(self.rescoring.large, context, False)
+            self.large = device_model(self.rescoring.large, context, ())
             return 0
         try:
-            self.large = device_model(self.rescoring.large, context, True)
+            self.large = device_model(self.rescoring.large, context,
+                                      ARCS if self.placement.index_on_device else COLUMNS)
         except CudaOutOfMemoryError as error:
             if 4 * model_bytes > 3 * free_bytes:
                 raise CudaOutOfMemoryError(
@@ -183,7 +196,7 @@ cdef class DeviceRescoring:
             warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is kept "
                           "on the GPU, as 'resident'", stacklevel=5)
             self.placement = lm_placement.Placement("resident", 0)
-            self.large = device_model(self.rescoring.large, context, False)
+            self.large = device_model(self.rescoring.large, context, ())
         return 0
 
     cdef DeviceBuffer _send(self, column, Stream stream):
@@ -206,6 +219,7 @@ cdef class DeviceRescoring:
         params.lookup_margin = self.lookup_margin
         params.hypotheses_per_state = self.hypotheses_per_state
         params.epsilon_words = self.words.of_epsilons
+        params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
         return 0
 
     cdef int begin_batch(self, Stream stream) except -1:

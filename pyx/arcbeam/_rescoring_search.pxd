@@ -34,6 +34,7 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         float lookup_margin
         uint32_t hypotheses_per_state
         uint32_t epsilon_words
+        uint32_t index_is_near
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
     uint64_t rescoring_free_bytes(uint64_t candidates, uint64_t table_size)

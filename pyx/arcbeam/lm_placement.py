@@ -26,14 +26,22 @@ class Placement:
     name : str
         ``"resident"`` or ``"host-direct"``.
     cache_entries : int
+    index_on_device : bool
+        Whether the index is in the device's memory, with all else or alone.
     """
 
     name: str
     cache_entries: int
+    index_on_device: bool = True
 
 
 def choose(
-    placement: str, model_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
+    placement: str,
+    model_bytes: int,
+    index_bytes: int,
+    free_bytes: int,
+    gpu_budget: int | None,
+    arc_cache: int | None,
 ) -> Placement:
     """Chooses for a device.
 
@@ -41,8 +49,9 @@ def choose(
     ----------
     placement : str
         The option; ``"auto"`` is ``"resident"`` if that fits, else ``"host-direct"``.
-    model_bytes : int
-        Of the large language model.
+    model_bytes, index_bytes : int
+        Of the large language model, and of its index alone: with ``"host-direct"`` that is on the device, too, where
+        the budget has room for it and for the cache, or for one of the same size.
     free_bytes : int
         Of the device's memory, a memory limit taken into account.
     gpu_budget, arc_cache : int, optional
@@ -71,6 +80,15 @@ def choose(
             f"placement={placement!r}, and {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or "
             "raise it"
         )
-    if arc_cache is None and placement == "host-direct":
+    if placement == "resident":
+        return Placement(placement, entries_of(wanted))
+    near = index_bytes + (index_bytes if arc_cache is None else wanted) <= budget
+    if arc_cache is None:
+        budget -= index_bytes if near else 0
         wanted = min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget)
-    return Placement(placement, min(wanted // ENTRY_BYTES, MOST_ENTRIES))
+    return Placement(placement, entries_of(wanted), near)
+
+
+def entries_of(cache_bytes: int) -> int:
+    """Entries of a cache of so many bytes."""
+    return min(cache_bytes // ENTRY_BYTES, MOST_ENTRIES)

@@ -32,10 +32,11 @@ def main() -> None:
     decodes = 0
     for shape in (cuda_plan.WIDE, cuda_plan.DENSE):
         cuda_plan.launch_shapes = lambda *_, shape=shape: (shape,)
-        for n, where in ((3, ("resident", 0)), (None, ("resident", 512)), (1, ("host-direct", 0)),
+        for n, where in ((3, ("resident", 0)), (None, ("resident", 512)), (1, ("host-direct", 0)), (2, ("host-direct", 96, 96)),
                          (None, ("host-direct", 512))):  # fmt: skip
             options = models | {"beam": 5.0, "hypotheses_per_state": n}
-            gpu = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], **options)
+            budget = where[2] if len(where) > 2 else None
+            gpu = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=budget, **options)
             same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
             decodes += 1
     print(f"rescored {decodes * len(batch)} utterances, the same as on the CPU")

@@ -17,7 +17,11 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 WORDS = [f"w{i}" for i in range(1, 50)]
-PLACES = [("resident", None), ("resident", "64kB"), ("host-direct", None), ("host-direct", 0), ("host-direct", "1kB")]
+# Where, the cache, and the budget, which leaves no room for the index if it is one.
+PLACES = [
+    ("resident", None, None), ("resident", "64kB", None), ("host-direct", None, None), ("host-direct", 0, None),
+    ("host-direct", "1kB", 1000), ("host-direct", 0, 1),
+]  # fmt: skip
 COUNTED = ("frames", "tokens", "leaving_arcs", "admitted", "lookups")
 
 
@@ -39,7 +43,9 @@ def made(seed, states, columns):
 
 
 def agree(graph, models, batch, place=PLACES[0], **options):
-    gpu = CtcDecoder(graph, device="cuda", placement=place[0], arc_cache=place[1], **models, **options)
+    gpu = CtcDecoder(
+        graph, device="cuda", placement=place[0], arc_cache=place[1], gpu_budget=place[2], **models, **options
+    )
     cpu = CtcDecoder(graph, device="cpu", **models, **options)
     wanted = cpu.decode(batch)
     for _ in range(2):  # the second time with a warm cache
@@ -133,7 +139,7 @@ def demo(demo_data, tmp_path_factory):
 def test_demo_speech(demo, n, place):
     graph, models, batch = demo
     gpu = agree(graph, models, batch, place, beam=17.0, acoustic_scale=1.5, lm_scale=1.2, hypotheses_per_state=n)
-    if place == ("host-direct", None):
+    if place == ("host-direct", None, None):
         assert gpu.stats.lookup_misses * 10 < gpu.stats.distinct_lookups, "a warm cache answers"
 
 

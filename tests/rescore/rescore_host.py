@@ -52,7 +52,7 @@ class RescoreHost(SearchHost):
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
             cache=kernel_params(entries=self.cache, size=np.uint32(len(self.cache) // 4)),
             beam=np.float32(self.beam), margin=np.float32(self.margin), per_state=np.uint32(self.per_state),
-            epsilon_words=np.uint32(self.epsilon_words),
+            epsilon_words=np.uint32(self.epsilon_words), index_is_near=np.uint32(0),
         )  # fmt: skip
 
     @staticmethod

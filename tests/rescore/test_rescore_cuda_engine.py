@@ -71,16 +71,22 @@ def test_random_graphs(emulated_gpu, graph, models, batch, beam, margin, n, wher
 
 
 @pytest.mark.parametrize("n", [1, 3, None])
-@pytest.mark.parametrize(("placement", "cache"), [("resident", None), ("resident", "1kB"), ("host-direct", None),
-                                                  ("host-direct", 0), ("host-direct", "512")])  # fmt: skip
-def test_placements_and_caches(gpu, n, placement, cache):
-    decoder = on_gpu(hypotheses_per_state=n, placement=placement, arc_cache=cache)
+@pytest.mark.parametrize(
+    ("placement", "cache", "budget"),
+    [("resident", None, None), ("resident", "1kB", None), ("host-direct", None, None), ("host-direct", 0, None),
+     ("host-direct", 0, 512), ("host-direct", "512", None), ("host-direct", "512", 512)],
+)  # fmt: skip
+def test_placements_and_caches(gpu, n, placement, cache, budget):
+    """A budget of 512 bytes leaves no room for the index."""
+    decoder = on_gpu(hypotheses_per_state=n, placement=placement, arc_cache=cache, gpu_budget=budget)
     cpu = CtcDecoder(GRAPH, device="cpu", hypotheses_per_state=n, **MODELS, **OPTIONS)
     check_same(decoder.decode(BATCH), cpu.decode(BATCH))
     first = decoder.stats
     for name in ("frames", "tokens", "leaving_arcs", "admitted", "lookups"):
         assert getattr(first, name) == getattr(cpu.stats, name) > 0
     assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
+    loads = first.model_bytes_read / 32 / first.lookup_misses
+    assert (loads > 4) == (placement == "resident" or budget is not None)
     check_same(decoder.decode(BATCH), cpu.decode(BATCH))
     assert decoder.stats.lookups == first.lookups
     if cache is None and placement == "host-direct":

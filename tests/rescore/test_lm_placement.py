@@ -1,0 +1,44 @@
+import pytest
+
+from arcbeam import CapacityError, UnsupportedError
+from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, Placement, choose
+
+GB = 10**9
+MODEL, INDEX = 10 * GB, 2 * GB
+
+
+def chosen(placement="auto", free=100 * GB, budget=None, cache=None):
+    return choose(placement, MODEL, INDEX, free, budget, cache)
+
+
+def test_what_fits_is_resident():
+    assert chosen() == Placement("resident", 0)
+    assert chosen(budget=MODEL) == Placement("resident", 0)
+    assert chosen(cache=64) == Placement("resident", 2)
+    assert chosen(budget=MODEL, cache=64).name == "host-direct"
+    assert chosen(free=13 * GB).name == "host-direct"  # a quarter is left to the search
+    assert chosen("resident", free=0) == Placement("resident", 0)  # as was said, and the device answers
+
+
+def test_the_index_and_the_cache_share_the_budget():
+    assert chosen("host-direct") == Placement("host-direct", MOST_CACHE // ENTRY_BYTES, True)
+    assert chosen(budget=5 * GB) == Placement("host-direct", 3 * GB // ENTRY_BYTES, True)
+    assert chosen(budget=3 * GB) == Placement("host-direct", 3 * GB // ENTRY_BYTES, False)
+    assert chosen(budget=2 * GB) == Placement("host-direct", 2 * GB // ENTRY_BYTES, False)
+    assert chosen("host-direct", budget=2 * GB, cache=0) == Placement("host-direct", 0, True)
+    assert chosen("host-direct", budget=2 * GB, cache=GB) == Placement("host-direct", GB // ENTRY_BYTES, False)
+    assert choose("host-direct", 1000, 100, GB, None, None) == Placement("host-direct", 1000 // ENTRY_BYTES, True)
+
+
+@pytest.mark.parametrize(("placement", "budget", "cache"), [("resident", GB, None), ("host-direct", GB, 2 * GB)])
+def test_a_budget_that_is_exceeded(placement, budget, cache):
+    with pytest.raises(
+        CapacityError, match=f"gpu_budget: .* as placement='{placement}', and 1,000,000,000 are allowed"
+    ):
+        chosen(placement, budget=budget, cache=cache)
+
+
+@pytest.mark.parametrize("placement", ["host", "cpu"])
+def test_what_is_not_there_yet(placement):
+    with pytest.raises(UnsupportedError, match=f"placement: '{placement}' .* does not decode on a GPU yet"):
+        chosen(placement)
