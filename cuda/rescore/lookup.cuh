@@ -107,6 +107,10 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
         return wanted - 1U;
     }
     const std::uint32_t rank = simt::lane() % lanes;
+    if (rank == 0U) {  // what backing off will need is on its way then
+        simt::prefetch(lm.backoff_steps + (state >> kLmBlockBits));
+        simt::prefetch(lm.backoff_bases + (state >> kLmBlockBits));
+    }
     std::uint32_t begin = lm.first_arc(state);
     std::uint32_t end = lm.first_arc(state + 1U);
     reads += rank == 0U ? 2U : 0U;
@@ -130,20 +134,60 @@ struct Reads {
     std::uint32_t others = 0;
 };
 
-// A word by one model.
+// The states that a look-up backs off from: each lane keeps one, so that what they cost is loaded at the same time.
+template <std::uint32_t lanes>
+struct BackedOff {
+    std::uint32_t count = 0;
+    std::uint32_t own = kLmEmptyHistory;
+    float sum = 0.0F;
+
+    // Adds what has been kept to the sum, from the longest history down.
+    ARCBEAM_DEVICE void add_up(const LmView& lm, std::uint32_t mask) {
+        const std::uint32_t rank = simt::lane() % lanes;
+        const float weight = rank < count ? lm.backoff_weights[own] : 0.0F;
+        for (std::uint32_t i = 0U; i < count; ++i) {
+            sum = lm_back_off(sum, simt::shuffle(mask, weight, simt::lane() - rank + i));
+        }
+        count = 0U;
+    }
+
+    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, std::uint32_t mask) {
+        if (count == lanes) {
+            add_up(lm, mask);
+        }
+        own = simt::lane() % lanes == count ? state : own;
+        ++count;
+    }
+};
+
+// lm_step() by so many lanes: once the index has told which arc the word takes, what it costs and all that backing
+// off costs is read side by side. Where only these are in host memory, a look-up waits for the bus once.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
                               Reads& reads) {
-    return lm_step(lm, state, label, [&lm, mask, &reads](std::uint32_t from, std::uint32_t wanted) {
-        if (simt::lane() % lanes == 0U) {
-            reads.of_index += 2U;
-            ++reads.others;  // the arc, or what backing off costs; that is on its way then
-            simt::prefetch(lm.backoff_steps + (from >> kLmBlockBits));
-            simt::prefetch(lm.backoff_bases + (from >> kLmBlockBits));
-            simt::prefetch(lm.backoff_weights + from);
+    BackedOff<lanes> backed_off;
+    const std::uint32_t one = simt::lane() % lanes == 0U ? 1U : 0U;
+    if (label == kUnknownLabel) {
+        for (; state != kLmEmptyHistory; state = lm.backoff_state(state)) {
+            backed_off.keep(lm, state, mask);
+            reads.of_index += 2U * one;
+            reads.others += one;
         }
-        return find_together<lanes>(lm, from, wanted, mask, reads.of_index);
-    });
+        backed_off.add_up(lm, mask);
+        return lm_unknown(backed_off.sum);
+    }
+    std::uint32_t arc = find_together<lanes>(lm, state, label, mask, reads.of_index);
+    while (arc == kNoLmArc) {
+        backed_off.keep(lm, state, mask);
+        state = lm.backoff_state(state);
+        reads.of_index += 2U * one;
+        reads.others += one;
+        arc = find_together<lanes>(lm, state, label, mask, reads.of_index);
+    }
+    const LmArc found = lm.arcs[arc];
+    reads.others += one;
+    backed_off.add_up(lm, mask);
+    return lm_found(backed_off.sum, found, state);
 }
 
 // What is asked, and where the answers go.

@@ -113,30 +113,31 @@ struct LmStep {
     std::uint32_t from;  // the history that lists the label
 };
 
+ARCBEAM_HD float lm_back_off(float backoffs, float weight) { return backoffs + weight; }
+
+ARCBEAM_HD LmStep lm_found(float backoffs, const LmArc& arc, std::uint32_t from) {
+    return {backoffs + arc.weight, arc.next_state, from};
+}
+
+ARCBEAM_HD LmStep lm_unknown(float backoffs) { return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory}; }
+
 // Labels are 1 .. num_labels, and 0 a word that the model does not know and has no <unk> for. Ends, since back-off
-// states descend. `find(state, label)` gives what LmView::find does.
-template <class Find>
-ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label, const Find& find) {
+// states descend.
+ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
     float backoffs = 0.0F;
     if (label == kUnknownLabel) {
         for (; state != kLmEmptyHistory; state = lm.backoff_state(state)) {
-            backoffs = backoffs + lm.backoff_weights[state];
+            backoffs = lm_back_off(backoffs, lm.backoff_weights[state]);
         }
-        return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory};
+        return lm_unknown(backoffs);
     }
-    std::uint32_t arc = find(state, label);
+    std::uint32_t arc = lm.find(state, label);
     while (arc == kNoLmArc) {
-        backoffs = backoffs + lm.backoff_weights[state];
+        backoffs = lm_back_off(backoffs, lm.backoff_weights[state]);
         state = lm.backoff_state(state);
-        arc = find(state, label);
+        arc = lm.find(state, label);
     }
-    const LmArc& found = lm.arcs[arc];
-    return {backoffs + found.weight, found.next_state, state};
-}
-
-ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
-    return lm_step(lm, state, label,
-                   [&lm](std::uint32_t from, std::uint32_t wanted) { return lm.find(from, wanted); });
+    return lm_found(backoffs, lm.arcs[arc], state);
 }
 
 }  // namespace arcbeam

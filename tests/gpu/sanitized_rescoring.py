@@ -18,6 +18,14 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.sanitized import ROOM, TIGHT
 
 WORDS = [f"w{i}" for i in range(1, 50)]
+# Hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if it is one.
+RUNS = [
+    (3, ("resident", 0, None)),
+    (None, ("resident", 512, None)),
+    (1, ("host-direct", 0, None)),
+    (2, ("host-direct", 96, 96)),
+    (None, ("host-direct", 512, None)),
+]
 
 
 def main() -> None:
@@ -32,11 +40,11 @@ def main() -> None:
     decodes = 0
     for shape in (cuda_plan.WIDE, cuda_plan.DENSE):
         cuda_plan.launch_shapes = lambda *_, shape=shape: (shape,)
-        for n, where in ((3, ("resident", 0)), (None, ("resident", 512)), (1, ("host-direct", 0)), (2, ("host-direct", 96, 96)),
-                         (None, ("host-direct", 512))):  # fmt: skip
+        for n, where in RUNS:
             options = models | {"beam": 5.0, "hypotheses_per_state": n}
-            budget = where[2] if len(where) > 2 else None
-            gpu = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=budget, **options)
+            gpu = CtcDecoder(
+                graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options
+            )
             same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
             decodes += 1
     print(f"rescored {decodes * len(batch)} utterances, the same as on the CPU")

@@ -94,6 +94,20 @@ def test_ties(seed, n):
     check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed})
 
 
+def test_histories_longer_than_lanes_that_share_a_look_up():
+    """More to back off from than the lanes that look a word up can keep."""
+    rng = np.random.default_rng(3)
+    models = random_model(rng, WORDS[:2], 11, share=0.95), random_model(rng, WORDS[:2], 2)
+    source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:2]]), "meta": {"lm_digest": models[1].digest}}
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
+        num_columns=3, finals={0: 0.0},
+    )  # fmt: skip
+    graph = Graph(**plain.fields() | fields)
+    check(graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS)
+
+
 def test_room_grows_and_nothing_is_lost(graph, models, batch):
     tight = check(graph, models, batch, **OPTIONS)
     assert tight.launches > 3
