@@ -181,7 +181,13 @@ cdef class DeviceRescoring:
     cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1:
         """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
         if self.placement.name == "resident":
-            self.large = device_model(self.rescoring.large, context, ())
+            try:
+                self.large = device_model(self.rescoring.large, context, ())
+            except CudaOutOfMemoryError as error:
+                raise CudaOutOfMemoryError(
+                    f"{error}. That is of placement='resident'; 'host-direct' keeps the language model "
+                    f"({model_bytes:,} bytes) in host memory", name=error.name, code=error.code, action=error.action,
+                ) from None
             return 0
         try:
             self.large = device_model(self.rescoring.large, context,

@@ -193,3 +193,9 @@ def test_a_gpu_that_cannot_hold_the_model_either(gpu):
     gpu.fake.fail("host_allocate", 2)
     with pytest.raises(CudaOutOfMemoryError, match=r"placement='host-direct' keeps .* decode on the CPU"):
         on_gpu(placement="host-direct", memory_limit=limit)
+
+
+def test_a_resident_model_that_does_not_fit(gpu):
+    gpu.start(memory=(6 << 16) + 1000)  # the graph, the small model and the words
+    with pytest.raises(CudaOutOfMemoryError, match=r"needs .* That is of placement='resident'; 'host-direct' keeps"):
+        on_gpu(placement="resident")
