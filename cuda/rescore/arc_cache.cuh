@@ -1,4 +1,6 @@
-// The arc cache: answers of the large model by (state, label), direct-mapped, the newest wins, shared by all lanes.
+// The arc cache: answers of the models by (state, label), direct-mapped, the newest wins, shared by all lanes.
+// Those of the small model are there, too: who knows what the large one says would wait for the small one
+// otherwise.
 //
 // An entry is four words, in each a part of it and its stamp:
 //
@@ -13,6 +15,8 @@
 #include "shared/simt.cuh"
 
 namespace arcbeam {
+
+constexpr std::uint32_t kOfSmallModel = 0x80000000U;  // of a state in the cache; models have fewer than 2^31
 
 ARCBEAM_DEVICE std::uint64_t* cache_entry(const ArcCacheView& cache, std::uint32_t state, std::uint32_t label) {
     const std::uint32_t mixed = (state * 0x9e3779b1U ^ label) * 0x85ebca6bU;

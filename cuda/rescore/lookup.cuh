@@ -219,17 +219,18 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
         const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         LmStep step{};
-        const bool cached = is_large && params.cache.size != 0U && find_cached(params.cache, state, wanted, step);
+        const std::uint32_t key = is_large ? state : state | kOfSmallModel;
+        const bool cached = params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
         if (!simt::all(half, cached)) {  // another lane may have been told of an older answer
             Reads reads;
             step = step_in<kHalf>(lm, state, wanted, half, reads);
             if (is_large) {
                 counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
             }
-            if (is_first) {
-                ++counts.misses;
+            if (lane % kHalf == 0U) {
+                counts.misses += is_large ? 1U : 0U;
                 if (params.cache.size != 0U) {
-                    keep_cached(params.cache, params.counters, state, wanted, step);
+                    keep_cached(params.cache, params.counters, key, wanted, step);
                 }
             }
         }

@@ -17,7 +17,7 @@ struct LookupCounters {
     std::uint64_t stamps;    // answers that went into the cache
 };
 
-// An arc cache: answers of the large model by (state, label), direct-mapped, the newest wins. Shared by all lanes.
+// An arc cache: answers of the models by (state, label), direct-mapped, the newest wins. Shared by all lanes.
 // See arc_cache.cuh.
 struct ArcCacheView {
     std::uint64_t* entries;  // [size][kCacheWords]; all bits 0: empty
