@@ -77,12 +77,17 @@ class Layout {
         if (arcs >= kLmWideBlock) throw ArpaError(reader_.line_number(), "expected fewer than 2^31 n-grams in all");
         out_.labels_low.reserve(arcs);
         out_.arcs.reserve(arcs);
-        out_.labels_high.assign((arcs * out_.high_bits + 31) / 32, 0);
+        out_.labels_high.assign(words_of_high_bits(arcs), 0);
         out_.backoff_weights.reserve(places_.size());
         masses_.assign(places_.size(), 1.0F);
     }
 
+    [[nodiscard]] std::size_t words_of_high_bits(std::uint64_t arcs) const {
+        return (arcs * out_.high_bits + 31) / 32;
+    }
+
     void finish_index() {
+        out_.labels_high.resize(words_of_high_bits(out_.arcs.size()));  // not every n-gram became an arc
         firsts_.add(static_cast<std::uint32_t>(out_.arcs.size()));
         firsts_.finish();
         backoffs_.finish();

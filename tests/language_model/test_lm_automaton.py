@@ -304,3 +304,14 @@ def test_kenlm_agrees_on_ten_thousand_sentences(arcbeam_data, tmp_path):
 
 def test_public_names():
     assert arcbeam.LanguageModel is LanguageModel
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("words", [65_534, 65_563, 65_566])  # one word less in the plane of high bits than n-grams take
+def test_labels_of_more_than_16_bits_fit_their_plane(words, tmp_path):
+    unigrams = ["<unk>", "<s>", "</s>", *(f"w{i}" for i in range(words))]
+    lines = "".join(f"-4.8\t{word}\n" for word in unigrams)
+    (tmp_path / "wide.arpa").write_text(f"\\data\\\nngram 1={len(unigrams)}\n\n\\1-grams:\n{lines}\n\\end\\\n")
+    model = LanguageModel.build(tmp_path / "wide.arpa")
+    assert model.label(f"w{words - 1}") == words + 1
+    assert model.score(f"w{words - 1}") == pytest.approx(-9.6 * math.log(10))
