@@ -60,7 +60,7 @@ class KenLmModels {
     }
 
     [[nodiscard]] History start() {
-        unsigned char state[KenLm::kLargestState];
+        alignas(8) unsigned char state[KenLm::kLargestState];
         view_.lm->begin_sentence(state);
         return {states_.number(state), view_.rescoring.small.start};
     }
@@ -68,7 +68,7 @@ class KenLmModels {
     [[nodiscard]] Deviation deviate(const History& history, std::uint32_t word) {
         const RescoringView& view = view_.rescoring;
         const std::uint32_t label = view.large_labels[word];
-        unsigned char next[KenLm::kLargestState];
+        alignas(8) unsigned char next[KenLm::kLargestState];
         const float large = large_cost(history.large, label & ~kKeepsSmallCost, next);
         const LmStep small = lm_step(view.small, history.small, view.small_labels[word]);
         const float cost = (label & kKeepsSmallCost) != 0U ? 0.0F : deviation_cost(view, large, small.cost);
@@ -77,7 +77,7 @@ class KenLmModels {
 
     [[nodiscard]] float end_deviation(const History& history) const {
         const RescoringView& view = view_.rescoring;
-        unsigned char next[KenLm::kLargestState];
+        alignas(8) unsigned char next[KenLm::kLargestState];
         return deviation_cost(view, large_cost(history.large, view_.lm->end_sentence(), next),
                               lm_step(view.small, history.small, view.small.num_labels).cost);
     }

@@ -199,10 +199,10 @@ def lookup(graph, rescoring, candidates, float bound, histories, uint32_t first_
     cdef Buffer[Deviation] deviations
     cdef LookupCache cache
     cdef Work work
-    cdef AutomatonModels* models = new AutomatonModels(rescoring_view_of(rescoring))
     fill_candidates(buffer, candidates)
     fill_histories(of_tokens, histories)
     cache.begin()
+    cdef AutomatonModels* models = new AutomatonModels(rescoring_view_of(rescoring))
     try:
         cpp_lookup(view_of(graph), models[0], bound, of_tokens, first_log, cache, buffer, deviations, work)
     finally:
