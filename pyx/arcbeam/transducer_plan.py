@@ -39,17 +39,15 @@ class LoopShape:
 THREADS = {"few": 512, "kept": 512, "many": 256}
 MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
 ANY = 1 << 32
-TEAMS = {"float32": (1,), "bfloat16": (3, 2, 1)}
-"""Of ``kept``: the first for which the shared memory has room."""
-PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int], ...]] = {
-    ("float32", False): ((4, "few", 8, 8), (16, "kept", 8, 16), (64, "kept", 4, 8), (ANY, "many", 4, 8)),
-    ("float32", True): ((4, "few", 2, 4), (16, "kept", 4, 8), (96, "kept", 1, 2), (ANY, "many", 1, 2)),
-    ("bfloat16", False): ((4, "few", 8, 8), (64, "many", 8, 16), (256, "kept", 8, 16), (ANY, "kept", 4, 8)),
-    ("bfloat16", True): ((4, "few", 2, 4), (16, "many", 4, 8), (64, "many", 2, 4), (ANY, "kept", 1, 2)),
+PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
+    ("float32", False): ((16, "kept", 8, 16, 1), (64, "kept", 4, 8, 1), (ANY, "many", 4, 8, 1)),
+    ("float32", True): ((16, "kept", 4, 8, 1), (96, "kept", 1, 2, 1), (ANY, "many", 1, 2, 1)),
+    ("bfloat16", False): ((1, "few", 8, 8, 1), (64, "many", 8, 16, 1), (256, "kept", 8, 16, 3), (ANY, "kept", 4, 8, 3)),
+    ("bfloat16", True): ((16, "many", 4, 8, 1), (64, "many", 2, 4, 1), (256, "kept", 1, 2, 1), (ANY, "kept", 1, 2, 3)),
 }
 """By precision, and whether there are durations (which pass over most blanks): up to so many utterances this kernel,
-and the frames that an utterance tests after a label and at most. From ``gpu_ll24_shapes`` on an H200, but for ``few``,
-which is faster since."""
+the frames that an utterance tests after a label and at most, and the most teams, of which there are as many as shared
+memory has room for. From what an H200 measured."""
 MOST_LANES = 1024
 """Utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
@@ -64,12 +62,10 @@ PATIENCE_CYCLES = 1 << 34
 def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[LoopShape, ...]:
     """What to try, in this order: the last one needs no room for weights."""
     rows = PLAN[precision, has_durations]
-    kernel, first, widest = next(row[1:] for row in rows if utterances <= row[0])
-    shape = loop_shape(kernel, utterances, first, widest)
-    many = loop_shape("many", utterances, first, widest)
-    if kernel != "kept":
-        return tuple(dict.fromkeys((shape, many)))
-    return (*(replace(shape, teams=teams) for teams in TEAMS[precision]), many)
+    kernel, first, widest, most_teams = next(row[1:] for row in rows if utterances <= row[0])
+    chosen, many = (loop_shape(name, utterances, first, widest) for name in (kernel, "many"))
+    with_teams = (replace(chosen, teams=teams) for teams in range(most_teams, 0, -1))
+    return tuple(dict.fromkeys((*with_teams, many)))
 
 
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int) -> LoopShape:

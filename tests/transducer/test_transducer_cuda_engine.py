@@ -47,7 +47,7 @@ def test_the_same_bytes(gpu, kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_many_utterances(gpu, monkeypatch, kind):
-    plan = dict.fromkeys(transducer_plan.PLAN, ((2, "few", 4, 8), (transducer_plan.ANY, "many", 4, 8)))
+    plan = dict.fromkeys(transducer_plan.PLAN, ((2, "few", 4, 8, 1), (transducer_plan.ANY, "many", 4, 8, 1)))
     monkeypatch.setattr(transducer_plan, "PLAN", plan)
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 4)
     batch = [random_frames(i, n) for i, n in enumerate((3, 8, 0, 1, 5, 2, 2, 4, 1))]
@@ -64,7 +64,8 @@ def test_tokens_that_no_key_by_mail_has_room_for(gpu, monkeypatch):
     for tokens, kernel in ((65_536, "few"), (65_537, "many")):
         gpu.launches.clear()
         arrays = random_arrays(1, layers=0, tokens=tokens, units=1, joint=1)
-        TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode([random_frames(0, 0)])
+        decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision="bfloat16")
+        decoder.decode([random_frames(0, 0)])
         assert [launch[0] for launch in gpu.launches] == [kernel]
 
 
