@@ -1,43 +1,35 @@
-// Batches of utterances on a pool of lanes, longest first. Workers share the model, which nobody writes, and
-// nothing else.
+// The baseline's engine: a pool of lanes. They share the model, which nobody writes, and nothing else.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "baseline/lane.hpp"
-#include "pool/thread_pool.hpp"
+#include "pool/batch_engine.hpp"
 
 namespace arcbeam::baseline {
 
-class Engine {
+class LaneOfBatch {
   public:
-    // What the model points to must outlive the engine.
-    Engine(const Model& model, std::size_t threads);
+    explicit LaneOfBatch(const Model& model) : lane_(model) {}
 
-    // Starts a batch. The log-probs must stay until wait() returns true; one batch at a time.
-    void start(std::vector<LogProbs> batch);
-
-    // Waits for the batch, at most so long; says whether it is done.
-    bool wait(int milliseconds);
-
-    // Asks the batch to end early; wait() must still be called until it returns true.
-    void cancel() { cancel_ = true; }
-
-    [[nodiscard]] const std::vector<Result>& results() const { return results_; }
+    void decode(const std::vector<LogProbs>& batch, const std::vector<std::size_t>& members,
+                const std::atomic<bool>& cancel, std::vector<Result>& results) {
+        for (const std::size_t member : members) {
+            lane_.decode(batch[member], cancel, results[member]);
+        }
+    }
 
   private:
-    void decode(std::size_t worker, std::size_t utterance);
+    Lane lane_;
+};
 
-    const Model model_;
-    std::vector<std::unique_ptr<Lane>> lanes_;
-    std::vector<LogProbs> batch_;
-    std::vector<Result> results_;
-    std::vector<std::size_t> order_;
-    std::atomic<bool> cancel_{false};
-    twin::ThreadPool pool_;  // last, so that its threads end first
+class Engine final : public twin::BatchEngine<LaneOfBatch, LogProbs, Result> {
+  public:
+    // What the model points to must outlive the engine.
+    Engine(const Model& model, std::size_t threads)
+        : BatchEngine([=] { return std::make_unique<LaneOfBatch>(model); }, threads) {}
 };
 
 }  // namespace arcbeam::baseline

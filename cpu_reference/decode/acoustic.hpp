@@ -25,6 +25,8 @@ struct LogProbs {
     }
 };
 
+inline std::uint32_t frames_of(const LogProbs& logp) { return logp.frames; }
+
 class Acoustic {
   public:
     void begin(float scale, float blank_penalty, std::int32_t blank_column) {

@@ -18,6 +18,8 @@ struct Utterance {
     const StreamState* from;  // null at the start of a stream
 };
 
+inline std::size_t frames_of(const Utterance& utterance) { return utterance.input.frames; }
+
 class Group {
   public:
     // Decodes utterances[i] to results[i] for each i of `members`. Leaves early if `cancel` gets set.

@@ -1,20 +1,16 @@
 """The border to the lexicon beam search: addresses in, answers out."""
 
-import threading
-
 import numpy as np
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uintptr_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
-from posix.types cimport pid_t
-from posix.unistd cimport getpid
 
 from arcbeam._kenlm cimport KenLm, KenLmModel
+from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
@@ -91,18 +87,16 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
         const uint32_t* words
         SearchOptions options
 
-    cdef cppclass Engine:
+    cdef cppclass Engine(AnyEngine):
         Engine(const Model&, size_t threads) except +
         void start(vector[LogProbs]) except +
-        cbool wait(int milliseconds) except +
-        void cancel()
         const vector[Result]& results()
 
 
 SMEARING = {"none": 0, "max": 1, "logadd": 2}
 
 
-cdef class BaselineEngine:
+cdef class BaselineEngine(PooledEngine):
     """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
 
     cdef Engine* engine
@@ -111,8 +105,6 @@ cdef class BaselineEngine:
     cdef KenLmModel lm
     cdef vector[uint32_t] words
     cdef size_t threads
-    cdef object turn
-    cdef pid_t process
 
     def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
                   size_t threads):
@@ -138,19 +130,14 @@ cdef class BaselineEngine:
                 self.trie.reset(new Trie(spellings, mode))
             self.model.trie = self.trie.get()
         self.threads = threads
-        self.turn = threading.Lock()
-        self._start_threads()
+        self.ready()
 
-    cdef int _start_threads(self) except -1:
+    cdef AnyEngine* new_pool(self) except NULL:
         self.engine = new Engine(self.model, self.threads)
-        self.process = getpid()
-        return 0
+        return self.engine
 
     def __dealloc__(self):
-        # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == getpid():
-            with nogil:
-                del self.engine
+        self.close()
 
     @property
     def nodes(self):
@@ -172,14 +159,12 @@ cdef class BaselineEngine:
             An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
         """
         with self.turn:
-            if self.process != getpid():
-                self._start_threads()
+            self.ready()
             return self._decode(utterances, columns)
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
         cdef vector[LogProbs] batch
         cdef Py_ssize_t i
-        cdef cbool done = False
         batch.reserve(utterances.shape[0])
         for i in range(utterances.shape[0]):
             batch.push_back(LogProbs(
@@ -187,18 +172,7 @@ cdef class BaselineEngine:
                 utterances[i, 3] != 0,
             ))
         self.engine.start(move(batch))
-        try:
-            while not done:
-                with nogil:
-                    done = self.engine.wait(100)
-                if not done:
-                    PyErr_CheckSignals()
-        finally:
-            if not done:  # Ctrl-C: the log-probs may go once we return, so the lanes must have let go of them
-                self.engine.cancel()
-                while not done:
-                    with nogil:
-                        done = self.engine.wait(100)
+        self.finish()
         self._raise_first_error()
         return [self._answers(i) for i in range(self.engine.results().size())]
 

@@ -1,21 +1,17 @@
 """The border to the CPU engine: addresses in, paths out."""
 
-import threading
-
 import numpy as np
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
-from posix.types cimport pid_t
-from posix.unistd cimport getpid
 
 from arcbeam._graph_view cimport GraphView, view_of
 from arcbeam._kenlm cimport KenLm, KenLmModel
 from arcbeam._lm_view cimport RescoringView, rescoring_view_of
+from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
 from arcbeam.errors import CapacityError
 
@@ -75,15 +71,13 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         const uint32_t* ranks
         RescoringView rescoring
 
-    cdef cppclass Engine:
+    cdef cppclass Engine(AnyEngine):
         Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const RescoringView&, const RescoringOptions&,
                size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const KenLmView&, const RescoringOptions&,
                size_t threads) except +
         void start(vector[LogProbs]) except +
-        cbool wait(int milliseconds) except +
-        void cancel()
         const vector[Result]& results()
 
     double cpp_graph_cost "arcbeam::twin::graph_cost"(const GraphView&, const uint32_t*, size_t, cbool)
@@ -114,7 +108,7 @@ def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_fin
     return automaton_deviation(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
 
 
-cdef class CpuEngine:
+cdef class CpuEngine(PooledEngine):
     """A pool of lanes over one graph. Calls from several Python threads take turns.
 
     With a `arcbeam.rescoring.Rescoring` its lanes rescore.
@@ -126,8 +120,6 @@ cdef class CpuEngine:
     cdef object graph
     cdef object rescoring
     cdef RescoringOptions rescoring_options
-    cdef object turn
-    cdef pid_t process
 
     def __cinit__(self, graph, *, float beam, uint32_t max_active, float acoustic_scale, float blank_penalty,
                   int32_t blank_column, uint32_t collect_above, size_t threads, rescoring=None,
@@ -137,10 +129,9 @@ cdef class CpuEngine:
         self.rescoring_options = RescoringOptions(hypotheses_per_state, lookup_margin)
         self.options = DecodeOptions(beam, max_active, acoustic_scale, blank_penalty, blank_column, collect_above)
         self.threads = threads
-        self.turn = threading.Lock()
-        self._start_threads()
+        self.ready()
 
-    cdef int _start_threads(self) except -1:
+    cdef AnyEngine* new_pool(self) except NULL:
         if self.rescoring is None:
             self.engine = new Engine(view_of(self.graph), self.options, self.threads)
         elif self.rescoring.kenlm is not None:
@@ -149,14 +140,10 @@ cdef class CpuEngine:
         else:
             self.engine = new Engine(view_of(self.graph), self.options, rescoring_view_of(self.rescoring),
                                      self.rescoring_options, self.threads)
-        self.process = getpid()
-        return 0
+        return self.engine
 
     def __dealloc__(self):
-        # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == getpid():
-            with nogil:
-                del self.engine
+        self.close()
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
         """Decodes a batch.
@@ -173,14 +160,12 @@ cdef class CpuEngine:
         work : dict of counters
         """
         with self.turn:
-            if self.process != getpid():
-                self._start_threads()
+            self.ready()
             return self._decode(utterances, columns)
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
         cdef vector[LogProbs] batch
         cdef Py_ssize_t i
-        cdef cbool done = False
         batch.reserve(utterances.shape[0])
         for i in range(utterances.shape[0]):
             batch.push_back(LogProbs(
@@ -188,18 +173,7 @@ cdef class CpuEngine:
                 utterances[i, 3] != 0,
             ))
         self.engine.start(move(batch))
-        try:
-            while not done:
-                with nogil:
-                    done = self.engine.wait(100)
-                if not done:
-                    PyErr_CheckSignals()
-        finally:
-            if not done:  # Ctrl-C: the log-probs may go once we return, so the lanes must have let go of them
-                self.engine.cancel()
-                while not done:
-                    with nogil:
-                        done = self.engine.wait(100)
+        self.finish()
         self._raise_first_error()
         return self._paths(), self._work()
 

@@ -1,18 +1,15 @@
 """The border to the transducer's CPU engine: weights and addresses in, tokens out."""
 
-import threading
-
 import numpy as np
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
-from posix.types cimport pid_t
-from posix.unistd cimport getpid
+
+from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
 
 cdef extern from "shared/transducer_math.hpp" namespace "arcbeam::transducer" nogil:
@@ -145,11 +142,9 @@ cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
         EncoderOutput input
         const StreamState* start "from"
 
-    cdef cppclass Engine:
+    cdef cppclass Engine(AnyEngine):
         Engine(const CppNetwork&, const Options&, size_t threads) except +
         void start(vector[Utterance]) except +
-        cbool wait(int milliseconds) except +
-        void cancel()
         const vector[Result]& results()
 
 
@@ -226,15 +221,13 @@ cdef class Network:
         return self.network.get().bytes()
 
 
-cdef class CpuEngine:
+cdef class CpuEngine(PooledEngine):
     """A pool of threads over one network. Calls from several Python threads take turns."""
 
     cdef Engine* engine
     cdef Network network
     cdef Options options
     cdef size_t threads
-    cdef object turn
-    cdef pid_t process
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
                   confidence, size_t threads):
@@ -254,19 +247,14 @@ cdef class CpuEngine:
             self.options.confidence.scale = confidence.scale
             self.options.confidence.shift = confidence.shift
         self.threads = threads
-        self.turn = threading.Lock()
-        self._start_threads()
+        self.ready()
 
-    cdef int _start_threads(self) except -1:
+    cdef AnyEngine* new_pool(self) except NULL:
         self.engine = new Engine(self.network.network.get()[0], self.options, self.threads)
-        self.process = getpid()
-        return 0
+        return self.engine
 
     def __dealloc__(self):
-        # In a forked child the threads do not exist; joining them would wait for ever.
-        if self.engine != NULL and self.process == getpid():
-            with nogil:
-                del self.engine
+        self.close()
 
     def decode(self, const int64_t[:, ::1] utterances, list states):
         """Decodes a batch.
@@ -282,8 +270,7 @@ cdef class CpuEngine:
         list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
         """
         with self.turn:
-            if self.process != getpid():
-                self._start_threads()
+            self.ready()
             return self._decode(utterances, states)
 
     cdef _decode(self, const int64_t[:, ::1] utterances, list states):
@@ -292,7 +279,6 @@ cdef class CpuEngine:
         cdef StreamState state
         cdef const StreamState* goes_on
         cdef Py_ssize_t i
-        cdef cbool done = False
         before.reserve(utterances.shape[0])
         for i in range(utterances.shape[0]):
             if states[i] is not None:
@@ -308,18 +294,7 @@ cdef class CpuEngine:
                 goes_on,
             ))
         self.engine.start(move(batch))
-        try:
-            while not done:
-                with nogil:
-                    done = self.engine.wait(100)
-                if not done:
-                    PyErr_CheckSignals()
-        finally:
-            if not done:  # Ctrl-C: the arrays may go once we return, so the threads must have let go of them
-                self.engine.cancel()
-                while not done:
-                    with nogil:
-                        done = self.engine.wait(100)
+        self.finish()
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))]
 

@@ -1,0 +1,96 @@
+// Batches of utterances on a pool of threads, the longest first.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "pool/thread_pool.hpp"
+
+namespace arcbeam::twin {
+
+// What whoever waits for an engine needs to know of it.
+class AnyEngine {
+  public:
+    AnyEngine() = default;
+    virtual ~AnyEngine() = default;
+    AnyEngine(const AnyEngine&) = delete;
+    AnyEngine& operator=(const AnyEngine&) = delete;
+
+    // Waits for the batch, at most so long; says whether it is done.
+    virtual bool wait(int milliseconds) = 0;
+
+    // Asks the batch to end early; wait() must still be called until it returns true.
+    virtual void cancel() = 0;
+};
+
+// A Worker belongs to one thread, which makes it when it first has something to decode, and keeps its buffers from
+// batch to batch:
+//     void decode(batch, members, const std::atomic<bool>& cancel, results)
+// decodes some utterances of a batch, neighbours by length. `frames_of(utterance)` tells an utterance's length.
+template <typename Worker, typename Utterance, typename Result>
+class BatchEngine : public AnyEngine {
+  public:
+    using MakeWorker = std::function<std::unique_ptr<Worker>()>;
+
+    BatchEngine(MakeWorker make_worker, std::size_t threads, std::size_t most_members = 1)
+        : make_worker_(std::move(make_worker)), most_members_(most_members), workers_(threads), pool_(threads) {}
+
+    // Starts a batch. What the utterances point to must stay until wait() returns true; one batch at a time.
+    void start(std::vector<Utterance> batch) {
+        batch_ = std::move(batch);
+        results_.assign(batch_.size(), Result{});
+        std::vector<std::size_t> order(batch_.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+            return frames_of(batch_[a]) > frames_of(batch_[b]);
+        });
+        const std::size_t needed = (order.size() + most_members_ - 1) / most_members_;
+        const std::size_t groups = std::max(needed, std::min(order.size(), workers_.size()));
+        members_.assign(groups, {});
+        for (std::size_t i = 0; i < order.size(); ++i) {
+            members_[i * groups / order.size()].push_back(order[i]);
+        }
+        cancel_ = false;
+        pool_.start(groups, [this](std::size_t worker, std::size_t item) { decode(worker, members_[item]); });
+    }
+
+    bool wait(int milliseconds) override { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
+    void cancel() override { cancel_ = true; }
+
+    [[nodiscard]] const std::vector<Result>& results() const { return results_; }
+
+  private:
+    void decode(std::size_t worker, const std::vector<std::size_t>& members) {
+        try {
+            if (!workers_[worker]) {
+                workers_[worker] = make_worker_();
+            }
+            workers_[worker]->decode(batch_, members, cancel_, results_);
+        } catch (const std::exception&) {
+            workers_[worker].reset();
+            for (const std::size_t member : members) {
+                results_[member] = Result{};
+                results_[member].outcome = decltype(Result::outcome)::kOutOfMemory;
+            }
+        }
+    }
+
+    const MakeWorker make_worker_;
+    const std::size_t most_members_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<Utterance> batch_;
+    std::vector<Result> results_;
+    std::vector<std::vector<std::size_t>> members_;
+    std::atomic<bool> cancel_{false};
+    ThreadPool pool_;  // last, so that its threads end first
+};
+
+}  // namespace arcbeam::twin

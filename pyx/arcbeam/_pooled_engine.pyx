@@ -1,0 +1,50 @@
+"""An engine of the CPU: its pool of threads, which lives in one process, and the wait for a batch."""
+
+import threading
+
+from cpython.exc cimport PyErr_CheckSignals
+from posix.unistd cimport getpid
+
+
+cdef class PooledEngine:
+    """What a subclass decodes a batch with: `ready` in its turn, then a start of its own, then `finish`."""
+
+    def __cinit__(self, *arguments, **options):
+        self.turn = threading.Lock()
+
+    cdef AnyEngine* new_pool(self) except NULL:
+        """The subclass's engine, which is deleted here."""
+        raise NotImplementedError
+
+    cdef int ready(self) except -1:
+        """Sees to it that there are threads: a forked child has none of its parent's."""
+        if self.pool == NULL or self.process != getpid():
+            self.pool = NULL
+            self.pool = self.new_pool()
+            self.process = getpid()
+        return 0
+
+    cdef int finish(self) except -1:
+        """Waits for the batch. After Ctrl-C its arrays may go once we return, so the threads let go of them first."""
+        cdef cbool done = False
+        try:
+            while not done:
+                with nogil:
+                    done = self.pool.wait(100)
+                if not done:
+                    PyErr_CheckSignals()
+        finally:
+            if not done:
+                self.pool.cancel()
+                while not done:
+                    with nogil:
+                        done = self.pool.wait(100)
+        return 0
+
+    cdef void close(self):
+        """Ends the threads; a subclass calls it before what they read goes."""
+        # In a forked child the threads do not exist; joining them would wait for ever.
+        if self.pool != NULL and self.process == getpid():
+            with nogil:
+                del self.pool
+        self.pool = NULL
