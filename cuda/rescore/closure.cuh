@@ -71,7 +71,15 @@ ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, Rescorin
         if ((simt::load(&control.has_level) & level_bit(level)) == 0U) {
             continue;
         }
-        follow_level(params, level, simt::load(&control.num_epsilons), bound, slot, work, lane);
+        const std::uint32_t num_epsilons = simt::load(&control.num_epsilons);
+        if ((simt::load(&control.long_levels) & level_bit(level)) != 0U) {
+            const auto of_level = [&work, level](std::uint32_t i) {
+                const Leaving from = work.epsilons()[i];
+                return from.depth == level ? from.index : kNoIndex;
+            };
+            rank_lists(params.hypotheses_per_state, num_epsilons, of_level, work, control);
+        }
+        follow_level(params, level, num_epsilons, bound, slot, work, lane);
         simt::block_barrier();
         const std::uint32_t last = simt::load(&lane.control->num_candidates);
         if (last > work.candidate().size) {

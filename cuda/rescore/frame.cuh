@@ -138,9 +138,8 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
         work.key_owner()[key] = kNoIndex;
         work.key_best()[key] = kNoPacked;
         const std::uint32_t list = work.list()[i];
-        if (list != kNoIndex && work.next()[i] == kNoIndex) {  // one of each list
+        if (list != kNoIndex && work.rank()[i] == 0U) {  // one of each list
             work.list_state()[list] = kNoIndex;
-            work.list_first()[list] = kNoIndex;
             work.list_count()[list] = kNoIndex;
         }
     }
@@ -167,6 +166,10 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {  // before they are cut, to be simple
         lane.log_wanted = num_hypotheses;
         return give_up_rescoring(work, lane, smallest_acoustic, FrameEnd::log_full);
+    }
+    if (simt::load(&words.long_ends) != 0U) {
+        const auto undecided = [&work](std::uint32_t i) { return work.kept()[i] == kUndecided ? i : kNoIndex; };
+        rank_lists(params.hypotheses_per_state, num_hypotheses, undecided, work, words);
     }
     find_survivors(params, all_candidates, num_hypotheses, work, words);
     if (next_frame < lane.utterance.frames) {
@@ -221,20 +224,27 @@ ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const Rescori
     simt::block_barrier();
 }
 
-// The candidates of a frame whose acoustic costs and cut-off are there, rescored. False if none is finite.
-ARCBEAM_DEVICE bool rescore_candidates(const RescoringParams& params, RescoringLane& lane, const Expanded& expanded,
-                                       const RescoringWorkspace& work) {
+// The candidates of a frame whose acoustic costs and cut-off are there, rescored: committed but for the rest of the
+// frame, or dead, since none is finite. Tables go to shared memory if there are few enough candidates for them.
+ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, RescoringLane& lane,
+                                           const Expanded& expanded, Room room, RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     if (simt::thread_rank() == 0U) {
         reset_later_words(control);
     }
     note_words(params, lane, expanded.num_candidates, expanded.bound, work);
     simt::block_barrier();
+    if (room == Room::mixed) {
+        const RescoringWorkspace mixed = mixed_rescoring(lane);
+        if (simt::load(&control.num_within) <= mixed.hypotheses) {  // hypotheses are seldom more
+            work = mixed;
+        }
+    }
     const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
     if (num_wanted != 0U) {
         look_up_and_rescore(params, lane, num_wanted, 0U, work);
     }
-    return simt::load(&control.best) != kNoCost;
+    return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }
 
 ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, RescoringLane& lane, float cut,
@@ -251,13 +261,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         end = expanded.end;
         if (end == FrameEnd::committed) {
             num_candidates = expanded.num_candidates;
-            if (room == Room::mixed) {
-                const RescoringWorkspace mixed = mixed_rescoring(lane);
-                if (num_candidates <= mixed.hypotheses) {  // hypotheses are seldom more than the candidates
-                    work = mixed;
-                }
-            }
-            end = rescore_candidates(params, lane, expanded, work) ? end : FrameEnd::dead;
+            end = rescore_candidates(params, lane, expanded, room, work);
         }
         if (end == FrameEnd::dead) {
             return end;

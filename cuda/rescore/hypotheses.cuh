@@ -2,7 +2,8 @@
 // The rule is the twin's, cpu_reference/decode/hypotheses.hpp.
 //
 //     key table    (state, history) -> the candidate that came first with it, the best cost and arc, its hypothesis
-//     list table   state            -> its hypotheses, a chain
+//     list table   state            -> how many hypotheses it has, and where they stand side by side when it is
+//     complete
 //
 // A key is not stored but read from its candidate, so an entry is claimed by one 32-bit exchange. What a candidate
 // is must therefore have been written a barrier before it is offered.
@@ -53,10 +54,11 @@ struct RescoringWorkspace {
     ARCBEAM_DEVICE Array<T> of_candidate(std::uint64_t bytes_before) const {
         return array<T>(rest, 44U * static_cast<std::uint64_t>(capacity) + bytes_before * candidates, candidates);
     }
-    ARCBEAM_DEVICE Array<std::uint32_t> of_chain(std::uint64_t before) const {
-        const std::uint64_t asked_bytes = 4U * static_cast<std::uint64_t>(most_asked);
-        return array<std::uint32_t>(
-            tables, 28U * static_cast<std::uint64_t>(table_size) + asked_bytes + 4U * before, hypotheses);
+    template <class T>
+    ARCBEAM_DEVICE Array<T> behind_tables(std::uint64_t bytes_before) const {
+        const std::uint64_t before =
+            28U * static_cast<std::uint64_t>(table_size) + 4U * static_cast<std::uint64_t>(most_asked);
+        return array<T>(tables, before + bytes_before * hypotheses, hypotheses);
     }
 
     // Keys
@@ -66,18 +68,20 @@ struct RescoringWorkspace {
     ARCBEAM_DEVICE Array<std::uint32_t> key_index() const {  // the hypothesis
         return of_table<std::uint32_t>(24U, most_asked);
     }
-    // States, kNoIndex: free; their first hypothesis, and how many they have, less one
+    // States, kNoIndex: free; where the ranking of their hypotheses begins, and how many they have, less one
     ARCBEAM_DEVICE Array<std::uint32_t> list_state() const { return of_table<std::uint32_t>(12U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> list_first() const { return of_table<std::uint32_t>(16U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> list_start() const { return of_table<std::uint32_t>(16U); }
     ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(20U); }
     // lookup.cuh: the candidate that asks; kNoIndex: free
     ARCBEAM_DEVICE Array<std::uint32_t> asked() const {
         return array<std::uint32_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_asked);
     }
 
-    // Of a hypothesis: its key; the next of the same state, or kNoIndex
-    ARCBEAM_DEVICE Array<std::uint32_t> place() const { return of_chain(0U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> next() const { return of_chain(hypotheses); }
+    // Of a hypothesis: its key, and its place among those of its state
+    ARCBEAM_DEVICE Array<std::uint32_t> place() const { return behind_tables<std::uint32_t>(0U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> rank() const { return behind_tables<std::uint32_t>(4U); }
+    // ordered cost << 32 | hypothesis: those of a state that has too many side by side
+    ARCBEAM_DEVICE Array<std::uint64_t> ranking() const { return behind_tables<std::uint64_t>(8U); }
     // The place of its state in the list table; kNoIndex where hypotheses are not limited
     ARCBEAM_DEVICE Array<std::uint32_t> list() const { return of_hypothesis<std::uint32_t>(0U); }
     // The token-log index of the token that its winner leaves
@@ -120,7 +124,6 @@ ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
         work.key_best()[i] = kNoPacked;
         work.key_owner()[i] = kNoIndex;
         work.list_state()[i] = kNoIndex;
-        work.list_first()[i] = kNoIndex;
         work.list_count()[i] = kNoIndex;
     }
     for (std::uint32_t i = simt::thread_rank(); i < work.asked().size; i += simt::block_size()) {
@@ -141,7 +144,11 @@ struct RescoringControl {
     std::uint32_t has_level;     // a bit for each depth below 31 that any has, and one for all others
     std::uint32_t overflow;      // there was too little room
     std::uint32_t num_kept;
-    std::uint32_t tied;  // some winner has an equal
+    std::uint32_t tied;         // some winner has an equal
+    std::uint32_t long_levels;  // as has_level: some state of this depth has too many hypotheses;
+    std::uint32_t long_ends;    // some state without epsilon arcs has
+    std::uint32_t num_ranked;   // places of the ranking that are taken
+    std::uint32_t num_within;   // candidates within the bound before rescoring
 };
 
 static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");
@@ -183,8 +190,8 @@ ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uin
     return {kNoIndex, false};
 }
 
-// Links a hypothesis to its state's list. There is a place for each.
-ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work) {
+// Counts a hypothesis among those of its state; returns its place there. There is an entry for each.
+ARCBEAM_DEVICE std::uint32_t enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work) {
     const std::uint32_t size = work.list_state().size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
@@ -198,8 +205,9 @@ ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, const Resco
         place = place + 1U == size ? 0U : place + 1U;
     }
     work.list()[index] = place;
-    work.next()[index] = simt::atomic_exchange<Scope::block>(work.list_first().at(place), index);
-    simt::atomic_add<Scope::block>(work.list_count().at(place), 1U);
+    const std::uint32_t rank = simt::atomic_add<Scope::block>(work.list_count().at(place), 1U) + 1U;
+    work.rank()[index] = rank;
+    return rank;
 }
 
 // Enters a new hypothesis, and asks for what the frame and the next one will read of its state. All lanes of a warp
@@ -213,10 +221,11 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
     }
     StateRow row{};
     row.epsilon.depth = kNoIndex;
+    bool is_long = false;
     if (added) {
         row = load_row(params.search.graph, state);
         if (params.hypotheses_per_state != 0U) {
-            enlist(index, state, work);
+            is_long = enlist(index, state, work) >= params.hypotheses_per_state;
         } else {
             work.list()[index] = kNoIndex;
         }
@@ -246,6 +255,13 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
         simt::atomic_max<Scope::block>(&control.levels, levels);
         simt::atomic_or<Scope::block>(&control.has_level, bits);
     }
+    if (is_long) {  // few
+        if (has_epsilon) {
+            simt::atomic_or<Scope::block>(&control.long_levels, level_bit(row.epsilon.depth));
+        } else {
+            simt::store_relaxed<Scope::block>(&control.long_ends, 1U);
+        }
+    }
 }
 
 // Admits candidates [first, last): their keys and hypotheses. A barrier must follow. Returns how many were admitted
@@ -273,34 +289,71 @@ ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, 
     return admitted;
 }
 
-// Whether a hypothesis is among the best n of its state, by (cost, history). Its list is complete. While the key of
-// one is on its way, the next is looked for.
+// Puts the hypotheses of states that have more than n of them side by side; their lists are complete. each(i) names
+// a hypothesis, or kNoIndex, for i below `count`: all of a state or none. Barriers are passed, one at the end.
+template <class Each>
+ARCBEAM_DEVICE void rank_lists(std::uint32_t n, std::uint32_t count, const Each& each,
+                               const RescoringWorkspace& work, RescoringControl& control) {
+    for (std::uint32_t pass = 0U; pass < 2U; ++pass) {
+        for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
+            const std::uint32_t index = each(i);
+            if (index == kNoIndex) {
+                continue;
+            }
+            const std::uint32_t list = work.list()[index];
+            const std::uint32_t members = work.list_count()[list] + 1U;
+            const std::uint32_t rank = work.rank()[index];
+            if (members <= n) {
+                continue;
+            }
+            if (pass == 0U && rank == 0U) {
+                work.list_start()[list] = simt::atomic_add<Scope::block>(&control.num_ranked, members);
+            } else if (pass == 1U) {
+                const std::uint32_t start = work.list_start()[list];
+                const std::uint32_t key = work.place()[index];
+                work.ranking()[start + rank] = (work.key_best()[key] >> 32U) << 32U | index;
+            }
+        }
+        simt::block_barrier();
+    }
+}
+
+// Whether a hypothesis is among the best n of its state, by (cost, history): counts those before it. Its list has
+// been ranked if it is too long.
 ARCBEAM_DEVICE bool is_among_best(std::uint32_t index, std::uint32_t n, const RescoringWorkspace& work) {
+    constexpr std::uint32_t kEach = 4U;
     if (n == 0U) {
         return true;
     }
     const std::uint32_t list = work.list()[index];
-    if (work.list_count()[list] + 1U <= n) {
+    const std::uint32_t members = work.list_count()[list] + 1U;
+    if (members <= n) {
         return true;
     }
-    const std::uint32_t own = work.place()[index];
-    const auto cost = static_cast<std::uint32_t>(work.key_best()[own] >> 32U);
+    const std::uint32_t start = work.list_start()[list];
+    const std::uint32_t rank = work.rank()[index];
+    const std::uint64_t own = work.ranking()[start + rank];
+    const auto cost = static_cast<std::uint32_t>(own >> 32U);
     std::uint32_t before = 0U;
-    std::uint32_t at = work.list_first()[list];
-    std::uint32_t place = work.place()[at];
-    while (at != kNoIndex) {
-        const auto key = static_cast<std::uint32_t>(work.key_best()[place] >> 32U);
-        const std::uint32_t next = work.next()[at];
-        const std::uint32_t next_place = next == kNoIndex ? 0U : static_cast<std::uint32_t>(work.place()[next]);
-        if (key < cost || (key == cost && at != index && work.history(place) < work.history(own))) {
-            if (++before == n) {
-                return false;
+    for (std::uint32_t first = 0U; first < members && before < n; first += kEach) {
+        std::uint64_t others[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            others[k] = kNoPacked;
+            if (first + k < members) {
+                others[k] = work.ranking()[start + first + k];
             }
         }
-        at = next;
-        place = next_place;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const auto key = static_cast<std::uint32_t>(others[k] >> 32U);
+            before += key < cost ? 1U : 0U;
+            if (key == cost && others[k] != own) {
+                const std::uint32_t place = work.place()[static_cast<std::uint32_t>(others[k])];
+                const std::uint32_t own_place = work.place()[index];
+                before += work.history(place) < work.history(own_place) ? 1U : 0U;
+            }
+        }
     }
-    return true;
+    return before < n;
 }
 
 }  // namespace arcbeam

@@ -37,6 +37,7 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
+    std::uint32_t within = 0U;
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         std::uint32_t word = kNoWord;
         if (i < n) {
@@ -47,6 +48,7 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
                 work.extension()[i] = Extension{history, kNoIndex, word};
                 const auto key = static_cast<std::uint32_t>(candidate.packed >> 32U);
                 best = word == kNoWord && key < best ? key : best;
+                ++within;
             } else {
                 simt::store(&work.candidate().at(i)->packed, kNoPacked);
             }
@@ -54,8 +56,10 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
         want(i, word != kNoWord, 0U, work, control);
     }
     best = simt::reduce_min(simt::kAllLanes, best);
-    if (simt::lane() == 0U && best != kNoCost) {
+    within = simt::reduce_add(simt::kAllLanes, within);
+    if (simt::lane() == 0U && within != 0U) {
         simt::atomic_min<Scope::block>(&control.best, best);
+        simt::atomic_add<Scope::block>(&control.num_within, within);
     }
 }
 

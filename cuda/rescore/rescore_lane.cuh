@@ -87,10 +87,14 @@ ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
     simt::store(&control.overflow, 0U);
     simt::store(&control.num_kept, 0U);
     simt::store(&control.tied, 0U);
+    simt::store(&control.long_levels, 0U);
+    simt::store(&control.long_ends, 0U);
+    simt::store(&control.num_ranked, 0U);
 }
 
 ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
     simt::store(&control.best, kNoCost);
+    simt::store(&control.num_within, 0U);
     for (std::uint32_t slot = 0U; slot < 2U; ++slot) {
         simt::store(&control.num_wanted[slot], 0U);
         simt::store(&control.num_distinct[slot], 0U);

@@ -52,7 +52,7 @@ constexpr std::uint64_t rescoring_free_bytes(std::uint64_t candidates, std::uint
 
 constexpr std::uint64_t rescoring_tables_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                                std::uint64_t table_size) {
-    return rescoring_free_bytes(candidates, table_size) + 4U * table_size + 8U * capacity;
+    return rescoring_free_bytes(candidates, table_size) + 4U * table_size + 16U * capacity;
 }
 
 constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
@@ -63,10 +63,10 @@ constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::u
 // Tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame lies in
 // global memory: so many entries, and three quarters as many hypotheses.
 constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
-    return static_cast<std::uint32_t>(bytes / 38U / 16U * 16U);
+    return static_cast<std::uint32_t>(bytes / 44U / 16U * 16U);
 }
 
-constexpr std::uint64_t kRescoringControlBytes = 64U;
+constexpr std::uint64_t kRescoringControlBytes = 80U;
 
 // Dynamic shared memory of the kernel.
 constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,

@@ -27,7 +27,7 @@ def lm_view(model):
 
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
-    control_bytes = 208 + 64
+    control_bytes = 208 + 80
 
     def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, **options):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
@@ -65,7 +65,7 @@ class RescoreHost(SearchHost):
 
     @staticmethod
     def workspace_bytes(capacity, candidates, table_size):
-        return 28 * table_size + 52 * capacity + 44 * candidates
+        return 28 * table_size + 60 * capacity + 44 * candidates
 
     @staticmethod
     def move_histories(larger, old, capacity, before, num_tokens):
