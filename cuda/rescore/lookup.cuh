@@ -30,30 +30,46 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 }
 
 // Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
-// is rescored already.
+// is rescored already. Four candidates a thread at a time, for their words come from far.
 ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
                                float bound, const RescoringWorkspace& work) {
+    constexpr std::uint32_t kEach = 4U;
     RescoringControl& control = *lane.words;
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
     std::uint32_t within = 0U;
-    for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
-        std::uint32_t word = kNoWord;
-        if (i < n) {
-            const Candidate candidate = work.candidate()[i];
-            if (admits(bound, packed_cost(candidate.packed))) {
-                word = simt::load_readonly(params.words + packed_arc(candidate.packed));
-                const History history = lane.histories[candidate.source - first_log];
-                work.extension()[i] = Extension{history, kNoIndex, word};
-                const auto key = static_cast<std::uint32_t>(candidate.packed >> 32U);
-                best = word == kNoWord && key < best ? key : best;
-                ++within;
-            } else {
-                simt::store(&work.candidate().at(i)->packed, kNoPacked);
+    for (std::uint32_t first = simt::thread_rank(); first < of_warps; first += kEach * simt::block_size()) {
+        Candidate candidate[kEach];
+        std::uint32_t word[kEach];
+        History history[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * simt::block_size();
+            candidate[k] = Candidate{kNoPacked, 0U, 0U};
+            if (i < n) {
+                candidate[k] = work.candidate()[i];
             }
         }
-        want(i, word != kNoWord, 0U, work, control);
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            word[k] = kNoWord;
+            history[k] = History{0U, 0U};
+            if (admits(bound, packed_cost(candidate[k].packed))) {
+                word[k] = simt::load_readonly(params.words + packed_arc(candidate[k].packed));
+                history[k] = lane.histories[candidate[k].source - first_log];
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * simt::block_size();
+            if (admits(bound, packed_cost(candidate[k].packed))) {
+                work.extension()[i] = Extension{history[k], kNoIndex, word[k]};
+                const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
+                best = word[k] == kNoWord && key < best ? key : best;
+                ++within;
+            } else if (i < n) {
+                simt::store(&work.candidate().at(i)->packed, kNoPacked);
+            }
+            want(i, word[k] != kNoWord, 0U, work, control);
+        }
     }
     best = simt::reduce_min(simt::kAllLanes, best);
     within = simt::reduce_add(simt::kAllLanes, within);
