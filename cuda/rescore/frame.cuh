@@ -47,13 +47,29 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
     if (simt::lane() == 0U && best != kNoCost) {
         simt::atomic_min<Scope::block>(&control.best_survivor, best);
     }
-    for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
-        const std::uint32_t place = simt::load(&work.extension().at(i)->place);
-        const Candidate candidate = work.candidate()[i];
-        if (place != kNoIndex && work.key_best()[place] == candidate.packed) {
-            const std::uint32_t index = work.key_index()[place];
-            if (simt::atomic_cas<Scope::block>(work.source().at(index), kUnclaimed, candidate.source) !=
-                kUnclaimed) {
+    constexpr std::uint32_t kEach = 4U;
+    for (std::uint32_t first = simt::thread_rank(); first < num_candidates; first += kEach * simt::block_size()) {
+        std::uint32_t place[kEach];
+        Candidate candidate[kEach];
+        std::uint32_t winner[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * simt::block_size();
+            place[k] = kNoIndex;
+            candidate[k] = Candidate{kNoPacked, 0U, 0U};
+            if (i < num_candidates) {
+                place[k] = simt::load(&work.extension().at(i)->place);
+                candidate[k] = work.candidate()[i];
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            winner[k] = kNoIndex;
+            if (place[k] != kNoIndex && work.key_best()[place[k]] == candidate[k].packed) {
+                winner[k] = work.key_index()[place[k]];
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (winner[k] != kNoIndex && simt::atomic_cas<Scope::block>(work.source().at(winner[k]), kUnclaimed,
+                                                                        candidate[k].source) != kUnclaimed) {
                 simt::store_relaxed<Scope::block>(&control.tied, 1U);
             }
         }
@@ -106,41 +122,74 @@ ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const RescoringW
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
 
-// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables.
+// What is read of a hypothesis that becomes a token.
+struct Survivor {
+    std::uint32_t key;
+    std::uint32_t index;  // among those that are kept; kNoIndex: it is not
+    std::uint32_t list;
+    std::uint32_t source;
+    std::uint32_t owner;
+    std::uint64_t winner;
+    StateArcs arcs;
+};
+
+// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. Two
+// at a time, for their loads may come from device memory.
 ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
                                      const Tokens& old, const Tokens& tokens, const Array<History>& histories,
                                      const LogPlace& into) {
-    for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
-        const std::uint32_t key = work.place()[i];
-        const std::uint32_t index = work.kept()[i];
-        if (index != kNoIndex) {
-            const std::uint64_t winner = work.key_best()[key];
-            const std::uint32_t owner = work.key_owner()[key];
-            const StateArcs arcs = work.arcs()[i];
-            const std::uint32_t entry = into.first + index;
-            const std::uint32_t own_source = work.source()[i];
-            std::uint32_t source = own_source;
-            if (source != kNoIndex && source >= into.first) {
-                source = into.first + work.kept()[source - into.first];
+    constexpr std::uint32_t kEach = 2U;
+    for (std::uint32_t first = simt::thread_rank(); first < num_hypotheses; first += kEach * simt::block_size()) {
+        Survivor one[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * simt::block_size();
+            one[k].key = kNoIndex;
+            if (i < num_hypotheses) {
+                one[k].key = work.place()[i];
+                one[k].index = work.kept()[i];
+                one[k].list = work.list()[i];
+                one[k].source = work.source()[i];
+                one[k].arcs = work.arcs()[i];
             }
-            tokens.token[index] =
-                Token{rescale(packed_cost(winner), best), arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
-            tokens.state[index] = simt::load(&work.candidate().at(owner)->place);
-            histories[index] = simt::load(&work.extension().at(owner)->history);
-            simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(winner)});
-            std::uint32_t milestone = milestone_of(own_source, work, old, into);
-            if (into.milestones != nullptr) {
-                simt::store_streaming(into.milestones + into.num_milestones + index, Milestone{entry, milestone});
-                milestone = into.num_milestones + index;
-            }
-            tokens.milestone[index] = milestone;
         }
-        work.key_owner()[key] = kNoIndex;
-        work.key_best()[key] = kNoPacked;
-        const std::uint32_t list = work.list()[i];
-        if (list != kNoIndex && work.rank()[i] == 0U) {  // one of each list
-            work.list_state()[list] = kNoIndex;
-            work.list_count()[list] = kNoIndex;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (one[k].key != kNoIndex) {
+                one[k].winner = work.key_best()[one[k].key];
+                one[k].owner = work.key_owner()[one[k].key];
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (one[k].key == kNoIndex) {
+                continue;
+            }
+            const std::uint32_t index = one[k].index;
+            if (index != kNoIndex) {
+                const StateArcs& arcs = one[k].arcs;
+                const std::uint32_t entry = into.first + index;
+                std::uint32_t source = one[k].source;
+                if (source != kNoIndex && source >= into.first) {
+                    source = into.first + work.kept()[source - into.first];
+                }
+                tokens.token[index] = Token{rescale(packed_cost(one[k].winner), best), arcs.first_emitting,
+                                            arcs.arcs_end, arcs.smallest_weight};
+                tokens.state[index] = simt::load(&work.candidate().at(one[k].owner)->place);
+                histories[index] = simt::load(&work.extension().at(one[k].owner)->history);
+                simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(one[k].winner)});
+                std::uint32_t milestone = milestone_of(one[k].source, work, old, into);
+                if (into.milestones != nullptr) {
+                    simt::store_streaming(into.milestones + into.num_milestones + index,
+                                          Milestone{entry, milestone});
+                    milestone = into.num_milestones + index;
+                }
+                tokens.milestone[index] = milestone;
+            }
+            work.key_owner()[one[k].key] = kNoIndex;
+            work.key_best()[one[k].key] = kNoPacked;
+            const std::uint32_t i = first + k * simt::block_size();
+            if (one[k].list != kNoIndex && work.rank()[i] == 0U) {  // one of each list
+                work.list_state()[one[k].list] = kNoIndex;
+                work.list_count()[one[k].list] = kNoIndex;
+            }
         }
     }
 }
