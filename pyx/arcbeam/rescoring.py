@@ -56,6 +56,7 @@ class Rescoring:
         if not isinstance(small, LanguageModel):
             raise TypeError(f"graph_language_model: expected an arcbeam.LanguageModel, got {type(small).__name__}")
         self.large, self.small = large, small
+        self.check_files()
         self.large_scale = float(options.lm_scale)
         self.small_scale = _small_scale(graph, options.graph_lm_scale)
         _check_digest(graph, small)
@@ -141,7 +142,7 @@ def _check_digest(graph: Graph, small: LanguageModel) -> None:
         warnings.warn(
             "the graph does not say which language model it was built with, so graph_language_model cannot be checked: "
             "with another one the scores are wrong",
-            stacklevel=4,
+            stacklevel=5,
         )
     elif known != small.digest:
         raise GraphError(

@@ -122,6 +122,8 @@ def test_a_file_that_shrinks_or_changes(binary):
             FormatError, match=rf"the file shrank from {len(text)} to 64 bytes while KenLM had it mapped"
         ):
             use()
+    with pytest.raises(FormatError, match="the file shrank from"):  # not: it lacks all words
+        CtcDecoder(graph(), language_model=lm, graph_language_model=SMALL)
     os.truncate(binary, 0)
     assert lm.model.score(lm.indices("the cat"), True, True) <= 0  # what is lost reads as zeros: no signal
     binary.write_bytes(text)

@@ -89,8 +89,9 @@ def test_a_small_model_that_is_not_the_graphs():
         decode(graph(), small=LARGE)
     with pytest.raises(GraphError, match=r"graph_language_model: it lacks 1 word \('cat'\) of the graph, so the graph"):
         decode(graph(lm_digest=NARROW.digest), small=NARROW)
-    with pytest.warns(UserWarning, match="the graph does not say which language model it was built with"):
-        decode(graph(lm_digest=None))
+    with pytest.warns(UserWarning, match="the graph does not say which language model it was built with") as warned:
+        CtcDecoder(graph(lm_digest=None), language_model=LARGE, graph_language_model=SMALL)
+    assert [w.filename for w in warned] == [__file__]  # where the decoder is made
 
 
 def test_a_pickled_decoder_keeps_its_models():
