@@ -53,8 +53,10 @@ def check_float32(name: str, value: float, smallest: float = 0.0, largest: float
 def _count(name: str, value: object, below: int = 2**31) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
-    if not 1 <= int(value) < below:
+    if int(value) < 1:
         raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {shown(value)}")
+    if int(value) >= below:
+        raise ValueError(f"{name}: expected a whole number of at most {below - 1:,}, or None, got {shown(value)}")
 
 
 MOST_THREADS = 4096

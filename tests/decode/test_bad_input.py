@@ -131,7 +131,11 @@ OPTIONS = {
         r"max_active: expected a whole number of at least 1, or None, got 0",
     ),
     "max_active real": ({"max_active": 5.0}, TypeError, r"max_active: .* got float"),
-    "max_active huge": ({"max_active": 2**40}, ValueError, r"max_active"),
+    "max_active huge": (
+        {"max_active": 2**40},
+        ValueError,
+        r"max_active: expected a whole number of at most 2,147,483,647, or None, got 1099511627776",
+    ),
     "scale 0": ({"acoustic_scale": 0.0}, ValueError, r"acoustic_scale: expected a number above 0, got 0.0"),
     "scale inf": ({"acoustic_scale": float("inf")}, ValueError, r"acoustic_scale"),
     "scale beyond float32": (
