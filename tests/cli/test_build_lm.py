@@ -18,6 +18,16 @@ def test_builds_what_can_be_loaded(run, tmp_path):
     assert LanguageModel.load(tmp_path / "out.lm").order == 3
 
 
+def test_the_arpa_is_not_replaced(run, tmp_path):
+    (tmp_path / "lm.arpa").write_text("what took days to make\n")
+    (tmp_path / "link").symlink_to(tmp_path / "lm.arpa")
+    for output in ("lm.arpa", "link"):
+        result = run("build-lm", tmp_path / "lm.arpa", "-o", tmp_path / output)
+        assert result.exit_code == 1
+        assert "the model would replace its ARPA" in result.stderr
+    assert (tmp_path / "lm.arpa").read_text() == "what took days to make\n"
+
+
 def test_errors_are_one_line(run, tmp_path):
     (tmp_path / "bad.arpa").write_text("hello\n")
     for source, output, message in [

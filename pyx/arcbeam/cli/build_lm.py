@@ -21,6 +21,8 @@ def build_lm(
     """Build a language model for rescoring from its ARPA file."""
     if not output.absolute().parent.is_dir():
         raise Failure(f"{output}: the folder does not exist")
+    if output.exists() and arpa.exists() and output.samefile(arpa):
+        raise Failure(f"{output}: the model would replace its ARPA; give --output another name")
     from arcbeam import LanguageModel
 
     with warnings.catch_warnings():
