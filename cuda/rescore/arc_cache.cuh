@@ -6,9 +6,9 @@
 //
 //     stamp state | stamp label | stamp cost | stamp next state
 //
-// Every answer that is written has a stamp of its own, so words of two answers that meet in an entry are told
-// apart: what is read counts only if all four have the same stamp. Nobody waits, and no answer depends on the
-// cache.
+// Answers that are written count their stamps on; one comes again after 2^32 - 1 of them, long after the words of
+// the first have been read. So words of two answers that meet in an entry are told apart: what is read counts only
+// if all four have the same stamp. Nobody waits, and no answer depends on the cache.
 #pragma once
 
 #include "rescore/rescoring_search.hpp"

@@ -176,9 +176,9 @@ cdef class CudaEngine:
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
-            return {"graph": self.graph.bytes, "language_models": models, "lanes": lanes, "token_log": log, "paths": self.paths.capacity,
-                    "log_probs": self.staging.device_bytes(), "batch": self.batch.capacity,
-                    "pinned": host + self.staging.pinned_bytes()}
+            return {"graph": self.graph.bytes, "language_models": models, "lanes": lanes, "token_log": log,
+                    "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
+                    "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes()}
 
     @property
     def placement(self):

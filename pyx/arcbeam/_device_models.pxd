@@ -41,7 +41,9 @@ cdef class DeviceRescoring:
     cdef PinnedBuffer counted
     cdef uint32_t hypotheses_per_state
     cdef float lookup_margin
-    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1
+    cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes, gpu_budget,
+                          arc_cache) except -1
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef int begin_batch(self, Stream stream) except -1

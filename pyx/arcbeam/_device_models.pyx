@@ -27,7 +27,7 @@ _words = weakref.WeakValueDictionary()
 # The columns of a model that kernels read, in the order in which they lie in its memory.
 COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
            "backoff.wide", "arcs", "backoff.weights")
-ARCS = COLUMNS[-2:]  # the rest is the index
+ARCS = ("arcs", "backoff.weights")  # the rest is the index
 cdef enum:
     GRAIN = 256  # each column begins at a multiple of so many bytes
 
@@ -154,6 +154,10 @@ cdef class DeviceRescoring:
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
         with context:
             context.memory_info(&free_bytes, &total_bytes)
+        with _lock:
+            there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, ()))
+        if there is not None:  # what this model has taken already counts as free for it
+            free_bytes += (<DeviceModel> there).device_bytes
         if memory_limit:
             free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
         model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
@@ -161,7 +165,10 @@ cdef class DeviceRescoring:
         self.placement = lm_placement.choose(placement, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
         self.small = device_model(rescoring.small, context, ())
         self.words = device_words(graph, context)
-        self._place_large(context, model_bytes, free_bytes)
+        taken += self.small.device_bytes + self.words.bytes
+        if self.placement.name == "resident":
+            self._check_limit(memory_limit, taken + model_bytes)
+        self._place_large(context, model_bytes, free_bytes, gpu_budget, arc_cache)
         self.pool = MemoryPool(context)
         self.large_labels = self._send(rescoring.large_labels, stream)
         self.small_labels = self._send(rescoring.small_labels, stream)
@@ -173,12 +180,17 @@ cdef class DeviceRescoring:
         self.counted = PinnedBuffer(context)
         self.counted.resize(sizeof(LookupCounters))
         memset(self.counted.data, 0, sizeof(LookupCounters))
-        if memory_limit and taken + self.device_bytes() > memory_limit:
-            raise CapacityError(f"memory_limit: the graph and the language models need {taken + self.device_bytes():,} "
-                                f"bytes on cuda:{context.state.ordinal}, and {memory_limit:,} are allowed; raise it, or "
-                                f"use placement='host-direct' or a smaller arc_cache")
+        self._check_limit(memory_limit, taken + self.large.device_bytes + self.pool.used_bytes)
 
-    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes) except -1:
+    cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1:
+        if memory_limit and needed > memory_limit:
+            raise CapacityError(f"memory_limit: the graph and the language models need {needed:,} bytes of the GPU, and "
+                                f"{memory_limit:,} are allowed; raise it, or use placement='host-direct' or a smaller "
+                                "arc_cache")
+        return 0
+
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes, gpu_budget,
+                          arc_cache) except -1:
         """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
         if self.placement.name == "resident":
             try:
@@ -193,15 +205,19 @@ cdef class DeviceRescoring:
             self.large = device_model(self.rescoring.large, context,
                                       ARCS if self.placement.index_on_device else COLUMNS)
         except CudaOutOfMemoryError as error:
-            if 4 * model_bytes > 3 * free_bytes:
+            if "pinned" not in error.action:  # the index
+                raise
+            cache = arc_cache or 0
+            budget = free_bytes // 4 * 3 if gpu_budget is None else gpu_budget
+            if model_bytes + cache > budget:
                 raise CudaOutOfMemoryError(
                     f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned memory "
-                    f"of the host, and it does not fit cuda:{context.state.ordinal} either; decode on the CPU",
-                    name=error.name, code=error.code, action=error.action,
+                    f"of the host, and cuda:{context.state.ordinal} has no room for it either, where {budget:,} bytes may "
+                    "be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
                 ) from None
             warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is kept "
-                          "on the GPU, as 'resident'", stacklevel=5)
-            self.placement = lm_placement.Placement("resident", 0)
+                          "on the GPU, as 'resident'", stacklevel=2)
+            self.placement = lm_placement.Placement("resident", lm_placement.entries_of(cache))
             self.large = device_model(self.rescoring.large, context, ())
         return 0
 
@@ -229,7 +245,8 @@ cdef class DeviceRescoring:
         return 0
 
     cdef int begin_batch(self, Stream stream) except -1:
-        """Counts from zero, but for the stamps of the cache, which are never given twice."""
+        """Counts from zero, but for the stamps of the cache, which go on."""
+        memset(self.counted.data, 0, sizeof(LookupCounters))
         return set_bytes(self.counters.address, 0, 4 * sizeof(uint64_t), stream)
 
     cdef int ask_back(self, Stream stream) except -1:

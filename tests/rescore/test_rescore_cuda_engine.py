@@ -9,7 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, Graph, SymbolTable, UnsupportedError, cuda_plan
+from arcbeam import (
+    CapacityError,
+    CtcDecoder,
+    CudaOutOfMemoryError,
+    Graph,
+    LanguageModel,
+    SymbolTable,
+    UnsupportedError,
+    cuda_plan,
+    lm_placement,
+)  # fmt: skip
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
@@ -199,3 +209,43 @@ def test_a_resident_model_that_does_not_fit(gpu):
     gpu.start(memory=(6 << 16) + 1000)  # the graph, the small model and the words
     with pytest.raises(CudaOutOfMemoryError, match=r"needs .* That is of placement='resident'; 'host-direct' keeps"):
         on_gpu(placement="resident")
+
+
+def test_a_second_decoder_of_a_resident_model(gpu, monkeypatch):
+    """What the first one has sent counts as free for it: there is one copy."""
+    seen = []
+    choose = lm_placement.choose
+    monkeypatch.setattr(lm_placement, "choose", lambda *given: seen.append(given[3]) or choose(*given))
+    first = on_gpu()
+    on_gpu(beam=3.0)
+    gc.collect()
+    on_gpu(language_model=LanguageModel(dict(LARGE.columns), LARGE.about))
+    assert seen[1] - seen[2] == 1 << 16, "the memory of the model, in the pool's grains"
+    assert first._engine.placement == "resident"
+
+
+def test_counters_of_an_empty_batch(gpu):
+    decoder = on_gpu()
+    decoder.decode(BATCH)
+    assert decoder.decode([]) == []
+    assert (decoder.stats.lookups, decoder.stats.distinct_lookups, decoder.stats.model_bytes_read) == (0, 0, 0)
+
+
+def test_pinned_memory_that_is_refused_within_a_budget(gpu):
+    gpu.fake.fail("host_allocate", 2)
+    with pytest.raises(CudaOutOfMemoryError, match="where 4,096 bytes may be taken; decode on the CPU"):
+        on_gpu(placement="host-direct", gpu_budget=4096)
+    gpu.fake.fail("host_allocate", 2)
+    with pytest.warns(UserWarning, match="kept on the GPU") as caught:
+        decoder = on_gpu(placement="host-direct", gpu_budget="1MB", arc_cache="1kB")
+    assert caught[0].filename == __file__
+    check_same(decoder.decode(BATCH), on_cpu())
+    assert decoder.stats.lookup_misses < decoder.stats.distinct_lookups
+
+
+def test_a_memory_limit_is_said_before_a_model_is_sent(gpu):
+    limit = on_gpu().memory().graph + 140_000
+    before = len([line for line in gpu.fake.journal() if line[0] == "allocate"])
+    with pytest.raises(CapacityError, match="memory_limit: the graph and the language models need"):
+        on_gpu(placement="resident", memory_limit=limit)
+    assert len([line for line in gpu.fake.journal() if line[0] == "allocate"]) <= before + 2
