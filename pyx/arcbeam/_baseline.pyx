@@ -158,7 +158,7 @@ cdef class BaselineEngine(PooledEngine):
         list of (complete, answers) an utterance
             An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
         """
-        with self.turn:
+        with self.turn():
             self.ready()
             return self._decode(utterances, columns)
 

@@ -159,7 +159,7 @@ cdef class CpuEngine(PooledEngine):
         paths : list of (arcs uint32[n], total_cost, reached_final)
         work : dict of counters
         """
-        with self.turn:
+        with self.turn():
             self.ready()
             return self._decode(utterances, columns)
 

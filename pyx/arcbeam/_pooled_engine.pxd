@@ -11,10 +11,11 @@ cdef extern from "pool/batch_engine.hpp" namespace "arcbeam::twin" nogil:
 
 
 cdef class PooledEngine:
-    cdef readonly object turn  # a lock: one batch at a time
+    cdef object lock  # one batch at a time
     cdef AnyEngine* pool
-    cdef pid_t process
+    cdef pid_t process, process_of_lock
 
+    cdef object turn(self)
     cdef AnyEngine* new_pool(self) except NULL
     cdef int ready(self) except -1
     cdef int finish(self) except -1

@@ -7,10 +7,19 @@ from posix.unistd cimport getpid
 
 
 cdef class PooledEngine:
-    """What a subclass decodes a batch with: `ready` in its turn, then a start of its own, then `finish`."""
+    """What a subclass decodes a batch with: `ready` in its `turn`, then a start of its own, then `finish`."""
 
     def __cinit__(self, *arguments, **options):
-        self.turn = threading.Lock()
+        self.lock = threading.Lock()
+        self.process_of_lock = getpid()
+
+    cdef object turn(self):
+        """The lock to decode under. A forked child has its own: who held its parent's at the fork is not there."""
+        if self.process_of_lock != getpid():
+            mine = threading.Lock()
+            if self.process_of_lock != getpid():  # nor has another thread made one in the meantime
+                self.lock, self.process_of_lock = mine, getpid()
+        return self.lock
 
     cdef AnyEngine* new_pool(self) except NULL:
         """The subclass's engine, which is deleted here."""

@@ -269,7 +269,7 @@ cdef class CpuEngine(PooledEngine):
         -------
         list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
         """
-        with self.turn:
+        with self.turn():
             self.ready()
             return self._decode(utterances, states)
 

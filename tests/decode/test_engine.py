@@ -198,6 +198,23 @@ def test_a_forked_child_decodes_too(graph, batch, answer):
     assert child.exitcode == 0
 
 
+def test_a_child_forked_during_a_decode_has_its_own_turn(graph, batch, answer):
+    one = decoder(graph)
+    long = [graphs.random_log_probs(9, 40_000)] * 4
+    worker = threading.Thread(target=one.decode, args=(long,))
+    worker.start()
+    time.sleep(0.1)  # for the parent's thread to be decoding
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_decode_in_child, args=(one, batch, queue))
+    child.start()
+    try:
+        assert queue.get(timeout=60) == answer
+    finally:
+        child.kill()
+        worker.join()
+
+
 def test_ctrl_c_ends_a_decode_and_the_decoder_goes_on(graph, batch, answer):
     one = decoder(graph)
     long = [graphs.random_log_probs(9, 40_000)] * 4
