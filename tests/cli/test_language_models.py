@@ -126,6 +126,7 @@ def test_files_that_are_none(run, decode, models):
         ("gone.lm", "small.lm", "gone.lm: No such file"),
         ("graph.arc", "small.lm", "graph.arc: expected a language model, got a graph"),
         ("noise", "small.lm", "noise, line 1: expected"),
+        ("/dev/null", "small.lm", "/dev/null: expected a regular file, not a pipe or a device"),
         ("large.lm", "large.lm", "expected the model that the graph was built with"),
     ]:
         result = decode(large, small=small)

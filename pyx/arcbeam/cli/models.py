@@ -1,5 +1,7 @@
 """Language models of ``arcbeam decode``: files of any kind in, a decoder that uses them out."""
 
+import os
+import stat
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,24 +31,31 @@ def check_given(large: Path | None, small: Path | None, settings: DecoderOptions
         )
 
 
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file that can be read once more."""
+    with path.open("rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise Failure(f"{path}: expected a regular file, not a pipe or a device")
+        return file.read(64)
+
+
 def load_large(path: Path) -> "rescoring.LargeModel":
     """Load a model of any kind; the file's first bytes say which. One of an ARPA is built."""
     from arcbeam import KenLM, kenlm_file
 
-    return KenLM(path) if kenlm_file.is_binary(path) else load(path)
+    return KenLM(path) if read_head(path).startswith(kenlm_file.MAGIC) else load(path)
 
 
 def load(path: Path) -> "LanguageModel":
     """Load a model of ours, or build it of an ARPA."""
     from arcbeam import LanguageModel, graph_file, kenlm_file, lm_file
 
-    with path.open("rb") as file:
-        head = file.read(64)
+    head = read_head(path)
     if lm_file.KIND.begins(head):
         return LanguageModel.load(path)
     if graph_file.KIND.begins(head):
         raise Failure(f"{path}: expected a language model, got a graph")
-    if kenlm_file.is_binary(path):
+    if head.startswith(kenlm_file.MAGIC):
         raise Failure(f"{path}: the graph's own model is needed as ARPA or from build-lm, got KenLM's binary format")
     note(f"building {path}; build-lm makes a file that loads at once")
     with warnings.catch_warnings():
