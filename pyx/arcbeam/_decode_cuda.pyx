@@ -301,7 +301,8 @@ cdef class CudaEngine:
         self.params.search.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
         self.params.search.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
         self.params.search.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
-        self.params.search.piece_frames, self.params.search.wait_cycles = self.staging.piece_frames, cuda_plan.WAIT_CYCLES
+        self.params.search.piece_frames = self.staging.piece_frames
+        self.params.search.wait_cycles = cuda_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if pieces != 0:

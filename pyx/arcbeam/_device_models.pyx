@@ -154,10 +154,11 @@ cdef class DeviceRescoring:
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
         with context:
             context.memory_info(&free_bytes, &total_bytes)
-        with _lock:
-            there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, ()))
-        if there is not None:  # what this model has taken already counts as free for it
-            free_bytes += (<DeviceModel> there).device_bytes
+        for on_host in ((), ARCS):  # what this model has taken already counts as free for it
+            with _lock:
+                there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, on_host))
+            if there is not None:
+                free_bytes += (<DeviceModel> there).device_bytes
         if memory_limit:
             free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
         model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
@@ -184,8 +185,8 @@ cdef class DeviceRescoring:
 
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1:
         if memory_limit and needed > memory_limit:
-            raise CapacityError(f"memory_limit: the graph and the language models need {needed:,} bytes of the GPU, and "
-                                f"{memory_limit:,} are allowed; raise it, or use placement='host-direct' or a smaller "
+            raise CapacityError(f"memory_limit: the graph and the language models need {needed:,} bytes of the GPU, "
+                                f"and {memory_limit:,} are allowed; raise it, or use placement='host-direct' or a smaller "
                                 "arc_cache")
         return 0
 
@@ -211,12 +212,12 @@ cdef class DeviceRescoring:
             budget = free_bytes // 4 * 3 if gpu_budget is None else gpu_budget
             if model_bytes + cache > budget:
                 raise CudaOutOfMemoryError(
-                    f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned memory "
-                    f"of the host, and cuda:{context.state.ordinal} has no room for it either, where {budget:,} bytes may "
-                    "be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
+                    f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned "
+                    f"memory of the host, and cuda:{context.state.ordinal} has no room for it either, where {budget:,} "
+                    "bytes may be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
                 ) from None
-            warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is kept "
-                          "on the GPU, as 'resident'", stacklevel=2)
+            warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is "
+                          "kept on the GPU, as 'resident'", stacklevel=2)
             self.placement = lm_placement.Placement("resident", lm_placement.entries_of(cache))
             self.large = device_model(self.rescoring.large, context, ())
         return 0
