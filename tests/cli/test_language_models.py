@@ -133,6 +133,7 @@ def test_files_that_are_none(run, decode, models):
         assert result.exit_code == 1
         assert message in result.stderr
         assert result.stderr.splitlines()[-1].startswith("error: ")
+    assert "building" not in decode("gone.lm", small="small.arpa").stderr
     kenlm_files.write_binary(models / "large.arpa", models / "large.probing", kenlm_files.PROBING)
     info = run("info", models / "large.probing")
     assert (info.exit_code, "got KenLM's binary format, which decode takes as" in info.stderr) == (1, True)

@@ -69,6 +69,7 @@ def make_decoder(graph: "Graph", large: Path | None, small: Path | None, setting
 
     if large is None or small is None:
         return CtcDecoder(graph, **settings)
+    read_head(large)  # that it is there is known before the small one is built, which may take a while
     models: dict[str, Any] = {"graph_language_model": load(small), "language_model": load_large(large)}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
