@@ -161,7 +161,7 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": memory_gib(),
         "load_before": round(os.getloadavg()[0], 2),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "versions": versions(),
         **device,
         **more,
