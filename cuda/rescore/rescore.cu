@@ -2,8 +2,9 @@
 // history) and that words are looked up. Two entries differ in the shape of their launch, as there; no lane has a
 // cluster.
 //
-// launch  any number of lanes; blocks of any number of whole warps; rescoring_shared_bytes() of dynamic shared
-// memory The bytes of a result depend on none of these.
+// launch  any number of lanes; blocks of any number of whole warps; dynamic shared memory as
+//         rescoring_shared_bytes() says
+// The bytes of a result depend on none of these.
 #include "rescore/utterance.cuh"
 
 namespace arcbeam {

@@ -17,7 +17,7 @@ from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_t
 from arcbeam._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
 
-from arcbeam import lm_placement
+from arcbeam import lm_file, lm_placement
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 _lock = threading.Lock()
@@ -27,7 +27,7 @@ _words = weakref.WeakValueDictionary()
 # The columns of a model that kernels read, in the order in which they lie in its memory.
 COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
            "backoff.wide", "arcs", "backoff.weights")
-ARCS = ("arcs", "backoff.weights")  # the rest is the index
+ARCS = tuple(name for name in COLUMNS if name not in lm_file.INDEX)
 cdef enum:
     GRAIN = 256  # each column begins at a multiple of so many bytes
 
@@ -162,7 +162,7 @@ cdef class DeviceRescoring:
         if memory_limit:
             free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
         model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
-        index_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS if name not in ARCS)
+        index_bytes = sum(rescoring.large.columns[name].nbytes for name in lm_file.INDEX)
         self.placement = lm_placement.choose(placement, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
         self.small = device_model(rescoring.small, context, ())
         self.words = device_words(graph, context)
@@ -209,7 +209,7 @@ cdef class DeviceRescoring:
             if "pinned" not in error.action:  # the index
                 raise
             cache = arc_cache or 0
-            budget = free_bytes // 4 * 3 if gpu_budget is None else gpu_budget
+            budget = lm_placement.budget_of(free_bytes, gpu_budget)
             if model_bytes + cache > budget:
                 raise CudaOutOfMemoryError(
                     f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned "

@@ -69,7 +69,7 @@ def choose(
             f"placement: {placement!r} ({NOT_YET[placement]}) does not decode on a GPU yet; expected 'auto', "
             "'resident' or 'host-direct'"
         )
-    budget = free_bytes * 3 // 4 if gpu_budget is None else gpu_budget
+    budget = budget_of(free_bytes, gpu_budget)
     wanted = arc_cache or 0
     if placement == "auto":
         placement = "resident" if model_bytes + wanted <= budget else "host-direct"
@@ -87,6 +87,11 @@ def choose(
         budget -= index_bytes if near else 0
         wanted = min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget)
     return Placement(placement, entries_of(wanted), near)
+
+
+def budget_of(free_bytes: int, gpu_budget: int | None) -> int:
+    """Bytes of a device that a large model and its cache may take."""
+    return free_bytes * 3 // 4 if gpu_budget is None else gpu_budget
 
 
 def entries_of(cache_bytes: int) -> int:
