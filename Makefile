@@ -105,7 +105,7 @@ gpu-driver: gpu-build
 	$(GPU_TESTS) tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
 
 gpu-decode: gpu-build
-	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py $(PYTEST_ARGS)
+	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py $(PYTEST_ARGS)
 
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 gpu-rescore: gpu-build
