@@ -102,16 +102,17 @@ def as_device_utterances(
         return Utterances(table, batch.shape[2], batch)
     # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
     producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
-    for i, item in enumerate(log_probs):
-        address, shape, strides, dtype, owner = producers.take(item, i)
-        if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
-            check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
-        if strides[1] != 1:
-            _check_values_together(shape, strides, f"{name}[{i}]")
-        rows.extend((address, strides[0], shape[0], dtype == "float16"))
-        widths.add(shape[1])
-        owners.append(owner)
-    producers.finish()
+    with reader.context:
+        for i, item in enumerate(log_probs):
+            address, shape, strides, dtype, owner = producers.take(item, i)
+            if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+                check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+            if strides[1] != 1:
+                _check_values_together(shape, strides, f"{name}[{i}]")
+            rows.extend((address, strides[0], shape[0], dtype == "float16"))
+            widths.add(shape[1])
+            owners.append(owner)
+        producers.finish()
     return Utterances(table_of(np.array(rows, np.int64), lengths), one_width(widths, columns), owners)
 
 
@@ -128,8 +129,9 @@ def import_array(
 ) -> DeviceArray:
     """Takes one array over; with `ask_producer`, work of the stream `reader` from now on waits for its producer."""
     producers = _Producers(name, reader, ask_producer, values)
-    address, shape, strides, dtype, owner = producers.take(item)
-    producers.finish()
+    with reader.context:
+        address, shape, strides, dtype, owner = producers.take(item)
+        producers.finish()
     return DeviceArray(address, shape, strides, dtype, reader.context.ordinal, owner)
 
 
@@ -137,7 +139,10 @@ _Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shap
 
 
 class _Producers:
-    """Those of a batch's arrays: takes the arrays over, and has the stream `reader` wait for each producer once."""
+    """Those of a batch's arrays: takes the arrays over, and has the stream `reader` wait for each producer once.
+
+    The reader's context must be current: torch hands over only what is on its current device, and that device's stream.
+    """
 
     def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it

@@ -475,6 +475,7 @@ void fake_not_ready(int looks) { not_ready = looks; }
 void fake_on_launch(Kernel called) { kernel = called; }
 int64_t fake_calls() { return calls; }
 int fake_current() { return static_cast<int>(current.size()); }
+int fake_current_device() { return current.empty() ? -1 : current.back(); }
 
 // Living handles of a kind; "" counts all, with the contexts that are held.
 int64_t fake_living(const char* kind) {

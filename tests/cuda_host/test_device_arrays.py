@@ -154,6 +154,22 @@ def test_transposed_batches_keep_their_rows(reader):
         import_all(Exporter((2, 3, 4), (12, 1, 3)), reader)
 
 
+def test_producers_are_asked_where_the_reader_is(reader, fake):
+    """As torch wants it, whose current device is another GPU."""
+
+    class Asked(Exporter):
+        def __dlpack__(self, **asked):
+            contexts.append(fake.library.fake_current_device())
+            return super().__dlpack__(**asked)
+
+    second, contexts = Reader(Stream(_cuda.context_of(1))), []
+    import_all(Asked((2, 3, 4), device=(2, 1)), second)
+    import_all([Asked((3, 4), device=(2, 1)) for _ in range(2)], second)
+    import_all(Asked((2, 3, 4)), reader)
+    assert contexts == [1, 1, 1, 0]
+    assert fake.library.fake_current() == 0
+
+
 def test_the_interface_orders_streams(reader, fake):
     import_all(InterfaceOnly(stream=2), reader)
     assert [line[:2] for line in fake.journal()] == [["record", "2"], ["wait", str(reader.address)]]
