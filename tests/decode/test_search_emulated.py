@@ -238,5 +238,5 @@ def test_demo_speech(demo_data, tmp_path):
     lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
     arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
     graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
-    for schedule in schedules(5):
+    for schedule in schedules(50):
         check(graph, [rows[:60], rows[60:90]], beam=10.0, max_active=50, room=GENEROUS, schedule=schedule)

@@ -1,0 +1,30 @@
+"""What nvcc makes of the arithmetic of the search: nothing is fused."""
+
+import pytest
+
+from tests.simt.build import ROOT
+from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
+
+RELAXED = ["--expt-relaxed-constexpr"]  # as the package is built
+SOURCE = ROOT / "cuda" / "decode" / "search.cu"
+SHAPES = ("wide", "dense", "cluster")
+needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
+
+
+@needs_nvcc
+@pytest.mark.parametrize("architecture", ["80", "90", "120"])  # without clusters, with them, the newest
+def test_nothing_is_fused(architecture, tmp_path):
+    ptx = ptx_of(SOURCE, tmp_path / "search.ptx", architecture, flags=RELAXED)
+    bodies = functions(ptx)  # entries, and what they call
+    assert {f"arcbeam_search_{shape}" for shape in SHAPES} <= set(bodies)
+    assert inexact_arithmetic(ptx, list(bodies)) == []
+    for shape in SHAPES:
+        assert "mul.rn.f32" in bodies[f"arcbeam_search_{shape}"]
+        assert "add.rn.f32" in bodies[f"arcbeam_search_{shape}"]
+
+
+@needs_nvcc
+def test_contraction_is_found(tmp_path):
+    contracted = ptx_of(SOURCE, tmp_path / "contracted.ptx", flags=[*RELAXED, "-fmad=true"])
+    for shape in SHAPES:
+        assert inexact_arithmetic(contracted, [f"arcbeam_search_{shape}"]) != []
