@@ -21,7 +21,7 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
         if (from.depth != level) {
             continue;
         }
-        const bool stays = is_among_best(from.index, params.hypotheses_per_state, work);
+        const bool stays = is_among_best(params, from.index, work);
         work.kept()[from.index] = stays ? kStays : kNoIndex;
         if (!stays) {
             continue;
@@ -58,15 +58,15 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
     }
 }
 
-// Closes the frontier level by level. Returns whether all had room; a barrier was passed.
-ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, RescoringLane& lane,
+// Closes the frontier level by level. A barrier was passed.
+ARCBEAM_DEVICE FrameEnd close_with_histories(const RescoringParams& params, RescoringLane& lane,
                                          std::uint32_t num_candidates, float bound,
                                          const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     std::uint32_t slot = 1U;
     for (std::uint32_t level = 0U; level < simt::load(&control.levels); ++level) {
         if (simt::load(&control.overflow) != 0U) {
-            return false;
+            return FrameEnd::no_room;
         }
         if ((simt::load(&control.has_level) & level_bit(level)) == 0U) {
             continue;
@@ -83,14 +83,14 @@ ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, Rescorin
         simt::block_barrier();
         const std::uint32_t last = simt::load(&lane.control->num_candidates);
         if (last > work.candidate().size) {
-            return false;
+            return FrameEnd::no_room;
         }
         const std::uint32_t num_wanted = simt::load(&control.num_wanted[slot]);
         if (num_wanted > work.asked().size) {
-            return false;
+            return FrameEnd::no_room;
         }
-        if (num_wanted != 0U) {
-            look_up_and_rescore(params, lane, num_wanted, slot, work);
+        if (num_wanted != 0U && !look_up_and_rescore(params, lane, num_wanted, slot, work)) {
+            return FrameEnd::unanswered;
         }
         slot = 1U - slot;
         if (simt::thread_rank() == 0U) {  // that of the step before last: all have read it
@@ -101,7 +101,7 @@ ARCBEAM_DEVICE bool close_with_histories(const RescoringParams& params, Rescorin
         num_candidates = last;
         simt::block_barrier();
     }
-    return simt::load(&control.overflow) == 0U;
+    return simt::load(&control.overflow) == 0U ? FrameEnd::committed : FrameEnd::no_room;
 }
 
 }  // namespace arcbeam

@@ -15,7 +15,9 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const R
     if (final_only) {
         cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
         if (is_finite(cost)) {
-            cost = rescore_cost(cost, end_deviation(params.lms, static_cast<History>(lane.histories[index])));
+            const History history = lane.histories[index];
+            cost = rescore_cost(cost, params.asks == Asks::nobody ? end_deviation(params.lms, history)
+                                                                  : asked_end_deviation(params, lane, history));
         }
         if (!is_finite(cost)) {
             return kNoPacked;
@@ -30,8 +32,7 @@ ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const Resco
     Control& control = *lane.control;
     const std::uint32_t n = lane.state.num_tokens;
     const auto history_key = [&lane](std::uint32_t i) {
-        const History history = lane.histories[i];
-        return static_cast<std::uint64_t>(history.large) << 32U | history.small;
+        return history_bits(static_cast<History>(lane.histories[i]));
     };
     bool reached_final = lane.state.alive != 0U;
     for (;;) {
@@ -54,7 +55,7 @@ ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const Resco
         }
         for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
             if (simt::load(&scratch.at(i)->packed) == best) {
-                simt::atomic_min<Scope::block>(&lane.words->end_history, history_key(i));
+                keep_first(params, &lane.words->end_history, history_key(i));
             }
         }
         simt::block_barrier();

@@ -36,7 +36,7 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
                 static_cast<std::uint32_t>(work.key_best()[static_cast<std::uint32_t>(work.place()[i])] >> 32U);
             best = key < best ? key : best;
             const std::uint32_t kept = work.kept()[i];
-            stays = kept == kStays || (kept == kUndecided && is_among_best(i, params.hypotheses_per_state, work));
+            stays = kept == kStays || (kept == kUndecided && is_among_best(params, i, work));
         }
         const std::uint32_t place = take_place<BlockTeam>(&control.num_kept, stays);
         if (i < num_hypotheses) {
@@ -78,7 +78,7 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
 // different histories, for an arc leaves one state.
-ARCBEAM_DEVICE_NOINLINE void settle_ties(std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
                                          const RescoringWorkspace work, const Array<History> histories,
                                          std::uint32_t first_log_last, std::uint32_t first_log) {
     const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
@@ -88,7 +88,7 @@ ARCBEAM_DEVICE_NOINLINE void settle_ties(std::uint32_t num_candidates, std::uint
         }
         const History history = source >= first_log ? work.history(work.place()[source - first_log])
                                                     : static_cast<History>(histories[source - first_log_last]);
-        return static_cast<std::uint64_t>(history.large) << 32U | history.small;
+        return history_bits(history);
     };
     for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
         least[i] = kNoPacked;
@@ -104,7 +104,7 @@ ARCBEAM_DEVICE_NOINLINE void settle_ties(std::uint32_t num_candidates, std::uint
             const std::uint32_t index = work.key_index()[place];
             const std::uint64_t key = source_history(candidate.source);
             if (pass == 0U) {
-                simt::atomic_min<Scope::block>(least.at(index), key);
+                keep_first(params, least.at(index), key);
             } else if (least[index] == key) {
                 work.source()[index] = candidate.source;
             }
@@ -207,8 +207,9 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         simt::store(&control.smallest_acoustic, kNoCost);
     }
     simt::block_barrier();
-    if (!close_with_histories(params, lane, num_candidates, bound, work)) {
-        return give_up_rescoring(work, lane, smallest_acoustic, FrameEnd::no_room);
+    const FrameEnd closed = close_with_histories(params, lane, num_candidates, bound, work);
+    if (closed != FrameEnd::committed) {
+        return give_up_rescoring(work, lane, smallest_acoustic, closed);
     }
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     const std::uint32_t num_hypotheses = simt::load(&words.num_hypotheses);
@@ -231,7 +232,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     const float best = from_ordered(simt::load(&words.best_survivor));
     const std::uint32_t num_tokens = simt::load(&words.num_kept);
     if (simt::load(&words.tied) != 0U) {
-        settle_ties(all_candidates, num_hypotheses, work, lane.histories,
+        settle_ties(params, all_candidates, num_hypotheses, work, lane.histories,
                     lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
     }
     if (simt::thread_rank() == 0U) {  // for the next frame; what is counted later is reset then
@@ -290,8 +291,8 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, Rescor
         }
     }
     const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
-    if (num_wanted != 0U) {
-        look_up_and_rescore(params, lane, num_wanted, 0U, work);
+    if (num_wanted != 0U && !look_up_and_rescore(params, lane, num_wanted, 0U, work)) {
+        return give_up_rescoring(work, lane, simt::load(&lane.control->smallest_acoustic), FrameEnd::unanswered);
     }
     return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }

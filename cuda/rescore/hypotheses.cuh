@@ -10,7 +10,7 @@
 #pragma once
 
 #include "decode/recombine.cuh"
-#include "rescore/rescoring_search.hpp"
+#include "rescore/order.cuh"
 
 namespace arcbeam {
 
@@ -149,6 +149,10 @@ struct RescoringControl {
     std::uint32_t long_ends;    // some state without epsilon arcs has
     std::uint32_t num_ranked;   // places of the ranking that are taken
     std::uint32_t num_within;   // candidates within the bound before rescoring
+    std::uint32_t num_questions;  // listed, not posted yet
+    std::uint32_t num_answers;    // that have come; kNoIndex: they have not
+    std::uint32_t mail_used;      // entries of the lane's table
+    std::uint32_t mail_full;
 };
 
 static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");
@@ -320,8 +324,10 @@ ARCBEAM_DEVICE void rank_lists(std::uint32_t n, std::uint32_t count, const Each&
 
 // Whether a hypothesis is among the best n of its state, by (cost, history): counts those before it. Its list has
 // been ranked if it is too long.
-ARCBEAM_DEVICE bool is_among_best(std::uint32_t index, std::uint32_t n, const RescoringWorkspace& work) {
+ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, std::uint32_t index,
+                                  const RescoringWorkspace& work) {
     constexpr std::uint32_t kEach = 4U;
+    const std::uint32_t n = params.hypotheses_per_state;
     if (n == 0U) {
         return true;
     }
@@ -349,7 +355,7 @@ ARCBEAM_DEVICE bool is_among_best(std::uint32_t index, std::uint32_t n, const Re
             if (key == cost && others[k] != own) {
                 const std::uint32_t place = work.place()[static_cast<std::uint32_t>(others[k])];
                 const std::uint32_t own_place = work.place()[index];
-                before += work.history(place) < work.history(own_place) ? 1U : 0U;
+                before += precedes(params, work.history(place), work.history(own_place)) ? 1U : 0U;
             }
         }
     }

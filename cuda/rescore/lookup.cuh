@@ -11,8 +11,7 @@
 // with a barrier after each. Until the answer, `place` of an extension is the entry of the table of a candidate
 // that asks, and the candidate that asks of one that does not; afterwards it is the deviation of one that asks.
 //
-// A placement that asks the host has its place in answer_words alone: what is distinct is listed, and a frame that
-// gets no answer is given up like one that lacks room.
+// Where the host has the model, or its arcs, ask.cuh stands in the place of answer_words.
 #pragma once
 
 #include "rescore/arc_cache.cuh"

@@ -38,6 +38,10 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     lane.state = search.lanes[simt::block_rank()];
     lane.state.need = Need::nothing;
     lane.counts = Counts{};
+    lane.mail = Mail{};
+    if (params.asks != Asks::nobody) {
+        lane.mail = open_mail(params.mails[simt::block_rank()], *lane.words);
+    }
     free_tables(lane.room);
     reset_rescoring_frame(lane);
     if (simt::thread_rank() == 0U) {
@@ -48,10 +52,12 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     }
     simt::block_barrier();
     const bool stopped = lane.state.utterance != kNoIndex;
-    bool ready = !stopped || resume_rescoring(params, lane);
+    Need need = stopped ? resume_rescoring(params, lane) : Need::nothing;
     bool more = stopped || take_utterance(search, lane);
     while (more) {
-        const Need need = ready ? rescore_utterance(params, lane) : Need::log_probs;
+        if (need == Need::nothing) {
+            need = rescore_utterance(params, lane);
+        }
         if (need != Need::nothing) {
             stop_rescoring(params, lane, need);
             break;
@@ -59,6 +65,9 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
         more = take_utterance(search, lane);
     }
     if (simt::thread_rank() == 0U) {
+        if (params.asks != Asks::nobody) {
+            close_mail(lane.mail, *lane.words);
+        }
         search.lanes[simt::block_rank()] = lane.state;
         simt::atomic_add<Scope::device>(search.resting_lanes, 1U);
     }

@@ -6,7 +6,7 @@
 // follow.
 #pragma once
 
-#include "rescore/lookup.cuh"
+#include "rescore/ask.cuh"
 
 namespace arcbeam {
 
@@ -48,19 +48,25 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
     }
 }
 
-// Looks the words of the listed candidates up and rescores them; barriers are passed, one at the end.
-ARCBEAM_DEVICE void look_up_and_rescore(const RescoringParams& params, RescoringLane& lane,
+// Looks the words of the listed candidates up and rescores them; barriers are passed, one at the end. False if the
+// host has not answered.
+ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, RescoringLane& lane,
                                         std::uint32_t num_wanted, std::uint32_t slot,
                                         const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     claim_words(num_wanted, slot, work, control);
     simt::block_barrier();
     const std::uint32_t num_distinct = simt::load(&control.num_distinct[slot]);
-    answer_words(params, num_distinct, work, lane.lookups);
-    simt::block_barrier();
+    if (params.asks == Asks::nobody) {
+        answer_words(params, num_distinct, work, lane.lookups);
+        simt::block_barrier();
+    } else if (!ask_words(params, num_distinct, work, lane)) {
+        return false;
+    }
     rescore(num_wanted, num_distinct, work, control);
     simt::block_barrier();
     lane.lookups.lookups += simt::thread_rank() == 0U ? num_wanted : 0U;
+    return true;
 }
 
 }  // namespace arcbeam

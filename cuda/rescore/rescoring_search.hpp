@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "decode/search.hpp"
+#include "rescore/mail.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {
@@ -32,11 +33,15 @@ struct RescoringParams {
     const std::uint32_t* words;  // [num_arcs]: output labels of the graph
     LookupCounters* counters;
     ArcCacheView cache;
+    const MailView* mails;               // [lanes]
+    const std::uint32_t* history_words;  // [numbers][words_a_history], see order.cuh; null: numbers are the order
     float beam;
     float lookup_margin;
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
+    Asks asks;
+    std::uint32_t words_a_history;
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.
@@ -66,7 +71,7 @@ constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
     return static_cast<std::uint32_t>(bytes / 44U / 16U * 16U);
 }
 
-constexpr std::uint64_t kRescoringControlBytes = 80U;
+constexpr std::uint64_t kRescoringControlBytes = 96U;
 
 // Dynamic shared memory of the kernel.
 constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,

@@ -30,14 +30,20 @@ ARCBEAM_DEVICE void stop_rescoring(const RescoringParams& params, RescoringLane&
     stop<false>(params.search, lane, need);
 }
 
-// Takes up a lane that stopped. False if the log-probs of its frame are not there.
-ARCBEAM_DEVICE bool resume_rescoring(const RescoringParams& params, RescoringLane& lane) {
+// Takes up a lane that stopped; says what it still lacks.
+ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLane& lane) {
     lane.histories = room_for_histories(lane, lane.state.num_tokens);
     if (lane.state.num_tokens <= lane.shared_capacity) {
         copy_histories(spilled_histories(lane.state.spill), lane.histories, lane.state.num_tokens);
     }
-    return resume_utterance(params.search, lane);
+    if (!resume_utterance(params.search, lane)) {
+        return Need::log_probs;
+    }
+    return lane.mail.open && !take_answers(params, lane.mail, *lane.words) ? Need::answers : Need::nothing;
 }
+
+// Why a question has no answer.
+ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) { return lane.mail.is_full ? Need::mail : Need::answers; }
 
 // One frame, in shared memory if it seems to fit there.
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
@@ -59,16 +65,19 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, Rescor
     }
 }
 
-// Writes the result; false if the path pool is full.
-ARCBEAM_DEVICE bool finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
+// Writes the result; says what it lacks if it cannot.
+ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
     Control& control = *lane.control;
     const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
                                          ? lane.room.candidate()
                                          : spilled_rescoring(lane.state.spill).candidate();
+    if (params.asks != Asks::nobody && lane.state.alive != 0U && !ask_ends(params, lane)) {
+        return unanswered(lane);
+    }
     lane.large_table_is_free = false;  // the scratch lies in it
     const bool final_reached = best_rescored_end(params, lane, scratch);
     if (!write_path(params.search, lane)) {
-        return false;
+        return Need::paths;
     }
     collect_counts<false>(lane);
     add_lookups(params, lane);
@@ -85,7 +94,7 @@ ARCBEAM_DEVICE bool finish_rescoring(const RescoringParams& params, RescoringLan
         result.admitted = lane.state.admitted;
     }
     simt::block_barrier();
-    return true;
+    return Need::nothing;
 }
 
 // Makes room in a log that is full; false if it has to grow.
@@ -117,6 +126,9 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
         if (end == FrameEnd::no_room) {
             return Need::spill;
         }
+        if (end == FrameEnd::unanswered) {
+            return unanswered(lane);
+        }
         if (end == FrameEnd::log_full) {
             if (!make_room_in_log(lane)) {
                 return Need::log;
@@ -129,13 +141,16 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
         } else {
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
+            if (params.asks != Asks::nobody) {
+                make_room_in_mail(lane.mail, *lane.words);
+            }
         }
     }
     const Rows rows = lane.state.alive == 0U ? check_rows<false>(search, lane, lane.state.frame + 1U) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }
-    return finish_rescoring(params, lane) ? Need::nothing : Need::paths;
+    return finish_rescoring(params, lane);
 }
 
 }  // namespace arcbeam

@@ -41,6 +41,11 @@ cdef class KenLmModel:
         """The index of <s>."""
         return self.lm.get().start_word()
 
+    @property
+    def end_sentence(self):
+        """The index of </s>."""
+        return self.lm.get().end_sentence()
+
     def word(self, str text):
         """The model's index of a word, 0 where it has none."""
         return self.lm.get().word(text.encode())

@@ -25,7 +25,7 @@ LANE = np.dtype(
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
+NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH, NEED_ANSWERS, NEED_MAIL = 1, 2, 3, 4, 5, 6, 7
 LINE_BYTES = 128
 
 
@@ -149,6 +149,12 @@ class SearchHost:
         """The kernel's parameters, around those of the search."""
         return search
 
+    def begin(self, lanes):
+        """Before the first launch."""
+
+    def answer(self, number, need):
+        """What a lane needs of the host's model."""
+
     @staticmethod
     def tokens_bytes(capacity):
         return tokens_bytes(capacity)
@@ -190,6 +196,7 @@ class SearchHost:
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep)
+        self.begin(shape.lanes)
         queue, used = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
         pool = np.zeros(room.paths, np.uint32)
         beam, scale, penalty, max_active = self.options
@@ -237,6 +244,8 @@ class SearchHost:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
                 elif lane["need"] == NEED_LOG:
                     self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)
+                elif lane["need"] in (NEED_ANSWERS, NEED_MAIL):
+                    self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
                     larger = np.zeros(2 * max(len(pool), int(used[0])), np.uint32)
                     larger[: len(pool)] = pool

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from arcbeam import CtcDecoder
-from tests.decode.search_host import DECODED, SearchHost, padded, tokens_bytes
+from arcbeam._requests import HostLookups
+from tests.decode.search_host import DECODED, NEED_MAIL, SearchHost, padded, tokens_bytes
 from tests.simt.build import kernel_params
 
 COLUMNS = (
@@ -14,8 +15,13 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def lm_view(model):
-    columns = [np.ascontiguousarray(model.columns[name]) for name in COLUMNS]
+MAIL = np.dtype([("memory", "u8"), ("mapped", "u8"), ("size", "u4"), ("padding", "u4")])
+NOBODY, ARCS, MODEL = 0, 1, 2
+
+
+def lm_view(model, without=()):
+    """Of columns that are not there the view has no address."""
+    columns = [np.uint64(0) if name in without else np.ascontiguousarray(model.columns[name]) for name in COLUMNS]
     sizes = {
         "num_states": len(model.columns["backoff.weights"]), "num_arcs": len(model.columns["arcs"]),
         "num_wide_firsts": len(model.columns["first.wide"]), "num_wide_backoffs": len(model.columns["backoff.wide"]),
@@ -27,14 +33,22 @@ def lm_view(model):
 
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
-    control_bytes = 208 + 80
+    control_bytes = 208 + 96
 
-    def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, **options):
+    def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, asks=NOBODY,
+                 mail=8, **options):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
         self.counters = np.zeros(5, np.uint64)
         self.cache = np.zeros(4 * cache, np.uint64)
+        self.asks, self.mail_size = asks, mail
+        self.lookups = None if asks == NOBODY else HostLookups(rescoring)
+        self.mails, self.boxes = np.zeros(1, MAIL), {}
+        self.history_words = np.zeros(0, np.uint32)
+        if asks == MODEL:
+            self.history_words = np.zeros(20 * self.lookups.words_a_history, np.uint32)
+            self.lookups.write_words_to(self.history_words)
         of_states = graph.states
         epsilon = np.zeros(len(graph.words), bool)
         for first, end in zip(of_states["first_arc"][:-1], of_states["first_emitting"][:-1], strict=True):
@@ -44,16 +58,51 @@ class RescoreHost(SearchHost):
     def params(self, search):
         rescoring = self.rescoring
         lms = kernel_params(
-            large=lm_view(rescoring.large), small=lm_view(rescoring.small), large_labels=rescoring.large_labels,
+            large=self.large_view(), small=lm_view(rescoring.small), large_labels=rescoring.large_labels,
             small_labels=rescoring.small_labels, large_scale=np.float32(rescoring.large_scale),
             small_scale=np.float32(rescoring.small_scale),
         )  # fmt: skip
-        return kernel_params(
+        words = {"history_words": self.history_words} if self.asks == MODEL else {"history_words": np.uint64(0)}
+        params = kernel_params(
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
             cache=kernel_params(entries=self.cache, size=np.uint32(len(self.cache) // 4)),
-            beam=np.float32(self.beam), margin=np.float32(self.margin), per_state=np.uint32(self.per_state),
+            mails=self.mails, **words, beam=np.float32(self.beam), margin=np.float32(self.margin), per_state=np.uint32(self.per_state),
             epsilon_words=np.uint32(self.epsilon_words), index_is_near=np.uint32(0),
+            asks=np.uint32(self.asks), words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
+            padding=np.uint32(0),
         )  # fmt: skip
+        params.arrays |= self.boxes
+        return params
+
+    def large_view(self):
+        """The columns of the large model that a kernel may read."""
+        if self.asks != MODEL:
+            return lm_view(self.rescoring.large, () if self.asks == NOBODY else ("arcs", "backoff.weights"))
+        model = self.rescoring.kenlm
+        return kernel_params(**{f"column{i}": np.uint64(0) for i in range(len(COLUMNS))},
+                             **{f"size{i}": np.uint32(0) for i in range(6)}, num_labels=np.uint32(model.end_sentence))
+
+    def begin(self, lanes):
+        self.mails = np.zeros(lanes, MAIL)
+        self.boxes = {}
+        if self.asks != NOBODY:
+            for number in range(lanes):
+                self.make_box(number, self.mail_size)
+
+    def make_box(self, number, size):
+        memory, mapped = np.full(20 * size, 0xFF, np.uint8), np.zeros(128 + 24 * size, np.uint8)
+        self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
+        self.mails[number] = (memory.ctypes.data, mapped.ctypes.data, size, 0)
+
+    def answer(self, number, need):
+        size = int(self.mails[number]["size"])
+        if need == NEED_MAIL:
+            self.make_box(number, 2 * size)
+            return
+        while not self.lookups.answer(int(self.mails[number]["mapped"]), size):
+            words = np.zeros(2 * len(self.history_words), np.uint32)
+            self.lookups.move_words_to(words)
+            self.history_words = words
 
     @staticmethod
     def tokens_bytes(capacity):
@@ -74,14 +123,15 @@ class RescoreHost(SearchHost):
 
 
 def check(
-    graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, lm_scale=1.0, **options
+    graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, asks=NOBODY, mail=8,
+    lm_scale=1.0, **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
     large, small = models
     decoder = CtcDecoder(
         graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1, **options
     )
-    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, **options)
+    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, asks=asks, mail=mail, **options)
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     for got, want in zip(found, decoder.decode(batch), strict=True):
         assert got.outcome == DECODED

@@ -1,0 +1,56 @@
+// Threads of the host that answer the mail of lanes while a kernel runs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "requests/answerer.hpp"
+
+namespace arcbeam::requests {
+
+class Server {
+  public:
+    // Starts the threads; with none, only answer_all() answers. std::system_error where the machine gives no more.
+    Server(Answerer& answerer, std::size_t threads);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    // From now on threads look after these lanes, until rest() has returned.
+    void watch(const std::vector<MailView>& lanes);
+    void rest();
+
+    // Answers all that is open, while nobody watches. False if some answer has no room.
+    bool answer_all(const std::vector<MailView>& lanes);
+
+    // Whether memory ran out in a thread: that round has no answer.
+    [[nodiscard]] bool has_failed() const { return has_failed_.load(); }
+    [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(); }
+    [[nodiscard]] std::uint64_t questions() const { return questions_.load(); }
+
+  private:
+    void work(std::size_t number);
+    void look_after(std::size_t number);
+    bool serve(const MailView& lane, bool& had_news);
+    void end();
+
+    Answerer& answerer_;
+    std::vector<std::thread> threads_;
+    std::vector<MailView> lanes_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::uint64_t watches_ = 0;          // that have begun
+    std::size_t at_work_ = 0;            // threads
+    std::atomic<bool> on_duty_{false};   // else threads rest
+    bool ends_ = false;
+    std::atomic<bool> has_failed_{false};
+    std::atomic<std::uint64_t> rounds_{0};
+    std::atomic<std::uint64_t> questions_{0};
+};
+
+}  // namespace arcbeam::requests

@@ -1,0 +1,164 @@
+// The mail of a lane: a table of what the host has answered, and rounds of questions.
+//
+// Within a frame nothing is lost from the table, so a frame that is given up for want of an answer finds all that it
+// has asked when it is redone. It is emptied between frames.
+#pragma once
+
+#include "rescore/arc_cache.cuh"
+#include "rescore/hypotheses.cuh"
+
+namespace arcbeam {
+
+constexpr std::uint64_t kNoQuestion = 0xffffffffffffffffU;  // a free entry
+constexpr std::uint32_t kUnanswered = 0xffffffffU;          // the next state of an entry without an answer
+
+struct Mail {
+    unsigned char* memory;
+    unsigned char* mapped;
+    std::uint32_t size;
+    std::uint32_t round;
+    bool open;     // questions are posted whose answers have not been taken
+    bool is_full;  // there was no entry for a question
+
+    // state << 32 | label
+    ARCBEAM_DEVICE Array<std::uint64_t> keys() const {
+        return {reinterpret_cast<std::uint64_t*>(memory), size};
+    }
+    ARCBEAM_DEVICE Array<Answer> answers() const {
+        return {reinterpret_cast<Answer*>(memory + 8U * static_cast<std::uint64_t>(size)), size};
+    }
+    // Of a round's questions, the entries of the table.
+    ARCBEAM_DEVICE Array<std::uint32_t> places() const {
+        return {reinterpret_cast<std::uint32_t*>(memory + 16U * static_cast<std::uint64_t>(size)), size};
+    }
+    ARCBEAM_DEVICE MailHead* head() const { return reinterpret_cast<MailHead*>(mapped); }
+    ARCBEAM_DEVICE Array<Question> questions() const {
+        return {reinterpret_cast<Question*>(mapped + kMailHeadBytes), size};
+    }
+    ARCBEAM_DEVICE Array<Answer> replies() const {
+        return {reinterpret_cast<Answer*>(mapped + kMailHeadBytes + 16U * static_cast<std::uint64_t>(size)), size};
+    }
+};
+
+// As the launch before has left it. A barrier must follow.
+ARCBEAM_DEVICE Mail open_mail(const MailView& view, RescoringControl& control) {
+    Mail mail{view.memory, view.mapped, view.size, 0U, false, false};
+    mail.round = static_cast<std::uint32_t>(simt::load(&mail.head()->posted) >> 32U);
+    mail.open = simt::load(&mail.head()->open) != 0U;
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.mail_used, simt::load(&mail.head()->used));
+    }
+    return mail;
+}
+
+// For the next launch. One thread does it.
+ARCBEAM_DEVICE void close_mail(const Mail& mail, const RescoringControl& control) {
+    simt::store(&mail.head()->used, simt::load(&control.mail_used));
+    simt::store(&mail.head()->open, mail.open ? 1U : 0U);
+}
+
+struct Claimed {
+    std::uint32_t place;  // kNoIndex: the table is full
+    bool is_new;          // the caller has to ask
+};
+
+ARCBEAM_DEVICE Claimed claim_answer(const Mail& mail, std::uint32_t state, std::uint32_t label,
+                                    RescoringControl& control) {
+    const std::uint64_t key = static_cast<std::uint64_t>(state) << 32U | label;
+    const std::uint32_t mixed = (state * 0x9e3779b1U ^ label) * 0x85ebca6bU;
+    std::uint32_t place = scaled((mixed ^ mixed >> 15U) * 0xc2b2ae35U, mail.size);
+    for (std::uint32_t probes = 0U; probes < mail.size; ++probes) {
+        std::uint64_t found = simt::load_relaxed<Scope::block>(mail.keys().at(place));
+        if (found == kNoQuestion) {
+            if (simt::load_relaxed<Scope::block>(&control.mail_used) >= mail.size / 4U * 3U) {
+                break;
+            }
+            found = simt::atomic_cas<Scope::block>(mail.keys().at(place), kNoQuestion, key);
+            if (found == kNoQuestion) {
+                simt::atomic_add<Scope::block>(&control.mail_used, 1U);
+                return {place, true};
+            }
+        }
+        if (found == key) {
+            return {place, false};
+        }
+        place = place + 1U == mail.size ? 0U : place + 1U;
+    }
+    simt::store_relaxed<Scope::block>(&control.mail_full, 1U);
+    return {kNoIndex, false};
+}
+
+// Between two frames: empties the table once it is half full. Barriers are passed.
+ARCBEAM_DEVICE void make_room_in_mail(const Mail& mail, RescoringControl& control) {
+    const std::uint32_t used = simt::load(&control.mail_used);
+    simt::block_barrier();
+    if (used <= mail.size / 2U) {
+        return;
+    }
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.mail_used, 0U);
+    }
+    for (std::uint32_t i = simt::thread_rank(); i < mail.size; i += simt::block_size()) {
+        mail.keys()[i] = kNoQuestion;
+        mail.answers()[i] = Answer{0.0F, kUnanswered};
+    }
+    simt::block_barrier();
+}
+
+// One thread waits for the answers of the round that has been posted.
+ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& mail) {
+    const std::uint64_t wanted = simt::load(&mail.head()->posted);
+    simt::Backoff backoff{params.search.wait_cycles};
+    while (simt::load_relaxed<Scope::system>(&mail.head()->answered) != wanted) {
+        if (!backoff.wait()) {
+            return false;
+        }
+    }
+    return simt::load_acquire<Scope::system>(&mail.head()->answered) == wanted;
+}
+
+// Waits for the answers of the round and takes them into the table; false if they do not come. All threads come
+// here behind a barrier; others are passed.
+ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, Mail& mail, RescoringControl& control) {
+    if (simt::thread_rank() == 0U) {
+        const bool came = wait_for_answers(params, mail);
+        const auto count = static_cast<std::uint32_t>(simt::load(&mail.head()->posted));
+        simt::store(&control.num_answers, came ? count : kNoIndex);
+    }
+    simt::block_barrier();
+    const std::uint32_t count = simt::load(&control.num_answers);
+    mail.open = count == kNoIndex;
+    if (mail.open) {
+        return false;
+    }
+    if (params.history_words != nullptr) {
+        simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see precedes()
+    }
+    for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
+        const std::uint32_t place = mail.places()[i];
+        const Answer answer = mail.replies()[i];
+        mail.answers()[place] = answer;
+        if (params.cache.size != 0U) {
+            const std::uint64_t key = mail.keys()[place];
+            keep_cached(params.cache, params.counters, static_cast<std::uint32_t>(key >> 32U),
+                        static_cast<std::uint32_t>(key), LmStep{answer.cost, answer.next_state, 0U});
+        }
+    }
+    simt::block_barrier();
+    return true;
+}
+
+// Posts the questions that have been listed, if there are any, and takes the answers. False if there was no room to
+// list them, or if no answer comes: then the frame has to be given up, and the lane to stop. All threads come here
+// behind a barrier; others are passed.
+ARCBEAM_DEVICE bool exchange(const RescoringParams& params, Mail& mail, std::uint32_t count,
+                             RescoringControl& control) {
+    ++mail.round;
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.num_questions, 0U);
+        simt::store_release<Scope::system>(&mail.head()->posted, static_cast<std::uint64_t>(mail.round) << 32U | count);
+    }
+    return take_answers(params, mail, control);
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,53 @@
+// The order of histories, the last tie-break of the search. Those of a model that the host has are numbered as they
+// are met, and ordered by their words: the twin's rule, cpu_reference/kenlm/states.hpp.
+#pragma once
+
+#include "decode/recombine.cuh"
+#include "rescore/rescoring_search.hpp"
+
+namespace arcbeam {
+
+// Words are written by the host before it tells a history's number to anybody; the number may have come through the
+// arc cache, so a fence is needed on this side, too.
+ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
+    if (params.history_words == nullptr || a.large == b.large) {
+        return a < b;
+    }
+    simt::fence<Scope::system>();
+    const std::uint32_t* const first = params.history_words + std::uint64_t{a.large} * params.words_a_history;
+    const std::uint32_t* const second = params.history_words + std::uint64_t{b.large} * params.words_a_history;
+    for (std::uint32_t i = 0U; i < params.words_a_history; ++i) {
+        const std::uint32_t x = simt::load_relaxed<Scope::system>(first + i);
+        const std::uint32_t y = simt::load_relaxed<Scope::system>(second + i);
+        if (x != y) {
+            return x < y;
+        }
+    }
+    return false;
+}
+
+ARCBEAM_DEVICE std::uint64_t history_bits(const History& history) {
+    return static_cast<std::uint64_t>(history.large) << 32U | history.small;
+}
+
+ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
+    return {static_cast<std::uint32_t>(bits >> 32U), static_cast<std::uint32_t>(bits)};
+}
+
+// Of all that threads bring the first stays; kNoPacked stands for none yet.
+ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
+    if (params.history_words == nullptr) {
+        simt::atomic_min<Scope::block>(least, bits);
+        return;
+    }
+    std::uint64_t found = simt::load_relaxed<Scope::block>(least);
+    while (found == kNoPacked || precedes(params, history_of(bits), history_of(found))) {
+        const std::uint64_t before = simt::atomic_cas<Scope::block>(least, found, bits);
+        if (before == found) {
+            return;
+        }
+        found = before;
+    }
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,68 @@
+"""Threads of the host that answer what lanes ask of a large language model: see ``cuda/rescore/mail.hpp``."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
+
+from arcbeam._kenlm cimport KenLm, KenLmModel
+from arcbeam._lm_view cimport LmView
+
+
+cdef extern from "rescore/mail.hpp" namespace "arcbeam" nogil:
+    cdef enum class Asks(uint32_t):
+        nobody
+        arcs
+        model
+
+    cdef struct MailHead:
+        uint64_t posted
+        uint32_t used
+        uint32_t open
+        uint64_t answered
+
+    cdef struct MailView:
+        unsigned char* memory
+        unsigned char* mapped
+        uint32_t size
+
+    const uint32_t kMailHeadBytes
+    uint64_t mail_bytes(uint64_t size)
+    uint64_t mapped_mail_bytes(uint64_t size)
+
+
+cdef extern from "requests/answerer.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass Answerer:
+        pass
+
+    cdef cppclass ArcAnswerer(Answerer):
+        ArcAnswerer(const LmView&) except +
+
+    cdef cppclass KenLmAnswerer(Answerer):
+        KenLmAnswerer(const KenLm&, const uint32_t* ranks) except +
+        size_t words_a_state()
+        size_t size()
+        void begin(uint32_t* words, size_t capacity) except +
+        void move(uint32_t* words, size_t capacity) except +
+
+
+cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass Server:
+        Server(Answerer&, size_t threads) except +
+        void watch(const vector[MailView]&) except +
+        void rest()
+        cbool answer_all(const vector[MailView]&) except +
+        cbool has_failed()
+        uint64_t rounds()
+        uint64_t questions()
+
+
+cdef class HostLookups:
+    cdef object rescoring
+    cdef Answerer* answerer
+    cdef KenLmAnswerer* kenlm  # the same, of Asks.model
+    cdef Server* server
+    cdef size_t threads
+    cdef readonly uint32_t words_a_history
+    cdef int start(self) except -1
+    cdef int number_anew(self, uint32_t* words, size_t capacity) except -1

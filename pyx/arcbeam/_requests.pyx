@@ -1,0 +1,77 @@
+"""Threads of the host that answer what lanes ask of a large language model while they search."""
+
+cimport cython
+from libc.stdint cimport uint32_t, uintptr_t
+
+from arcbeam._driver_table cimport forked
+from arcbeam._lm_view cimport lm_view_of
+
+from arcbeam.errors import CapacityError
+
+
+@cython.no_gc
+cdef class HostLookups:
+    """What the host knows of a large model: the arcs of a LanguageModel, or all of a KenLM.
+
+    Parameters
+    ----------
+    rescoring : arcbeam.rescoring.Rescoring
+    threads : int
+        They start when they are needed first.
+    """
+
+    def __cinit__(self, rescoring, size_t threads=0):
+        cdef const uint32_t[::1] ranks
+        cdef KenLmModel model
+        cdef LmView view
+        self.rescoring, self.threads = rescoring, threads
+        if rescoring.kenlm is None:
+            view = lm_view_of(rescoring.large.columns, rescoring.large.about)
+            self.answerer = new ArcAnswerer(view)
+        else:
+            model, ranks = rescoring.kenlm, rescoring.ranks
+            self.kenlm = new KenLmAnswerer(model.lm.get()[0], &ranks[0])
+            self.answerer = self.kenlm
+            self.words_a_history = <uint32_t> self.kenlm.words_a_state()
+
+    def __dealloc__(self):
+        if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
+            del self.server
+            del self.answerer
+
+    cdef int start(self) except -1:
+        """Starts the threads, once."""
+        if self.server == NULL:
+            try:
+                self.server = new Server(self.answerer[0], self.threads)
+            except RuntimeError as error:  # std::system_error: the machine gives no more
+                raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
+        return 0
+
+    cdef int number_anew(self, uint32_t* words, size_t capacity) except -1:
+        """Histories of KenLM are numbered from 0 again, which is the beginning of a sentence."""
+        self.kenlm.begin(words, capacity)
+        return 0
+
+    # For tests of the kernel without an engine
+
+    def answer(self, size_t mapped, uint32_t size):
+        """Answers the mail of one lane; whether there was room."""
+        cdef vector[MailView] lanes
+        cdef MailView lane
+        lane.memory = lane.mapped = <unsigned char*> mapped
+        lane.size = size
+        lanes.push_back(lane)
+        self.start()
+        return self.server.answer_all(lanes)
+
+    def write_words_to(self, uint32_t[::1] words):
+        """Numbers anew; the array has to live as long as this."""
+        self.number_anew(&words[0], words.shape[0] // self.words_a_history)
+
+    def move_words_to(self, uint32_t[::1] words):
+        self.kenlm.move(&words[0], words.shape[0] // self.words_a_history)
+
+    @property
+    def questions(self):
+        return 0 if self.server == NULL else self.server.questions()
