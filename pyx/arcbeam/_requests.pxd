@@ -57,12 +57,19 @@ cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
         uint64_t questions()
 
 
+cdef struct Beside:
+    Server* server
+    vector[MailView]* lanes
+
+
 cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
     cdef KenLmAnswerer* kenlm  # the same, of Asks.model
     cdef Server* server
     cdef size_t threads
+    cdef vector[MailView] lanes
+    cdef Beside beside
     cdef readonly uint32_t words_a_history
     cdef int start(self) except -1
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1

@@ -9,6 +9,20 @@ from arcbeam._lm_view cimport lm_view_of
 from arcbeam.errors import CapacityError
 
 
+cdef vector[MailView] lanes_of(boxes) except *:
+    cdef vector[MailView] lanes
+    cdef MailView lane
+    for address, size in boxes:
+        lane.memory = lane.mapped = <unsigned char*> <uintptr_t> address
+        lane.size = size
+        lanes.push_back(lane)
+    return lanes
+
+
+cdef void answer_beside(void* beside) noexcept nogil:
+    (<Beside*> beside).server.answer_all((<Beside*> beside).lanes[0])
+
+
 @cython.no_gc
 cdef class HostLookups:
     """What the host knows of a large model: the arcs of a LanguageModel, or all of a KenLM.
@@ -55,15 +69,17 @@ cdef class HostLookups:
 
     # For tests of the kernel without an engine
 
-    def answer(self, size_t mapped, uint32_t size):
-        """Answers the mail of one lane; whether there was room."""
-        cdef vector[MailView] lanes
-        cdef MailView lane
-        lane.memory = lane.mapped = <unsigned char*> mapped
-        lane.size = size
-        lanes.push_back(lane)
+    def answer(self, boxes):
+        """Answers what has been posted in boxes of (address, size of the table); whether there was room for all."""
         self.start()
-        return self.server.answer_all(lanes)
+        return self.server.answer_all(lanes_of(boxes))
+
+    def beside_a_kernel(self, boxes):
+        """The addresses of a C function that answers these boxes, and of what it is to be called with."""
+        self.start()
+        self.lanes = lanes_of(boxes)
+        self.beside.server, self.beside.lanes = self.server, &self.lanes
+        return <uintptr_t> &answer_beside, <uintptr_t> &self.beside
 
     def write_words_to(self, uint32_t[::1] words):
         """Numbers anew; the array has to live as long as this."""

@@ -149,6 +149,10 @@ class SearchHost:
         """The kernel's parameters, around those of the search."""
         return search
 
+    def beside(self):
+        """What the host does while a kernel runs, if anything; see `tests.simt.build.Kernels.launch`."""
+        return None
+
     def begin(self, lanes):
         """Before the first launch."""
 
@@ -164,6 +168,7 @@ class SearchHost:
         return workspace_bytes(capacity, candidates, table_size)
 
     control_bytes = 208
+    wait_cycles = 10**6
 
     @staticmethod
     def table_bytes(candidates, table_size):
@@ -182,7 +187,7 @@ class SearchHost:
         for row, logp in zip(utterances, batch, strict=True):
             row["log_probs"], row["row_stride"] = logp.ctypes.data, logp.strides[0] // logp.itemsize if len(logp) else 0
             row["frames"], row["is_half"], row["first_piece"] = len(logp), logp.dtype == np.float16, NONE
-        coming = from_host or FromHost([], 1, [], [0])
+        coming = from_host or FromHost([], 1, [], [0], self.wait_cycles)
         if from_host:
             utterances["log_probs"], utterances["row_stride"] = coming.memory.ctypes.data, columns
             utterances["first_piece"] = coming.first_piece
@@ -228,7 +233,7 @@ class SearchHost:
             self.kernels.launch(
                 self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
                 block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
-                copies=coming.copies() if from_host else (), **schedule,
+                copies=coming.copies() if from_host else (), host=self.beside(), **schedule,
             )  # fmt: skip
             assert resting[0] == shape.lanes
             self.launches += 1

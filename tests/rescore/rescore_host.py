@@ -36,13 +36,13 @@ class RescoreHost(SearchHost):
     control_bytes = 208 + 96
 
     def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, asks=NOBODY,
-                 mail=8, **options):
+                 mail=8, answers_every=0, wait_cycles=200, **options):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
         self.counters = np.zeros(5, np.uint64)
         self.cache = np.zeros(4 * cache, np.uint64)
-        self.asks, self.mail_size = asks, mail
+        self.asks, self.mail_size, self.answers_every, self.wait_cycles = asks, mail, answers_every, wait_cycles
         self.lookups = None if asks == NOBODY else HostLookups(rescoring)
         self.mails, self.boxes = np.zeros(1, MAIL), {}
         self.history_words = np.zeros(0, np.uint32)
@@ -89,6 +89,12 @@ class RescoreHost(SearchHost):
             for number in range(lanes):
                 self.make_box(number, self.mail_size)
 
+    def beside(self):
+        if self.answers_every == 0:
+            return None
+        boxes = [(int(mail["mapped"]), int(mail["size"])) for mail in self.mails]
+        return (*self.lookups.beside_a_kernel(boxes), self.answers_every)
+
     def make_box(self, number, size):
         memory, mapped = np.full(20 * size, 0xFF, np.uint8), np.zeros(128 + 24 * size, np.uint8)
         self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
@@ -99,7 +105,7 @@ class RescoreHost(SearchHost):
         if need == NEED_MAIL:
             self.make_box(number, 2 * size)
             return
-        while not self.lookups.answer(int(self.mails[number]["mapped"]), size):
+        while not self.lookups.answer([(int(self.mails[number]["mapped"]), size)]):
             words = np.zeros(2 * len(self.history_words), np.uint32)
             self.lookups.move_words_to(words)
             self.history_words = words
@@ -124,14 +130,15 @@ class RescoreHost(SearchHost):
 
 def check(
     graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, asks=NOBODY, mail=8,
-    lm_scale=1.0, **options,
+    lm_scale=1.0, answers_every=0, wait_cycles=200, **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
     large, small = models
     decoder = CtcDecoder(
         graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1, **options
     )
-    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, asks=asks, mail=mail, **options)
+    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, asks=asks, mail=mail,
+                       answers_every=answers_every, wait_cycles=wait_cycles, **options)
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     for got, want in zip(found, decoder.decode(batch), strict=True):
         assert got.outcome == DECODED

@@ -52,6 +52,9 @@ class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
         ("max_steps", ctypes.c_uint64),
         ("num_copies", ctypes.c_size_t),
         ("copies", ctypes.POINTER(_FromHost)),
+        ("host", ctypes.c_void_p),
+        ("host_context", ctypes.c_void_p),
+        ("host_every", ctypes.c_uint64),
     ]
 
 
@@ -117,6 +120,7 @@ class Kernels:
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
         copies: Sequence[tuple[int, np.ndarray, np.ndarray]] = (),
+        host: tuple[int, int, int] | None = None,
     ) -> int:
         """Run a kernel to its end; its arrays are changed in place. Gives the number of scheduling points.
 
@@ -141,6 +145,9 @@ class Kernels:
         copies
             ``(step, to, source)``: what the host copies while the kernel runs, once so many scheduling points have
             passed, in this order.
+        host
+            ``(function, context, steps)``: addresses of a C function that is called with the context every so many
+            scheduling points, as if the host did it while the kernel runs, and of that context.
 
         Raises
         ------
@@ -160,6 +167,7 @@ class Kernels:
         for one, (step, to, source) in zip(from_host, copies, strict=False):
             one.step, one.to, one.source, one.bytes = step, to.ctypes.data, source.ctypes.data, source.nbytes
         options.num_copies, options.copies = len(copies), from_host
+        options.host, options.host_context, options.host_every = host or (None, None, 0)
         steps, error = ctypes.c_uint64(), ctypes.create_string_buffer(4096)
         status = self._emulate(
             kernel.encode(),

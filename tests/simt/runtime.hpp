@@ -64,6 +64,9 @@ struct Launch {
     std::uint64_t max_steps = 50'000'000;  // scheduling points after which a launch counts as stuck
     std::size_t num_copies = 0;
     const FromHost* copies = nullptr;  // in the order of their steps
+    void (*host)(void*) = nullptr;     // what the host does meanwhile, on the stack of a thread of the kernel,
+    void* host_context = nullptr;
+    std::uint64_t host_every = 0;  // so many scheduling points
 };
 
 // A bug in the kernel: a race, a deadlock, a divergent barrier, an access out of bounds. Says who, where and what.

@@ -166,6 +166,7 @@ void Machine::step() {
         const FromHost& copy = options_.copies[copies_made_];
         std::memcpy(copy.to, copy.from, copy.bytes);
     }
+    if (options_.host != nullptr && steps_ % options_.host_every == 0U) options_.host(options_.host_context);
 }
 
 void Machine::go_on() {
