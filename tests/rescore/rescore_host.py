@@ -36,7 +36,7 @@ class RescoreHost(SearchHost):
     control_bytes = 208 + 96
 
     def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, asks=NOBODY,
-                 mail=8, answers_every=0, wait_cycles=200, **options):
+                 mail=8, answers_every=0, wait_cycles=200, histories=20, **options):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
@@ -47,7 +47,7 @@ class RescoreHost(SearchHost):
         self.mails, self.boxes = np.zeros(1, MAIL), {}
         self.history_words = np.zeros(0, np.uint32)
         if asks == MODEL:
-            self.history_words = np.zeros(20 * self.lookups.words_a_history, np.uint32)
+            self.history_words = np.zeros(histories * self.lookups.words_a_history, np.uint32)
             self.lookups.write_words_to(self.history_words)
         of_states = graph.states
         epsilon = np.zeros(len(graph.words), bool)
@@ -130,15 +130,16 @@ class RescoreHost(SearchHost):
 
 def check(
     graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, asks=NOBODY, mail=8,
-    lm_scale=1.0, answers_every=0, wait_cycles=200, **options,
+    lm_scale=1.0, answers_every=0, wait_cycles=200, histories=20, unknown_words="error", **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
     large, small = models
     decoder = CtcDecoder(
-        graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1, **options
+        graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1,
+        unknown_words=unknown_words, **options
     )
     host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, asks=asks, mail=mail,
-                       answers_every=answers_every, wait_cycles=wait_cycles, **options)
+                       answers_every=answers_every, wait_cycles=wait_cycles, histories=histories, **options)
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     for got, want in zip(found, decoder.decode(batch), strict=True):
         assert got.outcome == DECODED
