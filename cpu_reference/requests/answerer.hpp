@@ -23,8 +23,8 @@ class Answerer {
     Answerer(const Answerer&) = delete;
     Answerer& operator=(const Answerer&) = delete;
 
-    // Answers all questions, from any thread; or none, for want of room, which the caller has to make when no thread
-    // is here.
+    // Answers all questions, from any thread; or none, for want of room, which the caller has to make when no
+    // thread is here.
     virtual bool answer(const Question* questions, std::size_t count, Answer* answers) = 0;
 };
 
@@ -42,8 +42,8 @@ class ArcAnswerer : public Answerer {
                  state = lm_.backoff_state(state)) {
                 backoffs = lm_back_off(backoffs, lm_.backoff_weights[state]);
             }
-            const LmStep step = asked.arc == kNoLmArc ? lm_unknown(backoffs)
-                                                      : lm_found(backoffs, lm_.arcs[asked.arc], asked.from);
+            const LmStep step =
+                asked.arc == kNoLmArc ? lm_unknown(backoffs) : lm_found(backoffs, lm_.arcs[asked.arc], asked.from);
             answers[i] = {step.cost, step.next_state};
         }
         return true;

@@ -109,8 +109,9 @@ bool Server::serve(const MailView& lane, bool& had_news) {
     unsigned char* const questions = lane.mapped + kMailHeadBytes;
     bool answered = false;
     try {
-        answered = answerer_.answer(reinterpret_cast<const Question*>(questions), count,
-                                    reinterpret_cast<Answer*>(questions + sizeof(Question) * std::size_t{lane.size}));
+        answered =
+            answerer_.answer(reinterpret_cast<const Question*>(questions), count,
+                             reinterpret_cast<Answer*>(questions + sizeof(Question) * std::size_t{lane.size}));
     } catch (...) {  // there is no memory
         has_failed_.store(true);
     }

@@ -44,9 +44,9 @@ class Server {
     std::vector<MailView> lanes_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::uint64_t watches_ = 0;          // that have begun
-    std::size_t at_work_ = 0;            // threads
-    std::atomic<bool> on_duty_{false};   // else threads rest
+    std::uint64_t watches_ = 0;         // that have begun
+    std::size_t at_work_ = 0;           // threads
+    std::atomic<bool> on_duty_{false};  // else threads rest
     bool ends_ = false;
     std::atomic<bool> has_failed_{false};
     std::atomic<std::uint64_t> rounds_{0};

@@ -32,7 +32,7 @@ ARCBEAM_DEVICE LmPlace place_in(const LmView& lm, std::uint32_t state, std::uint
 // which the first one is told. Returns whether the answer is there.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE bool ask(const RescoringParams& params, const Mail& mail, std::uint32_t state, std::uint32_t label,
-                        std::uint32_t mask, RescoringControl& control, LmStep& step) {
+                        std::uint32_t mask, RescoringControl& control, LookupCounts& counts, LmStep& step) {
     const bool is_first = simt::lane() % lanes == 0U;
     Claimed claimed{kNoIndex, false};
     bool known = false;
@@ -53,6 +53,7 @@ ARCBEAM_DEVICE bool ask(const RescoringParams& params, const Mail& mail, std::ui
             const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_questions, 1U);
             mail.questions()[at] = Question{state, label, place.arc, place.from};
             mail.places()[at] = claimed.place;
+            ++counts.misses;
         }
     }
     return known;
@@ -89,8 +90,7 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, con
         }
         if ((simt::ballot(half, known) & half) == 0U) {
             if (is_large) {
-                known = ask<kHalf>(params, mail, state, wanted, half, control, step);
-                counts.misses += is_first && !again ? 1U : 0U;
+                known = ask<kHalf>(params, mail, state, wanted, half, control, counts, step);
             } else {
                 Reads reads;
                 step = step_in<kHalf>(params.lms.small, state, wanted, half, reads);
@@ -160,8 +160,9 @@ ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, RescoringLane& lane)
         if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
             const History history = lane.histories[i];
             LmStep step;
-            ask<1U>(params, lane.mail, history.large, params.lms.large.num_labels, 1U << simt::lane(),
-                    *lane.words, step);
+            LookupCounts uncounted;
+            ask<1U>(params, lane.mail, history.large, params.lms.large.num_labels, 1U << simt::lane(), *lane.words,
+                    uncounted, step);
         }
     }
     return send_questions(params, lane.mail, *lane.words).answered;

@@ -60,8 +60,8 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t le
 
 // Closes the frontier level by level. A barrier was passed.
 ARCBEAM_DEVICE FrameEnd close_with_histories(const RescoringParams& params, RescoringLane& lane,
-                                         std::uint32_t num_candidates, float bound,
-                                         const RescoringWorkspace& work) {
+                                             std::uint32_t num_candidates, float bound,
+                                             const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     std::uint32_t slot = 1U;
     for (std::uint32_t level = 0U; level < simt::load(&control.levels); ++level) {

@@ -78,9 +78,10 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
 // different histories, for an arc leaves one state.
-ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
-                                         const RescoringWorkspace work, const Array<History> histories,
-                                         std::uint32_t first_log_last, std::uint32_t first_log) {
+ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
+                                         std::uint32_t num_hypotheses, const RescoringWorkspace work,
+                                         const Array<History> histories, std::uint32_t first_log_last,
+                                         std::uint32_t first_log) {
     const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
     const auto source_history = [&](std::uint32_t source) {
         if (source == kNoIndex) {
@@ -323,7 +324,11 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
     }
     if (end != FrameEnd::committed) {
         lane.counts = before;
+        const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
+        if (params.asks != Asks::nobody) {  // what was asked is not asked again
+            lane.lookups.misses = misses;
+        }
     }
     return end;
 }

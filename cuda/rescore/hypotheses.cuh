@@ -144,11 +144,11 @@ struct RescoringControl {
     std::uint32_t has_level;     // a bit for each depth below 31 that any has, and one for all others
     std::uint32_t overflow;      // there was too little room
     std::uint32_t num_kept;
-    std::uint32_t tied;         // some winner has an equal
-    std::uint32_t long_levels;  // as has_level: some state of this depth has too many hypotheses;
-    std::uint32_t long_ends;    // some state without epsilon arcs has
-    std::uint32_t num_ranked;   // places of the ranking that are taken
-    std::uint32_t num_within;   // candidates within the bound before rescoring
+    std::uint32_t tied;           // some winner has an equal
+    std::uint32_t long_levels;    // as has_level: some state of this depth has too many hypotheses;
+    std::uint32_t long_ends;      // some state without epsilon arcs has
+    std::uint32_t num_ranked;     // places of the ranking that are taken
+    std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
     std::uint32_t mail_used;      // entries of the lane's table

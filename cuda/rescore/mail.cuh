@@ -1,7 +1,7 @@
 // The mail of a lane: a table of what the host has answered, and rounds of questions.
 //
-// Within a frame nothing is lost from the table, so a frame that is given up for want of an answer finds all that it
-// has asked when it is redone. It is emptied between frames.
+// Within a frame nothing is lost from the table, so a frame that is given up for want of an answer finds all that
+// it has asked when it is redone. It is emptied between frames.
 #pragma once
 
 #include "rescore/arc_cache.cuh"
@@ -21,9 +21,7 @@ struct Mail {
     bool is_full;  // there was no entry for a question
 
     // state << 32 | label
-    ARCBEAM_DEVICE Array<std::uint64_t> keys() const {
-        return {reinterpret_cast<std::uint64_t*>(memory), size};
-    }
+    ARCBEAM_DEVICE Array<std::uint64_t> keys() const { return {reinterpret_cast<std::uint64_t*>(memory), size}; }
     ARCBEAM_DEVICE Array<Answer> answers() const {
         return {reinterpret_cast<Answer*>(memory + 8U * static_cast<std::uint64_t>(size)), size};
     }
@@ -156,7 +154,8 @@ ARCBEAM_DEVICE bool exchange(const RescoringParams& params, Mail& mail, std::uin
     ++mail.round;
     if (simt::thread_rank() == 0U) {
         simt::store(&control.num_questions, 0U);
-        simt::store_release<Scope::system>(&mail.head()->posted, static_cast<std::uint64_t>(mail.round) << 32U | count);
+        simt::store_release<Scope::system>(&mail.head()->posted,
+                                           static_cast<std::uint64_t>(mail.round) << 32U | count);
     }
     return take_answers(params, mail, control);
 }

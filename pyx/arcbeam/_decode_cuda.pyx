@@ -15,6 +15,7 @@ from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
 )
 from arcbeam._device_models cimport DeviceRescoring
+from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
@@ -76,6 +77,7 @@ cdef class CudaEngine:
     cdef Event done
     cdef RescoringParams params  # of the plain search only what is its own
     cdef DeviceRescoring rescoring  # None: the plain search
+    cdef LaneMail mail  # of the rescoring; None: nobody asks the host
     cdef SearchKind kind
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
@@ -106,8 +108,9 @@ cdef class CudaEngine:
         if rescoring is not None:
             self.kind = RESCORING
             self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
-                                             taken=taken, **options)
+                                             taken=taken, threads=threads, **options)
             taken += self.rescoring.device_bytes()
+            self.mail = self.rescoring.mail
         self.pool = MemoryPool(self.context, memory_limit, taken)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)
@@ -305,6 +308,8 @@ cdef class CudaEngine:
         self.params.search.wait_cycles = cuda_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
         copy_to_device(self.batch.address, host, layout.sent, self.stream)
+        if self.rescoring is not None:
+            self.rescoring.begin(self.num_lanes, &self.params)
         if pieces != 0:
             self.stream.wait_for(self.staging.first_sent)
         self._launch()
@@ -322,6 +327,8 @@ cdef class CudaEngine:
     cdef int _launch(self) except -1:
         self.params.search.path_pool = <uint32_t*> <uintptr_t> self.paths.address
         self.params.search.path_pool_capacity = self.path_entries
+        if self.mail is not None:
+            self.mail.watch()
         self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
         self.in_flight = True
         self._ask_back()
@@ -363,6 +370,9 @@ cdef class CudaEngine:
             if not reached:
                 PyErr_CheckSignals()
         self.in_flight = False
+        if self.mail is not None:
+            with nogil:
+                self.mail.rest()
         return 0
 
     cdef int _grow(self) except -1:
@@ -385,7 +395,11 @@ cdef class CudaEngine:
                 lane.grow_log(2 * <uint64_t> state.log_capacity)
             elif state.need == Need.paths:
                 more_paths = True
+            elif state.need == Need.mail:
+                self.mail.want_room()
             lane.describe(state)
+        if self.mail is not None and stopped:
+            self.mail.answer(&self.params)
         if more_paths:
             entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
             if entries >= kNoIndex:
@@ -432,6 +446,8 @@ cdef class CudaEngine:
         with nogil:  # what these answer changes nothing: what led here says more
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()
+            if self.mail is not None:
+                self.mail.rest()
         return 0
 
     cdef int _give_back(self) except -1:

@@ -7,6 +7,7 @@ from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
 from arcbeam._lm_view cimport LmView
+from arcbeam._mail cimport LaneMail
 from arcbeam._rescoring_search cimport RescoringParams
 
 
@@ -34,7 +35,9 @@ cdef class DeviceWords:
 cdef class DeviceRescoring:
     cdef readonly object placement
     cdef object rescoring
-    cdef DeviceModel large, small
+    cdef DeviceModel large, small  # large: None where the host has the model
+    cdef LaneMail mail  # None unless lanes ask the host
+    cdef object asked  # rounds and questions before the batch
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache
@@ -47,6 +50,7 @@ cdef class DeviceRescoring:
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef int begin_batch(self, Stream stream) except -1
+    cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int ask_back(self, Stream stream) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)

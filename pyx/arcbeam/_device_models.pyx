@@ -47,15 +47,17 @@ cdef class DeviceModel:
     context : Context
     on_host : tuple of str
         Columns in pinned memory, which kernels read at its own address.
+    absent : tuple of str
+        Columns that kernels do not read.
     """
 
-    def __cinit__(self, model, Context context not None, tuple on_host not None):
+    def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None):
         cdef const uint8_t[::1] data
         cdef size_t place, count
         cdef unsigned char* to
         self.context = context
         self.source = model  # alive, so that no other model takes its identity
-        parts = {name: bytes_of(model.columns[name]) for name in COLUMNS}
+        parts = {name: bytes_of(model.columns[name]) for name in COLUMNS if name not in absent}
         places, sizes = {}, [0, 0]
         for name, part in parts.items():
             places[name] = sizes[name in on_host]
@@ -69,7 +71,7 @@ cdef class DeviceModel:
             self.memory = DeviceBuffer(self.pool, Stream(context), "the language model")
             self.memory.resize(sizes[0])
             self.device_bytes = self.pool.used_bytes
-        at = {}
+        at = dict.fromkeys(COLUMNS, 0)
         for name, part in parts.items():
             place = places[name]
             if name in on_host:
@@ -96,13 +98,13 @@ cdef class DeviceModel:
         self.view.backoff_weights = <const float*> <uintptr_t> at["backoff.weights"]
 
 
-cdef DeviceModel device_model(model, Context context, tuple on_host):
+cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=()):
     """The model as kernels of a device read it, sent once and freed with its last decoder."""
-    key = (id(model), <uintptr_t> <void*> context, on_host)
+    key = (id(model), <uintptr_t> <void*> context, on_host, absent)
     with _lock:
         found = _models.get(key)
         if found is None:
-            found = _models[key] = DeviceModel(model, context, on_host)
+            found = _models[key] = DeviceModel(model, context, on_host, absent)
     return found
 
 
@@ -148,21 +150,25 @@ cdef class DeviceRescoring:
     """
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
-                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
+                  size_t taken, size_t threads, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
         cdef size_t free_bytes = 0, total_bytes = 0
         self.rescoring = rescoring
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
         with context:
             context.memory_info(&free_bytes, &total_bytes)
-        for on_host in ((), ARCS):  # what this model has taken already counts as free for it
+        for where in (((), ()), (ARCS, ()), ((), ARCS)):  # what this model has taken already counts as free for it
             with _lock:
-                there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, on_host))
+                there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, *where))
             if there is not None:
                 free_bytes += (<DeviceModel> there).device_bytes
         if memory_limit:
             free_bytes = min(free_bytes, memory_limit - min(memory_limit, taken))
-        model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
-        index_bytes = sum(rescoring.large.columns[name].nbytes for name in lm_file.INDEX)
+        model_bytes, index_bytes = rescoring.large.nbytes if rescoring.kenlm is not None else 0, 0
+        if rescoring.kenlm is None:
+            model_bytes = sum(rescoring.large.columns[name].nbytes for name in COLUMNS)
+            index_bytes = sum(rescoring.large.columns[name].nbytes for name in lm_file.INDEX)
+        elif placement == "auto":
+            placement = "cpu"
         self.placement = lm_placement.choose(placement, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
         self.small = device_model(rescoring.small, context, ())
         self.words = device_words(graph, context)
@@ -178,10 +184,12 @@ cdef class DeviceRescoring:
         if self.placement.cache_entries:
             self.cache.resize(self.placement.cache_entries * lm_placement.ENTRY_BYTES)
             self.cache.fill(0)
+        if self.placement.name in ("host", "cpu"):
+            self.mail = LaneMail(self.pool, stream, rescoring, threads)
         self.counted = PinnedBuffer(context)
         self.counted.resize(sizeof(LookupCounters))
         memset(self.counted.data, 0, sizeof(LookupCounters))
-        self._check_limit(memory_limit, taken + self.large.device_bytes + self.pool.used_bytes)
+        self._check_limit(memory_limit, taken + self._large_bytes() + self.pool.used_bytes)
 
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1:
         if memory_limit and needed > memory_limit:
@@ -193,6 +201,11 @@ cdef class DeviceRescoring:
     cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes, gpu_budget,
                           arc_cache) except -1:
         """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
+        if self.placement.name == "cpu":
+            return 0
+        if self.placement.name == "host":
+            self.large = device_model(self.rescoring.large, context, (), ARCS)
+            return 0
         if self.placement.name == "resident":
             try:
                 self.large = device_model(self.rescoring.large, context, ())
@@ -229,7 +242,11 @@ cdef class DeviceRescoring:
 
     cdef int describe(self, RescoringParams* params) except -1:
         """Tells the kernel all but what the search itself needs, whose beam is there."""
-        params.lms.large, params.lms.small = self.large.view, self.small.view
+        params.lms.small = self.small.view
+        if self.large is not None:
+            params.lms.large = self.large.view
+        else:  # the beginning of a sentence has the number 0
+            params.lms.large.num_labels = self.rescoring.kenlm.end_sentence
         params.lms.large_labels = <const uint32_t*> <uintptr_t> self.large_labels.address
         params.lms.small_labels = <const uint32_t*> <uintptr_t> self.small_labels.address
         params.lms.large_scale, params.lms.small_scale = self.rescoring.large_scale, self.rescoring.small_scale
@@ -248,7 +265,15 @@ cdef class DeviceRescoring:
     cdef int begin_batch(self, Stream stream) except -1:
         """Counts from zero, but for the stamps of the cache, which go on."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
+        if self.mail is not None:
+            self.asked = self.mail.rounds, self.mail.questions
+            if self.mail.begin_batch() and self.cache.capacity:
+                set_bytes(self.cache.address, 0, self.cache.capacity, stream)
         return set_bytes(self.counters.address, 0, 4 * sizeof(uint64_t), stream)
+
+    cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
+        """Before the first launch of a window."""
+        return 0 if self.mail is None else self.mail.begin(lanes, params)
 
     cdef int ask_back(self, Stream stream) except -1:
         return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
@@ -256,12 +281,21 @@ cdef class DeviceRescoring:
     def work(self):
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
+        reads = 32 * counted.reads
+        if self.mail is not None:
+            reads = 24 * (self.mail.questions - self.asked[1])  # a question and its answer
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
-                "model_bytes_read": 32 * counted.reads}
+                "model_bytes_read": reads}
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""
-        return self.large.device_bytes + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
+        return self._large_bytes() + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
 
     cdef size_t pinned_bytes(self):
-        return self.large.pinned_bytes + self.counted.capacity
+        cdef size_t bytes = self.counted.capacity
+        if self.large is not None:
+            bytes += self.large.pinned_bytes
+        return bytes + (0 if self.mail is None else self.mail.pinned_bytes())
+
+    def _large_bytes(self):
+        return 0 if self.large is None else self.large.device_bytes

@@ -72,4 +72,7 @@ cdef class HostLookups:
     cdef Beside beside
     cdef readonly uint32_t words_a_history
     cdef int start(self) except -1
+    cdef int watch(self, const vector[MailView]& lanes) except -1
+    cdef void rest(self) noexcept nogil
+    cdef int answer_all(self, const vector[MailView]& lanes) except -1
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1

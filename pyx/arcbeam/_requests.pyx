@@ -62,6 +62,26 @@ cdef class HostLookups:
                 raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
         return 0
 
+    cdef int watch(self, const vector[MailView]& lanes) except -1:
+        """Threads answer what these lanes ask, from now on."""
+        with nogil:
+            self.server.watch(lanes)
+        return 0
+
+    cdef void rest(self) noexcept nogil:
+        """No thread looks after any lane any more."""
+        if self.server != NULL:
+            self.server.rest()
+
+    cdef int answer_all(self, const vector[MailView]& lanes) except -1:
+        """Answers what is open while nobody watches; 0 if there is no room for some answer."""
+        cdef cbool answered
+        with nogil:
+            answered = self.server.answer_all(lanes)
+        if self.server.has_failed():
+            raise MemoryError("language_model: the host has no memory left to look words up")
+        return answered
+
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1:
         """Histories of KenLM are numbered from 0 again, which is the beginning of a sentence."""
         self.kenlm.begin(words, capacity)
@@ -72,7 +92,7 @@ cdef class HostLookups:
     def answer(self, boxes):
         """Answers what has been posted in boxes of (address, size of the table); whether there was room for all."""
         self.start()
-        return self.server.answer_all(lanes_of(boxes))
+        return bool(self.answer_all(lanes_of(boxes)))
 
     def beside_a_kernel(self, boxes):
         """The addresses of a C function that answers these boxes, and of what it is to be called with."""
@@ -87,6 +107,11 @@ cdef class HostLookups:
 
     def move_words_to(self, uint32_t[::1] words):
         self.kenlm.move(&words[0], words.shape[0] // self.words_a_history)
+
+    @property
+    def rounds(self):
+        """How many times a lane has asked."""
+        return 0 if self.server == NULL else self.server.rounds()
 
     @property
     def questions(self):

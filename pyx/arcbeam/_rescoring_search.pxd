@@ -3,6 +3,7 @@
 from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam._lm_view cimport RescoringView
+from arcbeam._requests cimport Asks, MailView
 from arcbeam._search cimport SearchParams
 
 
@@ -30,11 +31,15 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         const uint32_t* words
         LookupCounters* counters
         ArcCacheView cache
+        const MailView* mails
+        const uint32_t* history_words
         float beam
         float lookup_margin
         uint32_t hypotheses_per_state
         uint32_t epsilon_words
         uint32_t index_is_near
+        Asks asks
+        uint32_t words_a_history
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
     uint64_t rescoring_free_bytes(uint64_t candidates, uint64_t table_size)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from arcbeam.errors import CapacityError, UnsupportedError
+from arcbeam.errors import CapacityError
 
 ENTRY_BYTES = 32
 """Of an entry of the arc cache, see ``cuda/rescore/arc_cache.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
 """Bytes of a cache that nobody asked for."""
-NOT_YET = {
-    "host": "the index on the GPU, arcs gathered by the host",
-    "cpu": "KenLM on the CPU's cores beside a search on the GPU",
-}
 
 
 @dataclass(frozen=True)
@@ -24,7 +20,7 @@ class Placement:
     Attributes
     ----------
     name : str
-        ``"resident"`` or ``"host-direct"``.
+        ``"resident"``, ``"host"``, ``"host-direct"`` or ``"cpu"``.
     cache_entries : int
     index_on_device : bool
         Whether the index is in the device's memory, with all else or alone.
@@ -59,21 +55,14 @@ def choose(
 
     Raises
     ------
-    UnsupportedError
-        A placement that GPUs do not have yet.
     CapacityError
         A budget that the model or the cache exceeds.
     """
-    if placement in NOT_YET:
-        raise UnsupportedError(
-            f"placement: {placement!r} ({NOT_YET[placement]}) does not decode on a GPU yet; expected 'auto', "
-            "'resident' or 'host-direct'"
-        )
     budget = budget_of(free_bytes, gpu_budget)
     wanted = arc_cache or 0
     if placement == "auto":
         placement = "resident" if model_bytes + wanted <= budget else "host-direct"
-    taken = wanted + (model_bytes if placement == "resident" else 0)
+    taken = wanted + {"resident": model_bytes, "host": index_bytes}.get(placement, 0)
     if gpu_budget is not None and taken > gpu_budget:
         raise CapacityError(
             f"gpu_budget: the language model and its cache take {taken:,} bytes of the GPU's memory as "
@@ -82,10 +71,10 @@ def choose(
         )
     if placement == "resident":
         return Placement(placement, entries_of(wanted))
-    near = index_bytes + (index_bytes if arc_cache is None else wanted) <= budget
+    near = placement == "host" or index_bytes + (index_bytes if arc_cache is None else wanted) <= budget
     if arc_cache is None:
         budget -= index_bytes if near else 0
-        wanted = min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget)
+        wanted = max(0, min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget))
     return Placement(placement, entries_of(wanted), near)
 
 

@@ -114,10 +114,15 @@ def rescoring_device(device: str, placement: str, large: LargeModel) -> int | No
     ordinal = resolve_device(device)
     if ordinal is None:
         check_placement_on_cpu(placement)
-    elif isinstance(large, KenLM):
+    elif isinstance(large, KenLM) and placement not in ("auto", "cpu"):
         raise UnsupportedError(
-            f"language_model: KenLM's files are looked up on the CPU, and device={device!r} names a GPU; give an "
-            "arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+            f"placement: expected 'auto' or 'cpu', since KenLM's files are looked up on the CPU, got {placement!r}; for "
+            "the others give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+        )
+    elif placement == "cpu" and not isinstance(large, KenLM):
+        raise UnsupportedError(
+            f"placement: 'cpu' beside a GPU (device={device!r}) is KenLM's, and language_model is an "
+            "arcbeam.LanguageModel; give an arcbeam.KenLM, or use 'host'"
         )
     return ordinal
 

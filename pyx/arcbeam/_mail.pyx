@@ -1,0 +1,130 @@
+"""The mail of an engine's lanes: tables on the device, boxes in pinned memory that kernels and threads of the host share."""
+
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from arcbeam._cuda_memory cimport set_bytes
+from arcbeam._requests cimport kMailHeadBytes, mail_bytes, mapped_mail_bytes
+from arcbeam._search cimport padded
+
+from arcbeam import cuda_plan
+from arcbeam.errors import CapacityError
+
+cdef enum:
+    GRAIN = 128  # boxes begin at cache lines
+    MOST_ENTRIES = 1 << 24  # of a lane's table
+    MOST_HISTORIES = 1 << 30  # of KenLM, in one batch
+
+
+@cython.no_gc
+cdef class LaneMail:
+    """Rounds of questions are answered while a kernel runs, by threads; between launches by :meth:`answer`.
+
+    Parameters
+    ----------
+    pool : MemoryPool
+    stream : Stream
+        Of the kernel.
+    rescoring : arcbeam.rescoring.Rescoring
+        A KenLM is asked for all that it says, a LanguageModel for its arcs.
+    threads : int
+    """
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, rescoring, size_t threads):
+        self.context, self.stream = pool.context, stream
+        self.lookups = HostLookups(rescoring, threads)
+        self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
+        self.tables = DeviceBuffer(pool, stream, "answers of the language model")
+        self.boxes, self.words = PinnedBuffer(pool.context), PinnedBuffer(pool.context)
+        self.size = cuda_plan.MAIL_ENTRIES
+        if self.asks == Asks.model:
+            self.histories = cuda_plan.MAIL_HISTORIES
+            with pool.context:
+                self.words.reserve(4 * self.histories * self.lookups.words_a_history)
+            self._number_anew()
+
+    def _number_anew(self):
+        self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
+
+    cdef int begin_batch(self) except -1:
+        """Returns whether histories have new numbers from now on: what is cached means something else then."""
+        if self.asks == Asks.model and self.lookups.kenlm.size() > self.histories // 4:
+            self._number_anew()
+            return 1
+        return 0
+
+    cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
+        """Boxes and tables of so many lanes, all empty."""
+        self.lookups.start()
+        self.lanes.resize(lanes)
+        return self._clear(params)
+
+    cdef int _clear(self, RescoringParams* params) except -1:
+        cdef size_t lanes = self.lanes.size(), box = mapped_mail_bytes(self.size), i
+        cdef size_t first = (lanes * sizeof(MailView) + GRAIN - 1) // GRAIN * GRAIN
+        cdef unsigned char* memory
+        box = (box + GRAIN - 1) // GRAIN * GRAIN
+        self.tables.reserve(lanes * mail_bytes(self.size), False)
+        self.boxes.reserve(first + lanes * box)
+        set_bytes(self.tables.address, 0xff, lanes * mail_bytes(self.size), self.stream)
+        memory = <unsigned char*> self.boxes.data
+        for i in range(lanes):
+            self.lanes[i].memory = <unsigned char*> <uintptr_t> (self.tables.address + i * mail_bytes(self.size))
+            self.lanes[i].mapped = memory + first + i * box
+            self.lanes[i].size = self.size
+            memset(self.lanes[i].mapped, 0, kMailHeadBytes)
+        memcpy(memory, self.lanes.data(), lanes * sizeof(MailView))
+        params.asks, params.mails = self.asks, <const MailView*> memory
+        params.history_words, params.words_a_history = <const uint32_t*> NULL, 0
+        if self.asks == Asks.model:
+            params.history_words = <const uint32_t*> self.words.data
+            params.words_a_history = self.lookups.words_a_history
+        return 0
+
+    cdef int watch(self) except -1:
+        """Threads answer from now on."""
+        return self.lookups.watch(self.lanes)
+
+    cdef void rest(self) noexcept nogil:
+        """The kernel has ended: no thread looks into the boxes any more."""
+        self.lookups.rest()
+
+    cdef int want_room(self) except -1:
+        """Some lane has no room for its questions."""
+        self.wants_room = True
+        return 0
+
+    cdef int answer(self, RescoringParams* params) except -1:
+        """Between launches: what lanes wait for, and the room that they lack."""
+        if self.wants_room:
+            self.wants_room = False
+            if self.size >= MOST_ENTRIES:
+                raise CapacityError("a frame looks more than 2**23 words up: use a smaller beam or max_active")
+            self.size *= 2
+            return self._clear(params)  # what others wait for they will ask again
+        while not self.lookups.answer_all(self.lanes):
+            self._more_words()
+            params.history_words = <const uint32_t*> self.words.data
+        return 0
+
+    cdef int _more_words(self) except -1:
+        cdef PinnedBuffer more = PinnedBuffer(self.context)
+        if self.histories >= MOST_HISTORIES:
+            raise CapacityError("a batch has more than 2**30 histories: use smaller batches")
+        more.reserve(8 * self.histories * self.lookups.words_a_history)
+        self.lookups.kenlm.move(<uint32_t*> more.data, 2 * self.histories)
+        self.words, self.histories = more, 2 * self.histories
+        return 0
+
+    @property
+    def questions(self):
+        """uint64 : that have been answered, in all batches."""
+        return self.lookups.questions
+
+    @property
+    def rounds(self):
+        return self.lookups.rounds
+
+    cdef size_t pinned_bytes(self):
+        return self.boxes.capacity + self.words.capacity

@@ -1,0 +1,156 @@
+"""The engine with the placements that ask the host: answers come from threads beside the kernel, or between launches."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CapacityError, CtcDecoder, KenLM, UnsupportedError, cuda_plan
+from tests.decode import graphs, kenlm_files
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.test_rescoring import language_models, with_words
+from tests.rescore import test_rescore_cuda_engine as resident
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
+
+OPTIONS = resident.OPTIONS | {"unknown_words": "unk"}
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+@pytest.fixture(scope="module", params=["host", "cpu"])
+def asked(request, tmp_path_factory):
+    """The options of a decoder."""
+    if request.param == "host":
+        return {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
+    kenlm_files.need_kenlm()
+    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa")
+    return {"language_model": KenLM(arpa), "graph_language_model": SMALL, "placement": "cpu"}
+
+
+def on_gpu(asked, **options):
+    return CtcDecoder(GRAPH, device="cuda", **(asked | {"threads": 2} | OPTIONS | options))
+
+
+def on_cpu(asked, batch=None, **options):
+    models = asked | {"placement": "cpu", "threads": 1}
+    return CtcDecoder(GRAPH, device="cpu", **(models | OPTIONS | options)).decode(BATCH if batch is None else batch)
+
+
+@pytest.mark.parametrize("n", [1, 3, None])
+@pytest.mark.parametrize("cache", [None, 0, "512", "1MB"])
+def test_equal_bytes(gpu, asked, n, cache):
+    decoder = on_gpu(asked, hypotheses_per_state=n, arc_cache=cache)
+    wanted = on_cpu(asked, hypotheses_per_state=n)
+    check_same(decoder.decode(BATCH), wanted)
+    first = decoder.stats
+    assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
+    assert first.model_bytes_read > 0
+    check_same(decoder.decode(BATCH), wanted)
+    if cache == "1MB":
+        assert decoder.stats.lookup_misses < first.lookup_misses / 4, "a cache with room for all is warm"
+    assert gpu.errors == []
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), max_size=4),
+    st.sampled_from([0.0, 2.0, float("inf")]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, 0, 512]),
+)
+def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
+    emulated_gpu.begin_with(TIGHT)
+    graph = with_words(graph, models[1])
+    options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "hypotheses_per_state": n}
+    decoder = CtcDecoder(graph, device="cuda", placement="host", arc_cache=cache, **options)
+    check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+
+
+def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
+    """As where launches block: every round takes a launch."""
+    monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
+    decoder = on_gpu(asked, hypotheses_per_state=2)
+    check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=2))
+    assert len(gpu.shapes) > 10
+
+
+def test_everything_grows(gpu, asked, monkeypatch):
+    gpu.begin_with(TIGHT)
+    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
+    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 16)
+    for n in (2, None):
+        decoder = on_gpu(asked, hypotheses_per_state=n)
+        for _ in range(2):
+            check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=n))
+
+
+def test_arrays_of_host_and_device(gpu, asked):
+    decoder = on_gpu(asked, hypotheses_per_state=3)
+    wanted = on_cpu(asked, hypotheses_per_state=3)
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), wanted)
+    gpu.send_in_parts()
+    check_same(decoder.decode(BATCH), wanted)
+    assert decoder.decode([]) == []
+
+
+def test_memory(gpu, asked):
+    """Neither arcs nor KenLM are on the device."""
+    decoder = on_gpu(asked, arc_cache=0)
+    decoder.decode(BATCH)
+    direct = on_gpu({**asked, "language_model": resident.LARGE, "placement": "resident"}, arc_cache=0)
+    assert decoder.memory().pinned > direct.memory().pinned
+    del decoder, direct
+    gc.collect()
+
+
+def test_memory_that_runs_out_while_decoding(gpu, asked):
+    decoder = on_gpu(asked, hypotheses_per_state=3)
+    wanted = on_cpu(asked, hypotheses_per_state=3)
+    decoder.decode(BATCH[:1])
+    for call in ("allocate", "host_allocate"):
+        gpu.fake.fail(call, 2)
+        check_same(decoder.decode(BATCH), wanted)
+
+
+def test_interrupted(gpu, asked):
+    decoder = on_gpu(asked)
+    with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
+        decoder.decode(BATCH)
+    check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_bad_log_probs(gpu, asked):
+    spoiled = [logp.copy() for logp in BATCH]
+    spoiled[2][3, 5] = np.nan
+    decoder = on_gpu(asked)
+    with pytest.raises(ValueError, match="got nan in utterance 2, frame 3, column 5"):
+        decoder.decode(spoiled)
+    check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_pickled_decoders(gpu, asked):
+    if asked["placement"] == "host":
+        decoder = pickle.loads(pickle.dumps(on_gpu(asked)))
+        assert decoder._engine.placement == "host"
+        check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_what_does_not_go_together(gpu, asked):
+    if asked["placement"] == "cpu":
+        assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
+        with pytest.raises(UnsupportedError, match="placement: expected 'auto' or 'cpu', since KenLM's files"):
+            on_gpu(asked, placement="host")
+    else:
+        with pytest.raises(UnsupportedError, match="placement: 'cpu' beside a GPU .* is KenLM's"):
+            on_gpu(asked, placement="cpu")
+        with pytest.raises(CapacityError, match="gpu_budget: the language model and its cache take .*'host'"):
+            on_gpu(asked, gpu_budget=512)
