@@ -31,8 +31,9 @@ ARCBEAM_DEVICE LmPlace place_in(const LmView& lm, std::uint32_t state, std::uint
 // Looks a word up in the lane's table, and lists a question if nobody has asked yet: so many lanes together, of
 // which the first one is told. Returns whether the answer is there.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE bool ask(const RescoringParams& params, const Mail& mail, std::uint32_t state, std::uint32_t label,
-                        std::uint32_t mask, RescoringControl& control, LookupCounts& counts, LmStep& step) {
+ARCBEAM_DEVICE bool ask(const RescoringParams& params, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
+                        RescoringControl& control, LookupCounts& counts, LmStep& step) {
+    const Mail mail = mail_of(control);
     const bool is_first = simt::lane() % lanes == 0U;
     Claimed claimed{kNoIndex, false};
     bool known = false;
@@ -62,7 +63,7 @@ ARCBEAM_DEVICE bool ask(const RescoringParams& params, const Mail& mail, std::ui
 // As answer_some(), which has the model; those that stay open are marked. `again`: only those.
 template <bool kTogether>
 ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, const Questions questions,
-                                              const Mail& mail, RescoringControl& control, bool again) {
+                                              RescoringControl& control, bool again) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
     const std::uint32_t lane = simt::lane();
@@ -90,7 +91,7 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, con
         }
         if ((simt::ballot(half, known) & half) == 0U) {
             if (is_large) {
-                known = ask<kHalf>(params, mail, state, wanted, half, control, counts, step);
+                known = ask<kHalf>(params, state, wanted, half, control, counts, step);
             } else {
                 Reads reads;
                 step = step_in<kHalf>(params.lms.small, state, wanted, half, reads);
@@ -117,63 +118,53 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, con
     return counts;
 }
 
-// Sends what has been listed; returns whether all is answered, and whether there was anything to send. All threads
-// come here; barriers are passed, the first before anything else.
-struct Sent {
+// answer_words() by mail. Not answered: the frame has to be given up. A barrier was passed. No address of the lane
+// goes to a function that is called, or the lane would live in memory.
+struct AskedWords {
+    LookupCounts counts;
     bool answered;
-    bool any;
 };
 
-ARCBEAM_DEVICE Sent send_questions(const RescoringParams& params, Mail& mail, RescoringControl& control) {
-    simt::block_barrier();
-    const std::uint32_t count = simt::load(&control.num_questions);
-    mail.is_full = simt::load(&control.mail_full) != 0U;
-    simt::block_barrier();
-    if (mail.is_full || count == 0U) {
-        return {!mail.is_full, false};
-    }
-    return {exchange(params, mail, count, control), true};
-}
-
-// answer_words() by mail. False if the frame has to be given up. A barrier was passed.
-ARCBEAM_DEVICE bool ask_words(const RescoringParams& params, std::uint32_t num_distinct,
-                              const RescoringWorkspace& work, RescoringLane& lane) {
-    const Questions questions{work.distinct(), num_distinct, work.extension(), work.asked()};
+ARCBEAM_DEVICE_NOINLINE AskedWords ask_words(const RescoringParams& params, const Questions questions,
+                                             RescoringControl& control) {
+    AskedWords asked;
     Sent sent{true, true};
     for (bool again = false; sent.answered && sent.any; again = true) {
-        const LookupCounts some = num_distinct <= simt::block_size() / kSearching
-                                      ? ask_some<true>(params, questions, lane.mail, *lane.words, again)
-                                      : ask_some<false>(params, questions, lane.mail, *lane.words, again);
-        lane.lookups.distinct += some.distinct;
-        lane.lookups.misses += some.misses;
-        sent = send_questions(params, lane.mail, *lane.words);
+        const LookupCounts some = questions.num_distinct <= simt::block_size() / kSearching
+                                      ? ask_some<true>(params, questions, control, again)
+                                      : ask_some<false>(params, questions, control, again);
+        asked.counts.distinct += some.distinct;
+        asked.counts.misses += some.misses;
+        sent = send_questions(params, control);
     }
-    return sent.answered;
+    asked.answered = sent.answered;
+    return asked;
 }
 
 // What the end of a sentence costs after the histories of the final tokens: afterwards the lane's table has it.
 // False if the lane has to stop. A barrier was passed.
-ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, RescoringLane& lane) {
-    for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
-        const std::uint32_t state = lane.tokens.state[i];
-        const float cost = simt::load(&lane.tokens.token.at(i)->cost);
+ARCBEAM_DEVICE_NOINLINE bool ask_ends(const RescoringParams& params, std::uint32_t num_tokens, const Tokens tokens,
+                                      const Array<History> histories, RescoringControl& control) {
+    for (std::uint32_t i = simt::thread_rank(); i < num_tokens; i += simt::block_size()) {
+        const std::uint32_t state = tokens.state[i];
+        const float cost = simt::load(&tokens.token.at(i)->cost);
         if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
-            const History history = lane.histories[i];
+            const History history = histories[i];
             LmStep step;
             LookupCounts uncounted;
-            ask<1U>(params, lane.mail, history.large, params.lms.large.num_labels, 1U << simt::lane(), *lane.words,
-                    uncounted, step);
+            ask<1U>(params, history.large, params.lms.large.num_labels, 1U << simt::lane(), control, uncounted,
+                    step);
         }
     }
-    return send_questions(params, lane.mail, *lane.words).answered;
+    return send_questions(params, control).answered;
 }
 
 // end_deviation(), once ask_ends() has the answers.
-ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const RescoringLane& lane,
-                                         const History& history) {
-    const std::uint32_t place =
-        claim_answer(lane.mail, history.large, params.lms.large.num_labels, *lane.words).place;
-    const Answer answer = lane.mail.answers()[place];
+ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
+                                         RescoringControl& control) {
+    const Mail mail = mail_of(control);
+    const std::uint32_t place = claim_answer(mail, history.large, params.lms.large.num_labels, control).place;
+    const Answer answer = mail.answers()[place];
     return deviation_cost(params.lms, answer.cost,
                           lm_step(params.lms.small, history.small, params.lms.small.num_labels).cost);
 }

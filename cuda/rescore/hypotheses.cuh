@@ -133,8 +133,10 @@ ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
 
 // Words of a block beside those of Control. Steps of a frame that look words up take turns with two slots.
 struct RescoringControl {
-    std::uint64_t end_history;  // of the best last token
-    std::uint32_t best;         // ordered(), among the rescored candidates
+    std::uint64_t end_history;   // of the best last token
+    unsigned char* mail_memory;  // see mail.cuh
+    unsigned char* mail_mapped;
+    std::uint32_t best;  // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
     std::uint32_t num_wanted[2];
     std::uint32_t num_distinct[2];
@@ -151,8 +153,11 @@ struct RescoringControl {
     std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
-    std::uint32_t mail_used;      // entries of the lane's table
-    std::uint32_t mail_full;
+    std::uint32_t mail_size;
+    std::uint32_t mail_round;
+    std::uint32_t mail_used;  // entries of the lane's table
+    std::uint32_t mail_open;  // questions are posted whose answers have not been taken
+    std::uint32_t mail_full;  // there was no entry for a question
 };
 
 static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");

@@ -16,9 +16,6 @@ struct Mail {
     unsigned char* memory;
     unsigned char* mapped;
     std::uint32_t size;
-    std::uint32_t round;
-    bool open;     // questions are posted whose answers have not been taken
-    bool is_full;  // there was no entry for a question
 
     // state << 32 | label
     ARCBEAM_DEVICE Array<std::uint64_t> keys() const { return {reinterpret_cast<std::uint64_t*>(memory), size}; }
@@ -38,21 +35,28 @@ struct Mail {
     }
 };
 
-// As the launch before has left it. A barrier must follow.
-ARCBEAM_DEVICE Mail open_mail(const MailView& view, RescoringControl& control) {
-    Mail mail{view.memory, view.mapped, view.size, 0U, false, false};
-    mail.round = static_cast<std::uint32_t>(simt::load(&mail.head()->posted) >> 32U);
-    mail.open = simt::load(&mail.head()->open) != 0U;
-    if (simt::thread_rank() == 0U) {
-        simt::store(&control.mail_used, simt::load(&mail.head()->used));
-    }
-    return mail;
+// The lane's. What is known of it is in shared memory, so that the search keeps its registers.
+ARCBEAM_DEVICE Mail mail_of(const RescoringControl& control) {
+    return {simt::load(&control.mail_memory), simt::load(&control.mail_mapped), simt::load(&control.mail_size)};
+}
+
+// As the launch before has left it. One thread does it.
+ARCBEAM_DEVICE void open_mail(const MailView& view, RescoringControl& control) {
+    const Mail mail{view.memory, view.mapped, view.size};
+    simt::store(&control.mail_memory, mail.memory);
+    simt::store(&control.mail_mapped, mail.mapped);
+    simt::store(&control.mail_size, mail.size);
+    simt::store(&control.mail_round, static_cast<std::uint32_t>(simt::load(&mail.head()->posted) >> 32U));
+    simt::store(&control.mail_used, simt::load(&mail.head()->used));
+    simt::store(&control.mail_open, simt::load(&mail.head()->open));
+    simt::store(&control.mail_full, 0U);
 }
 
 // For the next launch. One thread does it.
-ARCBEAM_DEVICE void close_mail(const Mail& mail, const RescoringControl& control) {
+ARCBEAM_DEVICE void close_mail(const RescoringControl& control) {
+    const Mail mail = mail_of(control);
     simt::store(&mail.head()->used, simt::load(&control.mail_used));
-    simt::store(&mail.head()->open, mail.open ? 1U : 0U);
+    simt::store(&mail.head()->open, simt::load(&control.mail_open));
 }
 
 struct Claimed {
@@ -87,7 +91,8 @@ ARCBEAM_DEVICE Claimed claim_answer(const Mail& mail, std::uint32_t state, std::
 }
 
 // Between two frames: empties the table once it is half full. Barriers are passed.
-ARCBEAM_DEVICE void make_room_in_mail(const Mail& mail, RescoringControl& control) {
+ARCBEAM_DEVICE_NOINLINE void make_room_in_mail(RescoringControl& control) {
+    const Mail mail = mail_of(control);
     const std::uint32_t used = simt::load(&control.mail_used);
     simt::block_barrier();
     if (used <= mail.size / 2U) {
@@ -117,7 +122,8 @@ ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& 
 
 // Waits for the answers of the round and takes them into the table; false if they do not come. All threads come
 // here behind a barrier; others are passed.
-ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, Mail& mail, RescoringControl& control) {
+ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, RescoringControl& control) {
+    const Mail mail = mail_of(control);
     if (simt::thread_rank() == 0U) {
         const bool came = wait_for_answers(params, mail);
         const auto count = static_cast<std::uint32_t>(simt::load(&mail.head()->posted));
@@ -125,8 +131,10 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, Mail& mail, Resc
     }
     simt::block_barrier();
     const std::uint32_t count = simt::load(&control.num_answers);
-    mail.open = count == kNoIndex;
-    if (mail.open) {
+    if (simt::thread_rank() == 0U) {
+        simt::store(&control.mail_open, count == kNoIndex ? 1U : 0U);
+    }
+    if (count == kNoIndex) {
         return false;
     }
     if (params.history_words != nullptr) {
@@ -146,18 +154,30 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, Mail& mail, Resc
     return true;
 }
 
-// Posts the questions that have been listed, if there are any, and takes the answers. False if there was no room to
-// list them, or if no answer comes: then the frame has to be given up, and the lane to stop. All threads come here
-// behind a barrier; others are passed.
-ARCBEAM_DEVICE bool exchange(const RescoringParams& params, Mail& mail, std::uint32_t count,
-                             RescoringControl& control) {
-    ++mail.round;
-    if (simt::thread_rank() == 0U) {
-        simt::store(&control.num_questions, 0U);
-        simt::store_release<Scope::system>(&mail.head()->posted,
-                                           static_cast<std::uint64_t>(mail.round) << 32U | count);
+// Sends what has been listed; says whether all is answered, and whether there was anything to send. Without an
+// answer, or without room to list a question, the frame has to be given up, and the lane to stop. All threads come
+// here; barriers are passed, the first before anything else.
+struct Sent {
+    bool answered;
+    bool any;
+};
+
+ARCBEAM_DEVICE Sent send_questions(const RescoringParams& params, RescoringControl& control) {
+    simt::block_barrier();
+    const std::uint32_t count = simt::load(&control.num_questions);
+    const bool is_full = simt::load(&control.mail_full) != 0U;
+    simt::block_barrier();
+    if (is_full || count == 0U) {
+        return {!is_full, false};
     }
-    return take_answers(params, mail, control);
+    if (simt::thread_rank() == 0U) {
+        const std::uint32_t round = simt::load(&control.mail_round) + 1U;
+        simt::store(&control.mail_round, round);
+        simt::store(&control.num_questions, 0U);
+        simt::store_release<Scope::system>(&mail_of(control).head()->posted,
+                                           static_cast<std::uint64_t>(round) << 32U | count);
+    }
+    return {take_answers(params, control), true};
 }
 
 }  // namespace arcbeam

@@ -9,13 +9,10 @@ namespace arcbeam {
 
 // Words are written by the host before it tells a history's number to anybody; the number may have come through the
 // arc cache, so a fence is needed on this side, too.
-ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
-    if (params.history_words == nullptr || a.large == b.large) {
-        return a < b;
-    }
+ARCBEAM_DEVICE_NOINLINE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
     simt::fence<Scope::system>();
-    const std::uint32_t* const first = params.history_words + std::uint64_t{a.large} * params.words_a_history;
-    const std::uint32_t* const second = params.history_words + std::uint64_t{b.large} * params.words_a_history;
+    const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;
+    const std::uint32_t* const second = params.history_words + std::uint64_t{b} * params.words_a_history;
     for (std::uint32_t i = 0U; i < params.words_a_history; ++i) {
         const std::uint32_t x = simt::load_relaxed<Scope::system>(first + i);
         const std::uint32_t y = simt::load_relaxed<Scope::system>(second + i);
@@ -24,6 +21,13 @@ ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, co
         }
     }
     return false;
+}
+
+ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
+    if (params.history_words == nullptr || a.large == b.large) {
+        return a < b;
+    }
+    return words_precede(params, a.large, b.large);
 }
 
 ARCBEAM_DEVICE std::uint64_t history_bits(const History& history) {

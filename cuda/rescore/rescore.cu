@@ -38,9 +38,8 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     lane.state = search.lanes[simt::block_rank()];
     lane.state.need = Need::nothing;
     lane.counts = Counts{};
-    lane.mail = Mail{};
-    if (params.asks != Asks::nobody) {
-        lane.mail = open_mail(params.mails[simt::block_rank()], *lane.words);
+    if (params.asks != Asks::nobody && simt::thread_rank() == 0U) {
+        open_mail(params.mails[simt::block_rank()], *lane.words);
     }
     free_tables(lane.room);
     reset_rescoring_frame(lane);
@@ -66,7 +65,7 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     }
     if (simt::thread_rank() == 0U) {
         if (params.asks != Asks::nobody) {
-            close_mail(lane.mail, *lane.words);
+            close_mail(*lane.words);
         }
         search.lanes[simt::block_rank()] = lane.state;
         simt::atomic_add<Scope::device>(search.resting_lanes, 1U);

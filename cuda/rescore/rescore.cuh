@@ -60,8 +60,14 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
     if (params.asks == Asks::nobody) {
         answer_words(params, num_distinct, work, lane.lookups);
         simt::block_barrier();
-    } else if (!ask_words(params, num_distinct, work, lane)) {
-        return false;
+    } else {
+        const Questions questions{work.distinct(), num_distinct, work.extension(), work.asked()};
+        const AskedWords asked = ask_words(params, questions, control);
+        lane.lookups.distinct += asked.counts.distinct;
+        lane.lookups.misses += asked.counts.misses;
+        if (!asked.answered) {
+            return false;
+        }
     }
     rescore(num_wanted, num_distinct, work, control);
     simt::block_barrier();

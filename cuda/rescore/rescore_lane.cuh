@@ -20,7 +20,6 @@ struct RescoringLane : Lane {
     Array<History> shared_histories;  // of tokens in shared memory
     Array<History> histories;         // of the tokens
     LookupCounts lookups;
-    Mail mail;  // unless nobody is asked
 };
 
 // Lays a lane's arrays out in the dynamic shared memory at `memory`.
@@ -97,7 +96,6 @@ ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
     simt::store(&control.best, kNoCost);
     simt::store(&control.num_within, 0U);
     simt::store(&control.num_questions, 0U);
-    simt::store(&control.mail_full, 0U);
     for (std::uint32_t slot = 0U; slot < 2U; ++slot) {
         simt::store(&control.num_wanted[slot], 0U);
         simt::store(&control.num_distinct[slot], 0U);

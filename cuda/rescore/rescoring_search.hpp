@@ -71,7 +71,7 @@ constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
     return static_cast<std::uint32_t>(bytes / 44U / 16U * 16U);
 }
 
-constexpr std::uint64_t kRescoringControlBytes = 96U;
+constexpr std::uint64_t kRescoringControlBytes = 128U;
 
 // Dynamic shared memory of the kernel.
 constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,

@@ -39,11 +39,14 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
     if (!resume_utterance(params.search, lane)) {
         return Need::log_probs;
     }
-    return lane.mail.open && !take_answers(params, lane.mail, *lane.words) ? Need::answers : Need::nothing;
+    const bool is_open = params.asks != Asks::nobody && simt::load(&lane.words->mail_open) != 0U;
+    return is_open && !take_answers(params, *lane.words) ? Need::answers : Need::nothing;
 }
 
 // Why a question has no answer.
-ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) { return lane.mail.is_full ? Need::mail : Need::answers; }
+ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) {
+    return simt::load(&lane.words->mail_full) != 0U ? Need::mail : Need::answers;
+}
 
 // One frame, in shared memory if it seems to fit there.
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
@@ -71,7 +74,8 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
                                          ? lane.room.candidate()
                                          : spilled_rescoring(lane.state.spill).candidate();
-    if (params.asks != Asks::nobody && lane.state.alive != 0U && !ask_ends(params, lane)) {
+    if (params.asks != Asks::nobody && lane.state.alive != 0U &&
+        !ask_ends(params, lane.state.num_tokens, lane.tokens, lane.histories, *lane.words)) {
         return unanswered(lane);
     }
     lane.large_table_is_free = false;  // the scratch lies in it
@@ -142,7 +146,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
             if (params.asks != Asks::nobody) {
-                make_room_in_mail(lane.mail, *lane.words);
+                make_room_in_mail(*lane.words);
             }
         }
     }

@@ -116,8 +116,8 @@ def rescoring_device(device: str, placement: str, large: LargeModel) -> int | No
         check_placement_on_cpu(placement)
     elif isinstance(large, KenLM) and placement not in ("auto", "cpu"):
         raise UnsupportedError(
-            f"placement: expected 'auto' or 'cpu', since KenLM's files are looked up on the CPU, got {placement!r}; for "
-            "the others give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+            f"placement: expected 'auto' or 'cpu', since KenLM's files are looked up on the CPU, got {placement!r}; "
+            "for the others give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
         )
     elif placement == "cpu" and not isinstance(large, KenLM):
         raise UnsupportedError(

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
+from arcbeam._requests import HostLookups
 
 from arcbeam import CtcDecoder
-from arcbeam._requests import HostLookups
 from tests.decode.search_host import DECODED, NEED_MAIL, SearchHost, padded, tokens_bytes
 from tests.simt.build import kernel_params
 
@@ -33,10 +33,24 @@ def lm_view(model, without=()):
 
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
-    control_bytes = 208 + 96
+    control_bytes = 208 + 128
 
-    def __init__(self, graph, rescoring, *, beam, lookup_margin=0.0, hypotheses_per_state=None, cache=0, asks=NOBODY,
-                 mail=8, answers_every=0, wait_cycles=200, histories=20, **options):
+    def __init__(
+        self,
+        graph,
+        rescoring,
+        *,
+        beam,
+        lookup_margin=0.0,
+        hypotheses_per_state=None,
+        cache=0,
+        asks=NOBODY,
+        mail=8,
+        answers_every=0,
+        wait_cycles=200,
+        histories=20,
+        **options,
+    ):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
@@ -79,8 +93,11 @@ class RescoreHost(SearchHost):
         if self.asks != MODEL:
             return lm_view(self.rescoring.large, () if self.asks == NOBODY else ("arcs", "backoff.weights"))
         model = self.rescoring.kenlm
-        return kernel_params(**{f"column{i}": np.uint64(0) for i in range(len(COLUMNS))},
-                             **{f"size{i}": np.uint32(0) for i in range(6)}, num_labels=np.uint32(model.end_sentence))
+        return kernel_params(
+            **{f"column{i}": np.uint64(0) for i in range(len(COLUMNS))},
+            **{f"size{i}": np.uint32(0) for i in range(6)},
+            num_labels=np.uint32(model.end_sentence),
+        )
 
     def begin(self, lanes):
         self.mails = np.zeros(lanes, MAIL)
@@ -129,17 +146,48 @@ class RescoreHost(SearchHost):
 
 
 def check(
-    graph, models, batch, *, room=None, shape=None, schedule=None, from_host=None, cache=0, asks=NOBODY, mail=8,
-    lm_scale=1.0, answers_every=0, wait_cycles=200, histories=20, unknown_words="error", **options,
+    graph,
+    models,
+    batch,
+    *,
+    room=None,
+    shape=None,
+    schedule=None,
+    from_host=None,
+    cache=0,
+    asks=NOBODY,
+    mail=8,
+    lm_scale=1.0,
+    answers_every=0,
+    wait_cycles=200,
+    histories=20,
+    unknown_words="error",
+    **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
     large, small = models
     decoder = CtcDecoder(
-        graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1,
-        unknown_words=unknown_words, **options
+        graph,
+        language_model=large,
+        graph_language_model=small,
+        lm_scale=lm_scale,
+        device="cpu",
+        threads=1,
+        unknown_words=unknown_words,
+        **options,
     )
-    host = RescoreHost(graph, decoder._rescoring, room=room, cache=cache, asks=asks, mail=mail,
-                       answers_every=answers_every, wait_cycles=wait_cycles, histories=histories, **options)
+    host = RescoreHost(
+        graph,
+        decoder._rescoring,
+        room=room,
+        cache=cache,
+        asks=asks,
+        mail=mail,
+        answers_every=answers_every,
+        wait_cycles=wait_cycles,
+        histories=histories,
+        **options,
+    )
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     for got, want in zip(found, decoder.decode(batch), strict=True):
         assert got.outcome == DECODED

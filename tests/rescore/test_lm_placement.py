@@ -1,6 +1,6 @@
 import pytest
 
-from arcbeam import CapacityError, UnsupportedError
+from arcbeam import CapacityError
 from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, Placement, choose
 
 GB = 10**9
@@ -30,7 +30,9 @@ def test_the_index_and_the_cache_share_the_budget():
     assert choose("host-direct", 1000, 100, GB, None, None) == Placement("host-direct", 1000 // ENTRY_BYTES, True)
 
 
-@pytest.mark.parametrize(("placement", "budget", "cache"), [("resident", GB, None), ("host-direct", GB, 2 * GB)])
+@pytest.mark.parametrize(
+    ("placement", "budget", "cache"), [("resident", GB, None), ("host-direct", GB, 2 * GB), ("host", GB, None)]
+)
 def test_a_budget_that_is_exceeded(placement, budget, cache):
     with pytest.raises(
         CapacityError, match=f"gpu_budget: .* as placement='{placement}', and 1,000,000,000 are allowed"
@@ -38,7 +40,11 @@ def test_a_budget_that_is_exceeded(placement, budget, cache):
         chosen(placement, budget=budget, cache=cache)
 
 
-@pytest.mark.parametrize("placement", ["host", "cpu"])
-def test_what_is_not_there_yet(placement):
-    with pytest.raises(UnsupportedError, match=f"placement: '{placement}' .* does not decode on a GPU yet"):
-        chosen(placement)
+def test_those_that_ask_the_host():
+    """The index of `host` has to fit; a KenLM takes nothing of the device but its cache."""
+    assert chosen("host") == Placement("host", MOST_CACHE // ENTRY_BYTES, True)
+    assert chosen("host", budget=3 * GB) == Placement("host", GB // ENTRY_BYTES, True)
+    assert chosen("host", budget=INDEX) == Placement("host", 0, True)
+    assert chosen("host", free=GB) == Placement("host", 0, True)  # the device answers
+    assert choose("cpu", MODEL, 0, 100 * GB, 64, None) == Placement("cpu", 2, True)
+    assert choose("cpu", MODEL, 0, 100 * GB, 64, 0) == Placement("cpu", 0, True)

@@ -1,4 +1,4 @@
-"""The engine with the placements that ask the host: answers come from threads beside the kernel, or between launches."""
+"""The engine where lanes ask the host: answers come from threads beside the kernel, or between launches."""
 
 import gc
 import pickle
@@ -147,10 +147,10 @@ def test_pickled_decoders(gpu, asked):
 def test_what_does_not_go_together(gpu, asked):
     if asked["placement"] == "cpu":
         assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
-        with pytest.raises(UnsupportedError, match="placement: expected 'auto' or 'cpu', since KenLM's files"):
+        with pytest.raises(UnsupportedError, match=r"placement: expected .* since KenLM.s files"):
             on_gpu(asked, placement="host")
     else:
-        with pytest.raises(UnsupportedError, match="placement: 'cpu' beside a GPU .* is KenLM's"):
+        with pytest.raises(UnsupportedError, match=r"placement: 'cpu' beside a GPU .* is KenLM's"):
             on_gpu(asked, placement="cpu")
-        with pytest.raises(CapacityError, match="gpu_budget: the language model and its cache take .*'host'"):
+        with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
             on_gpu(asked, gpu_budget=512)

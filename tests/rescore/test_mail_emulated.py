@@ -140,9 +140,7 @@ def test_schedules(graph, asked, batch):
 
 def test_schedules_without_answers_beside_the_kernel(graph, asked, batch):
     for schedule in schedules(10):
-        host = check(
-            graph, batch=batch[:2], hypotheses_per_state=2, cache=16, schedule=schedule, **asked, **OPTIONS
-        )
+        host = check(graph, batch=batch[:2], hypotheses_per_state=2, cache=16, schedule=schedule, **asked, **OPTIONS)
         assert host.launches > 5
 
 
