@@ -80,6 +80,7 @@ def several(
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
     places = [("resident", 0), ("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)]
+    places += [("host", int(size * share)) for share in (0.0, 0.1)]
     places += [(INDEX_TOO, int(size * share)) for share in SHARES[:3]]
     plain = gpu.decoder(files.graph, options)
     decoders = {("none", 0): plain}

@@ -25,6 +25,8 @@ RUNS = [
     (1, ("host-direct", 0, None)),
     (2, ("host-direct", 96, 96)),
     (None, ("host-direct", 512, None)),
+    (3, ("host", 0, None)),
+    (None, ("host", 512, None)),
 ]
 
 

@@ -20,7 +20,7 @@ WORDS = [f"w{i}" for i in range(1, 50)]
 # Where, the cache, and the budget, which leaves no room for the index if it is one.
 PLACES = [
     ("resident", None, None), ("resident", "64kB", None), ("host-direct", None, None), ("host-direct", 0, None),
-    ("host-direct", "1kB", 1000), ("host-direct", 0, 1),
+    ("host-direct", "1kB", 1000), ("host-direct", 0, 1), ("host", None, None), ("host", 0, None), ("host", "1kB", None),
 ]  # fmt: skip
 COUNTED = ("frames", "tokens", "leaving_arcs", "admitted", "lookups")
 

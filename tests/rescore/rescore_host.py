@@ -80,9 +80,10 @@ class RescoreHost(SearchHost):
         params = kernel_params(
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
             cache=kernel_params(entries=self.cache, size=np.uint32(len(self.cache) // 4)),
-            mails=self.mails, **words, beam=np.float32(self.beam), margin=np.float32(self.margin), per_state=np.uint32(self.per_state),
-            epsilon_words=np.uint32(self.epsilon_words), index_is_near=np.uint32(0),
-            asks=np.uint32(self.asks), words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
+            mails=self.mails, **words, beam=np.float32(self.beam), margin=np.float32(self.margin),
+            per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
+            index_is_near=np.uint32(0), asks=np.uint32(self.asks),
+            words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
             padding=np.uint32(0),
         )  # fmt: skip
         params.arrays |= self.boxes

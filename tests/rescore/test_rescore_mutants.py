@@ -16,7 +16,7 @@ from tests.rescore import rescore_host
 from tests.simt.build import CACHE, ROOT, KernelError, load, schedules
 
 KERNELS = ROOT / "cuda" / "rescore"
-FILES = ("rescore.cuh", "closure.cuh")
+FILES = ("rescore.cuh", "closure.cuh", "mail.cuh")
 WORDS = [f"w{i}" for i in range(1, 50)]
 
 
@@ -50,6 +50,11 @@ def decode_under_schedules():
             graph, (large, small), [graphs.random_log_probs(0, 5, 12)], beam=5.0, hypotheses_per_state=2, room=room,
             shape=Shape(lanes=1), schedule=schedule,
         )  # fmt: skip
+        rescore_host.check(
+            graph, (large, small), [graphs.random_log_probs(0, 5, 12)], beam=5.0, hypotheses_per_state=2, room=room,
+            shape=Shape(lanes=1), schedule=schedule, asks=rescore_host.ARCS, answers_every=50, wait_cycles=3000,
+            mail=32,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "number"), barriers())
@@ -64,5 +69,5 @@ def test_every_barrier_is_missed(name, number, monkeypatch):
 
 
 def test_nothing_else_is_wrong():
-    assert len(barriers()) == 5
+    assert len(barriers()) == 11
     decode_under_schedules()
