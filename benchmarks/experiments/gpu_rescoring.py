@@ -20,7 +20,7 @@ from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore")
+KERNELS = ("search", "rescore", "asking")
 ORDER = 236
 TITLE = "Rescoring with a large language model"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -16,9 +16,8 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const R
         cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
         if (is_finite(cost)) {
             const History history = lane.histories[index];
-            cost =
-                rescore_cost(cost, params.asks == Asks::nobody ? end_deviation(params.lms, history)
-                                                               : asked_end_deviation(params, history, *lane.words));
+            cost = rescore_cost(cost, !kLanesAsk ? end_deviation(params.lms, history)
+                                                 : asked_end_deviation(params, history, *lane.words));
         }
         if (!is_finite(cost)) {
             return kNoPacked;

@@ -326,7 +326,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         lane.counts = before;
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
-        if (params.asks != Asks::nobody) {  // what was asked is not asked again
+        if (kLanesAsk) {  // what was asked is not asked again
             lane.lookups.misses = misses;
         }
     }

@@ -7,6 +7,13 @@
 
 namespace arcbeam {
 
+// Whether lanes ask the host: settled when a kernel is compiled, so that those which have their models pay nothing.
+#if defined(ARCBEAM_LANES_ASK)
+constexpr bool kLanesAsk = true;
+#else
+constexpr bool kLanesAsk = false;
+#endif
+
 // Words are written by the host before it tells a history's number to anybody; the number may have come through the
 // arc cache, so a fence is needed on this side, too.
 ARCBEAM_DEVICE_NOINLINE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
@@ -24,7 +31,7 @@ ARCBEAM_DEVICE_NOINLINE bool words_precede(const RescoringParams& params, std::u
 }
 
 ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
-    if (params.history_words == nullptr || a.large == b.large) {
+    if (!kLanesAsk || params.history_words == nullptr || a.large == b.large) {
         return a < b;
     }
     return words_precede(params, a.large, b.large);
@@ -40,7 +47,7 @@ ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
 
 // Of all that threads bring the first stays; kNoPacked stands for none yet.
 ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
-    if (params.history_words == nullptr) {
+    if (!kLanesAsk || params.history_words == nullptr) {
         simt::atomic_min<Scope::block>(least, bits);
         return;
     }

@@ -5,74 +5,7 @@
 // launch  any number of lanes; blocks of any number of whole warps; dynamic shared memory as
 //         rescoring_shared_bytes() says
 // The bytes of a result depend on none of these.
-#include "rescore/utterance.cuh"
-
-namespace arcbeam {
-
-// Takes the next utterance of the queue; false if there is none.
-ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, RescoringLane& lane) {
-    if (simt::thread_rank() == 0U) {
-        const std::uint32_t next = simt::atomic_add<Scope::device>(params.next_in_order, 1U);
-        simt::store(&lane.control->utterance,
-                    next < params.num_utterances ? simt::load_readonly(params.order + next) : kNoIndex);
-    }
-    reset_rescoring_frame(lane);
-    simt::block_barrier();
-    const std::uint32_t utterance = simt::load(&lane.control->utterance);
-    simt::block_barrier();
-    lane.state.utterance = utterance;
-    if (utterance == kNoIndex) {
-        return false;
-    }
-    lane.lookups = LookupCounts{};
-    begin_utterance(params, lane, utterance);
-    return true;
-}
-
-ARCBEAM_DEVICE void work(const RescoringParams& params) {
-    const SearchParams& search = params.search;
-    RescoringLane lane;
-    carve_rescoring_lane(search, simt::shared_memory(), lane);
-    lane.tokens = room_for(lane, 0U, 0U);
-    lane.histories = lane.shared_histories;
-    lane.state = search.lanes[simt::block_rank()];
-    lane.state.need = Need::nothing;
-    lane.counts = Counts{};
-    if (params.asks != Asks::nobody && simt::thread_rank() == 0U) {
-        open_mail(params.mails[simt::block_rank()], *lane.words);
-    }
-    free_tables(lane.room);
-    reset_rescoring_frame(lane);
-    if (simt::thread_rank() == 0U) {
-        simt::store(&lane.control->bad_column, kNoIndex);
-        simt::store(&lane.control->smallest_acoustic, kNoCost);
-        simt::store(&lane.control->leaving_arcs, std::uint64_t{0});
-        simt::store(&lane.control->admitted, std::uint64_t{0});
-    }
-    simt::block_barrier();
-    const bool stopped = lane.state.utterance != kNoIndex;
-    Need need = stopped ? resume_rescoring(params, lane) : Need::nothing;
-    bool more = stopped || take_utterance(search, lane);
-    while (more) {
-        if (need == Need::nothing) {
-            need = rescore_utterance(params, lane);
-        }
-        if (need != Need::nothing) {
-            stop_rescoring(params, lane, need);
-            break;
-        }
-        more = take_utterance(search, lane);
-    }
-    if (simt::thread_rank() == 0U) {
-        if (params.asks != Asks::nobody) {
-            close_mail(*lane.words);
-        }
-        search.lanes[simt::block_rank()] = lane.state;
-        simt::atomic_add<Scope::device>(search.resting_lanes, 1U);
-    }
-}
-
-}  // namespace arcbeam
+#include "rescore/work.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work(params); }
 

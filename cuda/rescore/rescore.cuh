@@ -57,7 +57,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
     claim_words(num_wanted, slot, work, control);
     simt::block_barrier();
     const std::uint32_t num_distinct = simt::load(&control.num_distinct[slot]);
-    if (params.asks == Asks::nobody) {
+    if (!kLanesAsk) {
         answer_words(params, num_distinct, work, lane.lookups);
         simt::block_barrier();
     } else {

@@ -39,7 +39,7 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
     if (!resume_utterance(params.search, lane)) {
         return Need::log_probs;
     }
-    const bool is_open = params.asks != Asks::nobody && simt::load(&lane.words->mail_open) != 0U;
+    const bool is_open = kLanesAsk && simt::load(&lane.words->mail_open) != 0U;
     return is_open && !take_answers(params, *lane.words) ? Need::answers : Need::nothing;
 }
 
@@ -74,7 +74,7 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
                                          ? lane.room.candidate()
                                          : spilled_rescoring(lane.state.spill).candidate();
-    if (params.asks != Asks::nobody && lane.state.alive != 0U &&
+    if (kLanesAsk && lane.state.alive != 0U &&
         !ask_ends(params, lane.state.num_tokens, lane.tokens, lane.histories, *lane.words)) {
         return unanswered(lane);
     }
@@ -145,7 +145,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
         } else {
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
-            if (params.asks != Asks::nobody) {
+            if (kLanesAsk) {
                 make_room_in_mail(*lane.words);
             }
         }

@@ -19,7 +19,7 @@ from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
-    PLAIN, RESCORING, DeviceGraph, LaneRoom, LaneState, Need, SearchKind, UtteranceResult, UtteranceView,
+    ASKING, PLAIN, RESCORING, DeviceGraph, LaneRoom, LaneState, Need, SearchKind, UtteranceResult, UtteranceView,
     device_graph, kNoIndex, padded,
 )
 from arcbeam._shapes cimport Launches
@@ -106,11 +106,11 @@ cdef class CudaEngine:
         self.kind = PLAIN
         taken = self.graph.bytes
         if rescoring is not None:
-            self.kind = RESCORING
             self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
                                              taken=taken, threads=threads, **options)
             taken += self.rescoring.device_bytes()
             self.mail = self.rescoring.mail
+            self.kind = RESCORING if self.mail is None else ASKING
         self.pool = MemoryPool(self.context, memory_limit, taken)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)

@@ -100,6 +100,7 @@ cdef class SearchKind:
 
 PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
 RESCORING = SearchKind("rescore", ("wide", "dense"), True)
+ASKING = SearchKind("asking", ("wide", "dense"), True)
 
 
 @cython.no_gc

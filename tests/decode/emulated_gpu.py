@@ -13,8 +13,9 @@ from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
 SOURCES = {"search": "cuda/decode/search.cu", "rescore": "cuda/rescore/rescore.cu"}
-PARAMETER_BYTES = {"search": 192, "rescore": 520}  # of their Params; search_host.py and rescore_host.py spell them out
-SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense")}
+SOURCES["asking"] = "cuda/rescore/asking.cu"
+PARAMETER_BYTES = {"search": 192, "rescore": 520, "asking": 520}  # of their Params; search_host.py and rescore_host.py spell them out
+SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense"), "asking": ("wide", "dense")}
 
 
 def image(name: str) -> bytes:

@@ -51,6 +51,8 @@ class RescoreHost(SearchHost):
         histories=20,
         **options,
     ):
+        if asks != NOBODY:
+            self.source, self.entry = "cuda/rescore/asking.cu", "arcbeam_asking_{}"
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0

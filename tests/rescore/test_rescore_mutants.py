@@ -60,10 +60,11 @@ def decode_under_schedules():
 @pytest.mark.parametrize(("name", "number"), barriers())
 def test_every_barrier_is_missed(name, number, monkeypatch):
     folder = without(name, number)
-    source = folder / "rescore" / "rescore.cu"
-    kernels = load(source, flags=["-iquote", str(folder)])
-    monkeypatch.setattr(rescore_host.RescoreHost, "source", str(source))
-    monkeypatch.setattr("tests.decode.search_host.build.load", lambda _: kernels)
+
+    def load_mutant(source):
+        return load(folder / "rescore" / Path(source).name, flags=["-iquote", str(folder)])
+
+    monkeypatch.setattr("tests.decode.search_host.build.load", load_mutant)
     with pytest.raises((KernelError, AssertionError)):
         decode_under_schedules()
 

@@ -1,0 +1,7 @@
+// The search kernel of rescore.cu where the host has the large model, or its arcs: lanes ask it, see mail.hpp.
+#define ARCBEAM_LANES_ASK
+#include "rescore/work.cuh"
+
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work(params); }
+
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_dense, 256, 2, arcbeam::RescoringParams) { arcbeam::work(params); }
