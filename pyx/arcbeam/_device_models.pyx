@@ -281,11 +281,12 @@ cdef class DeviceRescoring:
     def work(self):
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
-        reads = 32 * counted.reads
+        reads, rounds = 32 * counted.reads, None
         if self.mail is not None:
             reads = 24 * (self.mail.questions - self.asked[1])  # a question and its answer
+            rounds = self.mail.rounds - self.asked[0]
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
-                "model_bytes_read": reads}
+                "model_bytes_read": reads, "lookup_rounds": rounds}
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""

@@ -85,7 +85,7 @@ class DecoderOptions:
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
     """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
-    memory; None for as many as help."""
+    memory, and look words up that the GPU asks for; None for as many as help."""
     device: str = "auto"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
     memory_limit: int | None = None
@@ -103,7 +103,7 @@ class DecoderOptions:
     word, ``"small"`` leaves them the score of the graph's own language model."""
     placement: str = "auto"
     """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
-    for a GPU, ``"cpu"`` is the CPU; ``"auto"`` chooses."""
+    for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses."""
     gpu_budget: int | str | None = None
     """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
     arc_cache: int | str | None = None

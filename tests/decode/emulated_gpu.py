@@ -12,9 +12,13 @@ from arcbeam import cuda_plan, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.simt import build
 
-SOURCES = {"search": "cuda/decode/search.cu", "rescore": "cuda/rescore/rescore.cu"}
-SOURCES["asking"] = "cuda/rescore/asking.cu"
-PARAMETER_BYTES = {"search": 192, "rescore": 520, "asking": 520}  # of their Params; search_host.py and rescore_host.py spell them out
+SOURCES = {
+    "search": "cuda/decode/search.cu",
+    "rescore": "cuda/rescore/rescore.cu",
+    "asking": "cuda/rescore/asking.cu",
+}
+# Of their Params; search_host.py and rescore_host.py spell them out.
+PARAMETER_BYTES = {"search": 192, "rescore": 520, "asking": 520}
 SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense"), "asking": ("wide", "dense")}
 
 
