@@ -9,8 +9,9 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, TokenTable, cuda_plan
+from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable, cuda_plan
 from arcbeam.devices import why_no_cuda
+from tests.decode import kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
@@ -89,6 +90,36 @@ def test_everything_grows(place, monkeypatch):
     graph, models = made(8, 2000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 40) for i in range(20)]
     agree(graph, models, batch, place, beam=10.0, max_active=1000, hypotheses_per_state=3)
+
+
+@pytest.mark.parametrize("cache", [None, 0, "1kB"])
+@pytest.mark.parametrize("n", [1, 3, None])
+def test_kenlm(tmp_path, n, cache):
+    """Looked up by the host while the kernel runs."""
+    kenlm_files.need_kenlm()
+    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
+    graph, models = made(6, 3000, 32)
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
+    agree(
+        graph, models | {"language_model": KenLM(arpa)}, batch, ("cpu", cache, None), beam=8.0, max_active=400,
+        hypotheses_per_state=n, unknown_words="unk",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kenlm", [False, True])
+def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
+    """Lanes stop for want of answers, and are taken up again; tables and the room for histories grow."""
+    monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
+    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
+    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 64)
+    graph, models = made(8, 2000, 32)
+    place: tuple[str, object, None] = ("host", 0, None)
+    if kenlm:
+        kenlm_files.need_kenlm()
+        arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
+        models, place = models | {"language_model": KenLM(arpa)}, ("cpu", "1kB", None)
+    batch = [random_log_probs(i, 1 + 7 * i % 20) for i in range(20)]
+    agree(graph, models, batch, place, beam=8.0, max_active=300, hypotheses_per_state=3, unknown_words="unk")
 
 
 @pytest.mark.parametrize("size", [1, 131, 133, 600])
