@@ -4,6 +4,21 @@
 #include <chrono>
 
 namespace arcbeam::requests {
+namespace {
+
+constexpr std::uint64_t kNoneLeft = 0xffffffffU;
+constexpr std::uint32_t kPortion = 64;  // questions that a thread takes at a time
+
+MailHead& head_of(const MailView& lane) { return *reinterpret_cast<MailHead*>(lane.mapped); }
+
+// The kernel writes at the same time: these words are read and written whole.
+std::uint64_t posted_in(const MailView& lane) { return __atomic_load_n(&head_of(lane).posted, __ATOMIC_ACQUIRE); }
+
+bool is_answered(const MailView& lane, std::uint64_t posted) {
+    return posted == __atomic_load_n(&head_of(lane).answered, __ATOMIC_RELAXED);
+}
+
+}  // namespace
 
 Server::Server(Answerer& answerer, std::size_t threads) : answerer_(answerer) {
     try {
@@ -37,6 +52,10 @@ void Server::watch(const std::vector<MailView>& lanes) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         lanes_ = lanes;
+        progress_ = std::make_unique<Progress[]>(lanes.size());
+        for (std::size_t i = 0; i < lanes.size(); ++i) {  // what has been posted before has been answered
+            progress_[i].next.store(posted_in(lanes[i]) | kNoneLeft);
+        }
         ++watches_;
         at_work_ = threads_.size();
         on_duty_.store(true);
@@ -52,9 +71,16 @@ void Server::rest() {
 
 bool Server::answer_all(const std::vector<MailView>& lanes) {
     bool all = true;
-    bool had_news = false;
     for (const MailView& lane : lanes) {
-        all = serve(lane, had_news) && all;
+        const std::uint64_t posted = posted_in(lane);
+        if (is_answered(lane, posted)) {
+            continue;
+        }
+        if (answer(lane, 0, static_cast<std::uint32_t>(posted))) {
+            finish(lane, posted);
+        } else {
+            all = false;
+        }
     }
     return all;
 }
@@ -83,8 +109,8 @@ void Server::look_after(std::size_t number) {
     std::chrono::microseconds pause{0};
     while (on_duty_.load(std::memory_order_relaxed)) {
         bool had_news = false;
-        for (std::size_t i = number; i < lanes_.size(); i += threads_.size()) {
-            serve(lanes_[i], had_news);
+        for (std::size_t i = 0; i < lanes_.size(); ++i) {  // each thread begins at lanes of its own
+            had_news = serve((i + number * lanes_.size() / threads_.size()) % lanes_.size()) || had_news;
         }
         if (had_news) {
             looks = 0;
@@ -98,30 +124,54 @@ void Server::look_after(std::size_t number) {
     }
 }
 
-// The kernel writes at the same time: these words are read and written whole.
-bool Server::serve(const MailView& lane, bool& had_news) {
-    auto* const head = reinterpret_cast<MailHead*>(lane.mapped);
-    const std::uint64_t posted = __atomic_load_n(&head->posted, __ATOMIC_ACQUIRE);
-    if (posted == __atomic_load_n(&head->answered, __ATOMIC_RELAXED)) {
-        return true;
+// Answers a portion of what a lane asks; whether there was one.
+bool Server::serve(std::size_t number) {
+    const MailView& lane = lanes_[number];
+    Progress& progress = progress_[number];
+    const std::uint64_t posted = posted_in(lane);
+    if (is_answered(lane, posted)) {
+        return false;
     }
     const auto count = static_cast<std::uint32_t>(posted);
-    unsigned char* const questions = lane.mapped + kMailHeadBytes;
-    bool answered = false;
+    const auto round = static_cast<std::uint32_t>(posted >> 32U);
+    std::uint64_t next = progress.next.load(std::memory_order_acquire);
+    std::uint32_t first = 0;
+    std::uint32_t last = 0;
+    do {
+        const std::uint32_t ahead = round - static_cast<std::uint32_t>(next >> 32U);
+        first = ahead == 0U ? static_cast<std::uint32_t>(next) : 0U;
+        if (first >= count ||
+            ahead > 0x7fffffffU) {  // all is taken; or this thread has slept, and the round is over
+            return false;
+        }
+        last = count - first < kPortion ? count : first + kPortion;
+    } while (!progress.next.compare_exchange_weak(next, std::uint64_t{round} << 32U | last,
+                                                  std::memory_order_acq_rel, std::memory_order_acquire));
+    // Without an answer the round stays open, until answer_all() begins it anew.
+    if (answer(lane, first, last) &&
+        progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first == count) {
+        progress.done.store(0, std::memory_order_relaxed);
+        finish(lane, posted);
+    }
+    return true;
+}
+
+bool Server::answer(const MailView& lane, std::size_t first, std::size_t last) {
+    auto* const questions = reinterpret_cast<const Question*>(lane.mapped + kMailHeadBytes);
+    auto* const answers =
+        reinterpret_cast<Answer*>(lane.mapped + kMailHeadBytes + sizeof(Question) * std::size_t{lane.size});
     try {
-        answered =
-            answerer_.answer(reinterpret_cast<const Question*>(questions), count,
-                             reinterpret_cast<Answer*>(questions + sizeof(Question) * std::size_t{lane.size}));
+        return answerer_.answer(questions + first, last - first, answers + first);
     } catch (...) {  // there is no memory
         has_failed_.store(true);
+        return false;
     }
-    if (answered) {
-        had_news = true;
-        rounds_.fetch_add(1, std::memory_order_relaxed);
-        questions_.fetch_add(count, std::memory_order_relaxed);
-        __atomic_store_n(&head->answered, posted, __ATOMIC_RELEASE);
-    }
-    return answered;
+}
+
+void Server::finish(const MailView& lane, std::uint64_t posted) {
+    rounds_.fetch_add(1, std::memory_order_relaxed);
+    questions_.fetch_add(static_cast<std::uint32_t>(posted), std::memory_order_relaxed);
+    __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
 }
 
 }  // namespace arcbeam::requests

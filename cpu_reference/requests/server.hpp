@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -34,14 +35,23 @@ class Server {
     [[nodiscard]] std::uint64_t questions() const { return questions_.load(); }
 
   private:
+    // Of a lane's round, which several threads may share.
+    struct Progress {
+        std::atomic<std::uint64_t> next{0};  // number of the round << 32 | the first question that nobody has taken
+        std::atomic<std::uint32_t> done{0};  // questions
+    };
+
     void work(std::size_t number);
     void look_after(std::size_t number);
-    bool serve(const MailView& lane, bool& had_news);
+    bool serve(std::size_t lane);
+    bool answer(const MailView& lane, std::size_t first, std::size_t last);
+    void finish(const MailView& lane, std::uint64_t posted);
     void end();
 
     Answerer& answerer_;
     std::vector<std::thread> threads_;
     std::vector<MailView> lanes_;
+    std::unique_ptr<Progress[]> progress_;  // [lanes]
     std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t watches_ = 0;         // that have begun

@@ -1,5 +1,5 @@
-// The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches, and
-// all is put to rest and watched again in between. Every answer must be that of its own question.
+// The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches,
+// and all is put to rest and watched again in between. Every answer must be that of its own question.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@ using arcbeam::MailHead;
 using arcbeam::MailView;
 using arcbeam::Question;
 
-constexpr std::uint32_t kSize = 64;
+constexpr std::uint32_t kSize = 400;
 constexpr std::size_t kLanes = 5;
 constexpr std::uint32_t kRounds = 200;
 
