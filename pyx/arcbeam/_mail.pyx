@@ -33,7 +33,7 @@ cdef class LaneMail:
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, rescoring, size_t threads):
         self.context, self.stream = pool.context, stream
-        self.lookups = HostLookups(rescoring, threads)
+        self.lookups = HostLookups(rescoring, min(threads, cuda_plan.ANSWERING_THREADS))
         self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
         self.tables = DeviceBuffer(pool, stream, "answers of the language model")
         self.boxes, self.words = PinnedBuffer(pool.context), PinnedBuffer(pool.context)

@@ -28,6 +28,8 @@ WAIT_CYCLES = 1 << 28
 """Clock cycles, a tenth of a second or two, after which a lane that hears nothing of its log-probs stops."""
 MAIL_ENTRIES = 1 << 12
 """Of the table in which a lane that asks the host keeps the answers, at first; a multiple of 16."""
+ANSWERING_THREADS = 64
+"""The most that look words up for a GPU; with none, lanes stop for every answer."""
 MAIL_HISTORIES = 1 << 18
 """Histories of a KenLM in a batch for whose words there is room at first."""
 

@@ -109,6 +109,7 @@ def test_kenlm(tmp_path, n, cache):
 @pytest.mark.parametrize("kenlm", [False, True])
 def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
     """Lanes stop for want of answers, and are taken up again; tables and the room for histories grow."""
+    monkeypatch.setattr(cuda_plan, "ANSWERING_THREADS", 0)
     monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
     monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
     monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 64)

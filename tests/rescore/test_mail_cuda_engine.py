@@ -78,6 +78,7 @@ def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
 
 def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
     """As where launches block: every round takes a launch."""
+    monkeypatch.setattr(cuda_plan, "ANSWERING_THREADS", 0)
     monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
     decoder = on_gpu(asked, hypotheses_per_state=2)
     check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=2))
