@@ -130,9 +130,9 @@ def test_rescoring(small, monkeypatch):
     experiment = registry.load("gpu_rescoring")
     monkeypatch.setattr(experiment, "LIMITS", (2,))
     rows = rows_of("gpu_rescoring", utterances=1, ngrams=2000)
-    assert len(rows) == (2 + 2) * 10
-    places = ["none", "resident", "resident", *["host-direct"] * 4, *[experiment.INDEX_TOO] * 3]
-    assert [row["placement"] for row in rows[:10]] == places
+    assert len(rows) == (2 + 2) * 12
+    places = ["none", "resident", "resident", *["host-direct"] * 4, "host", "host", *[experiment.INDEX_TOO] * 3]
+    assert [row["placement"] for row in rows[:12]] == places
     assert {row["ngrams"] for row in rows} == {sum(large.about["ngrams"]), rows[-1]["ngrams"]}
     assert rows[1]["hits"] == 0.0 and rows[1]["bytes"] > 0
 
