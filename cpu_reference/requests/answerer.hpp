@@ -73,6 +73,7 @@ class KenLmAnswerer : public Answerer {
     void begin(std::uint32_t* words, std::size_t capacity) {
         words_ = words;
         capacity_ = capacity;
+        written_ = 0;
         states_.begin(lm_, ranks_);
         alignas(8) unsigned char start[KenLm::kLargestState];
         lm_.begin_sentence(start);
@@ -81,7 +82,7 @@ class KenLmAnswerer : public Answerer {
 
     // The same numbers, and room for more of them.
     void move(std::uint32_t* words, std::size_t capacity) {
-        std::copy(words_, words_ + states_.size() * words_a_state(), words);
+        std::copy(words_, words_ + written_ * words_a_state(), words);
         words_ = words;
         capacity_ = capacity;
     }
@@ -116,17 +117,21 @@ class KenLmAnswerer : public Answerer {
 
   private:
     std::uint32_t number(const void* state) {
-        const std::size_t before = states_.size();
         const std::uint32_t found = states_.number(state);
-        if (states_.size() != before) {
-            std::uint32_t* const row = words_ + found * words_a_state();
-            std::fill(row, row + words_a_state(), 0U);
-            row[0] = static_cast<std::uint32_t>(lm_.length(state));
-            for (std::uint32_t i = 0; i < row[0]; ++i) {
-                row[1 + i] = ranks_[KenLm::word_of(state, i)];
-            }
+        for (; written_ < states_.size(); ++written_) {  // more than one if memory had run out
+            write_words(written_);
         }
         return found;
+    }
+
+    void write_words(std::uint32_t number) {
+        const void* const state = states_[number];
+        std::uint32_t* const row = words_ + number * words_a_state();
+        std::fill(row, row + words_a_state(), 0U);
+        row[0] = static_cast<std::uint32_t>(lm_.length(state));
+        for (std::uint32_t i = 0; i < row[0]; ++i) {
+            row[1 + i] = ranks_[KenLm::word_of(state, i)];
+        }
     }
 
     const KenLm& lm_;
@@ -135,6 +140,7 @@ class KenLmAnswerer : public Answerer {
     KenLmStates states_;
     std::uint32_t* words_ = nullptr;
     std::size_t capacity_ = 0;
+    std::uint32_t written_ = 0;  // states that have a row
 };
 
 }  // namespace arcbeam::requests

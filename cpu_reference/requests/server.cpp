@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 namespace arcbeam::requests {
 namespace {
@@ -147,9 +148,13 @@ bool Server::serve(std::size_t number) {
         last = count - first < kPortion ? count : first + kPortion;
     } while (!progress.next.compare_exchange_weak(next, std::uint64_t{round} << 32U | last,
                                                   std::memory_order_acq_rel, std::memory_order_acquire));
+    bool answered = false;
+    try {
+        answered = answer(lane, first, last);
+    } catch (const std::bad_alloc&) {  // answer_all() will tell
+    }
     // Without an answer the round stays open, until answer_all() begins it anew.
-    if (answer(lane, first, last) &&
-        progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first == count) {
+    if (answered && progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first == count) {
         progress.done.store(0, std::memory_order_relaxed);
         finish(lane, posted);
     }
@@ -160,12 +165,7 @@ bool Server::answer(const MailView& lane, std::size_t first, std::size_t last) {
     auto* const questions = reinterpret_cast<const Question*>(lane.mapped + kMailHeadBytes);
     auto* const answers =
         reinterpret_cast<Answer*>(lane.mapped + kMailHeadBytes + sizeof(Question) * std::size_t{lane.size});
-    try {
-        return answerer_.answer(questions + first, last - first, answers + first);
-    } catch (...) {  // there is no memory
-        has_failed_.store(true);
-        return false;
-    }
+    return answerer_.answer(questions + first, last - first, answers + first);
 }
 
 void Server::finish(const MailView& lane, std::uint64_t posted) {

@@ -26,11 +26,10 @@ class Server {
     void watch(const std::vector<MailView>& lanes);
     void rest();
 
-    // Answers all that is open, while nobody watches. False if some answer has no room.
+    // Answers all that is open, while nobody watches: what threads have left, too. False if some answer has no
+    // room; std::bad_alloc if the host has no memory.
     bool answer_all(const std::vector<MailView>& lanes);
 
-    // Whether memory ran out in a thread: that round has no answer.
-    [[nodiscard]] bool has_failed() const { return has_failed_.load(); }
     [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(); }
     [[nodiscard]] std::uint64_t questions() const { return questions_.load(); }
 
@@ -58,7 +57,6 @@ class Server {
     std::size_t at_work_ = 0;           // threads
     std::atomic<bool> on_duty_{false};  // else threads rest
     bool ends_ = false;
-    std::atomic<bool> has_failed_{false};
     std::atomic<std::uint64_t> rounds_{0};
     std::atomic<std::uint64_t> questions_{0};
 };

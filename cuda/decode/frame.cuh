@@ -10,7 +10,7 @@
 
 namespace arcbeam {
 
-enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full, unanswered };
+enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full };
 
 // What a block holds on to while it works in a lane.
 struct Lane {

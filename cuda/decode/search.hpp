@@ -78,17 +78,7 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
 // What a lane lacks to go on. The frame at hand was not committed and is redone with more room, or once its
 // log-probs have come. A lane that needs a launch lacks nothing: it stopped for one that does, or to go on in a
 // cluster.
-// One that asks the host lacks answers, or room for questions.
-enum class Need : std::uint32_t {
-    nothing = 0,
-    spill = 1,
-    log = 2,
-    paths = 3,
-    log_probs = 4,
-    launch = 5,
-    answers = 6,
-    mail = 7,
-};
+enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, launch = 5 };
 
 // Room for the frames that shared memory cannot hold, in global memory.
 struct SpillView {

@@ -90,7 +90,7 @@ ARCBEAM_DEVICE FrameEnd close_with_histories(const RescoringParams& params, Resc
             return FrameEnd::no_room;
         }
         if (num_wanted != 0U && !look_up_and_rescore(params, lane, num_wanted, slot, work)) {
-            return FrameEnd::unanswered;
+            return kFrameUnanswered;
         }
         slot = 1U - slot;
         if (simt::thread_rank() == 0U) {  // that of the step before last: all have read it

@@ -293,7 +293,7 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, Rescor
     }
     const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
     if (num_wanted != 0U && !look_up_and_rescore(params, lane, num_wanted, 0U, work)) {
-        return give_up_rescoring(work, lane, simt::load(&lane.control->smallest_acoustic), FrameEnd::unanswered);
+        return give_up_rescoring(work, lane, simt::load(&lane.control->smallest_acoustic), kFrameUnanswered);
     }
     return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }

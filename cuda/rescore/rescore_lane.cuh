@@ -6,6 +6,9 @@
 
 namespace arcbeam {
 
+// How a frame may end beside what decode/frame.cuh knows: given up, for the host has not answered.
+constexpr FrameEnd kFrameUnanswered = FrameEnd{16U};
+
 // What one thread counts on the side.
 struct LookupCounts {
     std::uint32_t lookups = 0;

@@ -9,6 +9,10 @@
 
 namespace arcbeam {
 
+// What a lane that asks the host may lack beside what decode/search.hpp knows: answers, or room for questions.
+constexpr Need kNeedsAnswers = Need{16U};
+constexpr Need kNeedsMail = Need{17U};
+
 // What was looked up, by all lanes.
 struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored

@@ -40,12 +40,12 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
         return Need::log_probs;
     }
     const bool is_open = kLanesAsk && simt::load(&lane.words->mail_open) != 0U;
-    return is_open && !take_answers(params, *lane.words) ? Need::answers : Need::nothing;
+    return is_open && !take_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
 }
 
 // Why a question has no answer.
 ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) {
-    return simt::load(&lane.words->mail_full) != 0U ? Need::mail : Need::answers;
+    return simt::load(&lane.words->mail_full) != 0U ? kNeedsMail : kNeedsAnswers;
 }
 
 // One frame, in shared memory if it seems to fit there.
@@ -130,7 +130,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
         if (end == FrameEnd::no_room) {
             return Need::spill;
         }
-        if (end == FrameEnd::unanswered) {
+        if (end == kFrameUnanswered) {
             return unanswered(lane);
         }
         if (end == FrameEnd::log_full) {

@@ -15,12 +15,13 @@ from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
 )
 from arcbeam._device_models cimport DeviceRescoring
+from arcbeam._lanes cimport Lanes, Undone
 from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
-    ASKING, PLAIN, RESCORING, DeviceGraph, LaneRoom, LaneState, Need, SearchKind, UtteranceResult, UtteranceView,
-    device_graph, kNoIndex, padded,
+    ASKING, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    padded,
 )
 from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
@@ -84,11 +85,10 @@ cdef class CudaEngine:
     cdef DeviceBuffer batch, paths
     cdef PinnedBuffer batch_host, paths_host
     cdef Staging staging
-    cdef list lanes
+    cdef Lanes lanes
     cdef Launches launches
     cdef object room, turn
     cdef object tokens  # of a frame on average, in the batch before; None: not known
-    cdef uint32_t most_states  # that any lane has needed room for
     cdef int halvings  # of the lanes and of the windows, since memory was short
     cdef bint lean, in_flight
 
@@ -96,7 +96,6 @@ cdef class CudaEngine:
                  float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1, rescoring=None,
                  **options):
         self.turn = threading.Lock()
-        self.lanes = []
         self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
@@ -107,11 +106,13 @@ cdef class CudaEngine:
         taken = self.graph.bytes
         if rescoring is not None:
             self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
-                                             taken=taken, threads=threads, **options)
+                                             taken=taken, **options)
             taken += self.rescoring.device_bytes()
-            self.mail = self.rescoring.mail
-            self.kind = RESCORING if self.mail is None else ASKING
         self.pool = MemoryPool(self.context, memory_limit, taken)
+        if self.rescoring is not None:
+            self.mail = self.rescoring.open_mail(self.pool, self.stream, threads)
+            self.kind = RESCORING if self.mail is None else ASKING
+        self.lanes = Lanes(self.kind, self.pool, self.stream)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
@@ -170,17 +171,13 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
-        cdef LaneRoom lane
-        cdef size_t lanes = 0, log = 0, models = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        cdef size_t models = 0, host = self.batch_host.capacity + self.paths_host.capacity
         with self.turn:
-            for lane in self.lanes:
-                lanes += lane.work.capacity + lane.tokens.capacity
-                log += lane.log.capacity
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
-            return {"graph": self.graph.bytes, "language_models": models, "lanes": lanes, "token_log": log,
-                    "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
+            return {"graph": self.graph.bytes, "language_models": models, "lanes": self.lanes.room_bytes(),
+                    "token_log": self.lanes.log_bytes(), "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
                     "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes()}
 
     @property
@@ -226,22 +223,16 @@ cdef class CudaEngine:
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the shape of the launch, and sees to the lanes."""
-        cdef LaneRoom lane
         shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
         self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
-        while len(self.lanes) < self.num_lanes:
-            self.lanes.append(LaneRoom(self.kind, self.pool, self.stream))
         # A lane that stops puts the tokens of shared memory in its spill.
         states = max(room.spill_states, self.params.search.shared_capacity)
         if not self.lean:
             memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
-            states = max(states, cuda_plan.room_ahead(self.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
+            states = max(states, cuda_plan.room_ahead(self.lanes.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
                                                       self.num_lanes, memory))
-        for lane in self.lanes[:self.num_lanes]:
-            lane.grow_spill(states, 0)
-            lane.grow_log(room.log_entries)
-        return 0
+        return self.lanes.have(self.num_lanes, states, room.log_entries)
 
     # A window of it
 
@@ -249,7 +240,6 @@ cdef class CudaEngine:
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
         cdef unsigned char* host
-        cdef LaneRoom lane
         cdef UtteranceView* view
         cdef size_t pieces = 0
         cdef Layout* layout = &self.layout
@@ -283,10 +273,7 @@ cdef class CudaEngine:
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
-        for i in range(self.num_lanes):
-            lane = self.lanes[i]
-            lane.describe(self._lane(i))
-            self._lane(i).utterance = kNoIndex
+        self.lanes.begin(self._states(), self.num_lanes)
         entries = room.path_entries or min(frames + frames // 2 + 64 * n, <uint64_t> 1 << 31)
         if entries > self.path_entries:
             self.path_entries = 0
@@ -318,8 +305,8 @@ cdef class CudaEngine:
                 self.staging.send(pieces)
         return 0
 
-    cdef LaneState* _lane(self, uint32_t i):
-        return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes) + i
+    cdef LaneState* _states(self):
+        return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes)
 
     cdef uint32_t* _counters(self):
         return <uint32_t*> self.batch_host.data
@@ -348,13 +335,14 @@ cdef class CudaEngine:
         """Waits for the kernel, and launches it again as long as a lane needs more room, a cluster or log-probs."""
         while True:
             self._wait()
-            if not self._grow():
+            stopped = self._grow()
+            if not stopped:
                 break
-            self._give_clusters(room)
+            self._give_clusters(stopped, room)
             if on_host:
                 self.stream.wait_for(self.staging.last_sent)
             set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
-            copy_to_device(self.batch.address + self.layout.lanes, self._lane(0),
+            copy_to_device(self.batch.address + self.layout.lanes, self._states(),
                            self.num_lanes * sizeof(LaneState), self.stream)
             self._launch()
         if on_host:
@@ -376,62 +364,27 @@ cdef class CudaEngine:
         return 0
 
     cdef int _grow(self) except -1:
-        """Doubles what lanes lack; returns how many have stopped."""
-        cdef LaneState* state
-        cdef LaneRoom lane
-        cdef int stopped = 0
+        """Doubles what is lacking; returns how many lanes have stopped."""
+        cdef Undone undone
         cdef uint64_t entries
-        cdef bint more_paths = False
-        for i in range(self.num_lanes):
-            state = self._lane(i)
-            if state.need == Need.nothing:
-                continue
-            stopped += 1
-            lane = self.lanes[i]
-            if state.need == Need.spill:
-                lane.grow_spill(2 * lane.capacity, state.num_tokens)
-                self.most_states = max(self.most_states, lane.capacity)
-            elif state.need == Need.log:
-                lane.grow_log(2 * <uint64_t> state.log_capacity)
-            elif state.need == Need.paths:
-                more_paths = True
-            elif state.need == Need.mail:
-                self.mail.want_room()
-            lane.describe(state)
-        if self.mail is not None and stopped:
-            self.mail.answer(&self.params)
-        if more_paths:
+        self.lanes.grow(self._states(), self.num_lanes, &undone)
+        if self.mail is not None and undone.lanes:
+            self.mail.answer(undone.mail, &self.params)
+        if undone.paths:
             entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
             if entries >= kNoIndex:
                 raise TooManyTokens("the paths of a batch have more than 2**32 arcs: use a smaller batch")
             self.paths.reserve(4 * entries, True)
             self.path_entries = <uint32_t> entries
-        return stopped
+        return undone.lanes
 
-    cdef int _give_clusters(self, room) except -1:
+    cdef int _give_clusters(self, uint32_t stopped, room) except -1:
         """If the last few utterances had better have clusters: the lanes that stopped come first, and only they go on."""
-        cdef LaneState spare
-        cdef LaneRoom lane
-        cdef uint32_t i, kept = 0
-        for i in range(self.num_lanes):
-            kept += self._lane(i).need != Need.nothing
-        if self._counters()[QUEUE] < self.params.search.num_utterances or kept > self.params.search.hot_lanes:
+        if self._counters()[QUEUE] < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
             return 0
-        kept = 0
-        for i in range(self.num_lanes):
-            if self._lane(i).need != Need.nothing:
-                spare = self._lane(kept)[0]
-                self._lane(kept)[0] = self._lane(i)[0]
-                self._lane(i)[0] = spare
-                self.lanes[kept], self.lanes[i] = self.lanes[i], self.lanes[kept]
-                kept += 1
-        self.num_lanes = kept
-        self.launches.take(cuda_plan.CLUSTER, self.params.search.columns, room, kept, &self.params.search)
-        for i in range(kept):
-            lane = self.lanes[i]
-            lane.grow_spill(self.params.search.shared_capacity, self._lane(i).num_tokens)
-            lane.describe(self._lane(i))
-        return 0
+        self.num_lanes = self.lanes.keep_stopped(self._states(), self.num_lanes)
+        self.launches.take(cuda_plan.CLUSTER, self.params.search.columns, room, self.num_lanes, &self.params.search)
+        return self.lanes.have_spills(self._states(), self.num_lanes, self.params.search.shared_capacity)
 
     cdef int _cancel(self) except -1:
         """Lets blocks stop after their utterance and waits for them, for the log-probs may go afterwards."""
@@ -453,11 +406,14 @@ cdef class CudaEngine:
     cdef int _give_back(self) except -1:
         """Frees what grows, after a failure."""
         cdef DeviceBuffer buffer
-        self.lanes, self.path_entries, self.most_states = [], 0, 0
+        self.lanes.clear()
+        self.path_entries = 0
         if self.context.enter_to_free():
             for buffer in (self.batch, self.paths):
                 buffer.clear()
             self.staging.clear()
+            if self.mail is not None:
+                self.mail.clear()
             # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()

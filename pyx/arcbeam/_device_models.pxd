@@ -49,6 +49,7 @@ cdef class DeviceRescoring:
                           arc_cache) except -1
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
+    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream, size_t threads)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int ask_back(self, Stream stream) except -1

@@ -150,7 +150,7 @@ cdef class DeviceRescoring:
     """
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
-                  size_t taken, size_t threads, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
+                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
         cdef size_t free_bytes = 0, total_bytes = 0
         self.rescoring = rescoring
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
@@ -184,8 +184,6 @@ cdef class DeviceRescoring:
         if self.placement.cache_entries:
             self.cache.resize(self.placement.cache_entries * lm_placement.ENTRY_BYTES)
             self.cache.fill(0)
-        if self.placement.name in ("host", "cpu"):
-            self.mail = LaneMail(self.pool, stream, rescoring, threads)
         self.counted = PinnedBuffer(context)
         self.counted.resize(sizeof(LookupCounters))
         memset(self.counted.data, 0, sizeof(LookupCounters))
@@ -262,6 +260,12 @@ cdef class DeviceRescoring:
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
         return 0
 
+    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream, size_t threads):
+        """What lanes ask the host with, its tables in the engine's pool; None if nobody is asked."""
+        if self.placement.name in ("host", "cpu"):
+            self.mail = LaneMail(pool, stream, self.rescoring, threads)
+        return self.mail
+
     cdef int begin_batch(self, Stream stream) except -1:
         """Counts from zero, but for the stamps of the cache, which go on."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
@@ -290,7 +294,8 @@ cdef class DeviceRescoring:
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""
-        return self._large_bytes() + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
+        cdef size_t bytes = self._large_bytes() + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
+        return bytes + (0 if self.mail is None else self.mail.device_bytes())
 
     cdef size_t pinned_bytes(self):
         cdef size_t bytes = self.counted.capacity

@@ -21,13 +21,14 @@ cdef class LaneMail:
     cdef vector[MailView] lanes
     cdef uint32_t size
     cdef size_t histories
-    cdef bint wants_room
     cdef int begin_batch(self) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int watch(self) except -1
     cdef void rest(self) noexcept nogil
-    cdef int want_room(self) except -1
-    cdef int answer(self, RescoringParams* params) except -1
+    cdef int answer(self, bint wants_room, RescoringParams* params) except -1
+    cdef int clear(self) except -1
+    cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _more_words(self) except -1
+    cdef int _pin(self, PinnedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

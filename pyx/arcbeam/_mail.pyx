@@ -9,7 +9,7 @@ from arcbeam._requests cimport kMailHeadBytes, mail_bytes, mapped_mail_bytes
 from arcbeam._search cimport padded
 
 from arcbeam import cuda_plan
-from arcbeam.errors import CapacityError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
     GRAIN = 128  # boxes begin at cache lines
@@ -41,7 +41,7 @@ cdef class LaneMail:
         if self.asks == Asks.model:
             self.histories = cuda_plan.MAIL_HISTORIES
             with pool.context:
-                self.words.reserve(4 * self.histories * self.lookups.words_a_history)
+                self._pin(self.words, 4 * self.histories * self.lookups.words_a_history)
             self._number_anew()
 
     def _number_anew(self):
@@ -66,7 +66,7 @@ cdef class LaneMail:
         cdef unsigned char* memory
         box = (box + GRAIN - 1) // GRAIN * GRAIN
         self.tables.reserve(lanes * mail_bytes(self.size), False)
-        self.boxes.reserve(first + lanes * box)
+        self._pin(self.boxes, first + lanes * box)
         set_bytes(self.tables.address, 0xff, lanes * mail_bytes(self.size), self.stream)
         memory = <unsigned char*> self.boxes.data
         for i in range(lanes):
@@ -90,15 +90,9 @@ cdef class LaneMail:
         """The kernel has ended: no thread looks into the boxes any more."""
         self.lookups.rest()
 
-    cdef int want_room(self) except -1:
-        """Some lane has no room for its questions."""
-        self.wants_room = True
-        return 0
-
-    cdef int answer(self, RescoringParams* params) except -1:
-        """Between launches: what lanes wait for, and the room that they lack."""
-        if self.wants_room:
-            self.wants_room = False
+    cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
+        """Between launches: what lanes wait for; or the room that some lane lacks for its questions."""
+        if wants_room:
             if self.size >= MOST_ENTRIES:
                 raise CapacityError("a frame looks more than 2**23 words up: use a smaller beam or max_active")
             self.size *= 2
@@ -112,9 +106,25 @@ cdef class LaneMail:
         cdef PinnedBuffer more = PinnedBuffer(self.context)
         if self.histories >= MOST_HISTORIES:
             raise CapacityError("a batch has more than 2**30 histories: use smaller batches")
-        more.reserve(8 * self.histories * self.lookups.words_a_history)
+        self._pin(more, 8 * self.histories * self.lookups.words_a_history)
         self.lookups.kenlm.move(<uint32_t*> more.data, 2 * self.histories)
         self.words, self.histories = more, 2 * self.histories
+        return 0
+
+    cdef int _pin(self, PinnedBuffer buffer, size_t bytes) except -1:
+        try:
+            buffer.reserve(bytes)
+        except CudaOutOfMemoryError as error:
+            raise CudaOutOfMemoryError(
+                f"{error}. With placement='host' and 'cpu' a search asks the host through such memory; 'resident' needs none",
+                name=error.name, code=error.code, action=error.action,
+            ) from None
+        return 0
+
+    cdef int clear(self) except -1:
+        """Gives back what has grown on the device."""
+        self.tables.clear()
+        self.size = cuda_plan.MAIL_ENTRIES
         return 0
 
     @property
@@ -125,6 +135,9 @@ cdef class LaneMail:
     @property
     def rounds(self):
         return self.lookups.rounds
+
+    cdef size_t device_bytes(self):
+        return self.tables.capacity
 
     cdef size_t pinned_bytes(self):
         return self.boxes.capacity + self.words.capacity

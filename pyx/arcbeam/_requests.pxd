@@ -52,7 +52,6 @@ cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
         void watch(const vector[MailView]&) except +
         void rest()
         cbool answer_all(const vector[MailView]&) except +
-        cbool has_failed()
         uint64_t rounds()
         uint64_t questions()
 

@@ -75,12 +75,8 @@ cdef class HostLookups:
 
     cdef int answer_all(self, const vector[MailView]& lanes) except -1:
         """Answers what is open while nobody watches; 0 if there is no room for some answer."""
-        cdef cbool answered
         with nogil:
-            answered = self.server.answer_all(lanes)
-        if self.server.has_failed():
-            raise MemoryError("language_model: the host has no memory left to look words up")
-        return answered
+            return self.server.answer_all(lanes)
 
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1:
         """Histories of KenLM are numbered from 0 again, which is the beginning of a sentence."""

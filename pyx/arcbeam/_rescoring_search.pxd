@@ -4,11 +4,12 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam._lm_view cimport RescoringView
 from arcbeam._requests cimport Asks, MailView
-from arcbeam._search cimport SearchParams
+from arcbeam._search cimport Need, SearchParams
 
 
 cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
     const uint32_t kCacheWords
+    const Need kNeedsMail
 
     cdef struct History:
         uint32_t large

@@ -62,8 +62,6 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         paths
         log_probs
         launch
-        answers
-        mail
 
     cdef struct SpillView:
         unsigned char* memory

@@ -25,7 +25,8 @@ LANE = np.dtype(
      ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
-NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH, NEED_ANSWERS, NEED_MAIL = 1, 2, 3, 4, 5, 6, 7
+NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
+NEED_ANSWERS, NEED_MAIL = 16, 17  # of lanes that ask the host
 LINE_BYTES = 128
 
 

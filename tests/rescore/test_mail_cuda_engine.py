@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CapacityError, CtcDecoder, KenLM, UnsupportedError, cuda_plan
+from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, KenLM, UnsupportedError, cuda_plan
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.test_rescoring import language_models, with_words
@@ -112,6 +112,28 @@ def test_memory(gpu, asked):
     assert decoder.memory().pinned > direct.memory().pinned
     del decoder, direct
     gc.collect()
+
+
+def test_a_memory_limit_counts_the_tables(gpu, asked):
+    decoder = on_gpu(asked, arc_cache=0)
+    wanted = decoder.decode(BATCH)
+    before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
+    tables = after.language_models - before.language_models
+    assert tables >= 20 * cuda_plan.MAIL_ENTRIES
+    small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + tables)
+    with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
+        small.decode(BATCH)
+    tight = on_gpu(asked, arc_cache=0, memory_limit=after.device_bytes - tables // 2)
+    check_same(tight.decode(BATCH), wanted)
+
+
+def test_pinned_memory_that_is_refused(gpu, asked):
+    decoder = on_gpu(asked)
+    for nth in range(1, 40):
+        gpu.fake.fail("host_allocate", 2, nth)
+    with pytest.raises(CudaOutOfMemoryError, match=r"host memory can be pinned; .*'resident' needs none"):
+        decoder.decode(BATCH)
+    check_same(decoder.decode(BATCH), on_cpu(asked))
 
 
 def test_memory_that_runs_out_while_decoding(gpu, asked):

@@ -1,10 +1,13 @@
 // The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches,
-// and all is put to rest and watched again in between. Every answer must be that of its own question.
+// all is put to rest and watched again in between, and memory runs out now and then. Every answer must be that of
+// its own question.
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -24,11 +27,17 @@ constexpr std::uint32_t kRounds = 200;
 class Squares : public arcbeam::requests::Answerer {
   public:
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
+        if (++asked % 61 == 0) {
+            throw std::bad_alloc();
+        }
         for (std::size_t i = 0; i < count; ++i) {
             answers[i] = {1.0F, questions[i].state * questions[i].state};
         }
         return true;
     }
+
+  private:
+    std::atomic<int> asked{0};
 };
 
 struct Box {
@@ -56,6 +65,17 @@ void ask(Box& box, std::uint32_t round, std::atomic<bool>& wrong) {
     }
 }
 
+// Between launches.
+void answer_all(arcbeam::requests::Server& server, const std::vector<MailView>& lanes) {
+    for (;;) {
+        try {
+            server.answer_all(lanes);
+            return;
+        } catch (const std::bad_alloc&) {  // what is open stays open
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -72,12 +92,20 @@ int main() {
     for (int watch = 0; watch < 6; ++watch) {
         server.watch(lanes);
         std::vector<std::thread> blocks;
+        std::atomic<std::size_t> ended{0};
         for (Box& box : boxes) {
-            blocks.emplace_back([&box, &wrong, round] {
+            blocks.emplace_back([&box, &wrong, &ended, round] {
                 for (std::uint32_t i = 1; i <= kRounds; ++i) {
                     ask(box, round + i, wrong);
                 }
+                ++ended;
             });
+        }
+        while (ended < kLanes) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            server.rest();
+            answer_all(server, lanes);
+            server.watch(lanes);
         }
         for (std::thread& block : blocks) {
             block.join();
@@ -86,7 +114,7 @@ int main() {
         server.rest();
         std::thread late([&boxes, &wrong, round] { ask(boxes[0], round + 1U, wrong); });
         while (server.rounds() < (watch + 1U) * (kLanes * kRounds + 1U)) {
-            server.answer_all(lanes);
+            answer_all(server, lanes);
         }
         late.join();
         ++round;
