@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import record, registry
+from benchmarks import record, registry, seeds
 from benchmarks.datasets import CACHE, DataMissing
 from benchmarks.progress import display
 
@@ -114,11 +114,13 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
         head["options"] = context.options
     print(f"{name}: {registry.summary(name)}", file=sys.stderr)
     began, rows, partial = time.monotonic(), [], path.with_suffix(".partial.jsonl")
+    seeds.taken()
     for row in experiment.run(context):
         rows.append(row)
         print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
         record.write(partial, head, rows)
     head["seconds"] = round(time.monotonic() - began, 1)
+    head["seeds"] = seeds.taken()
     head["load_after"] = round(os.getloadavg()[0], 2)
     record.write(path, head, rows)
     partial.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import seeds
 from data import workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,6 +106,7 @@ def load(name: str, utterances: int | None = None) -> Dataset:
     count = workload.WorkloadOptions().utterances if utterances is None else utterances
     if name not in _made or len(_made[name].ids) < count:
         _made[name] = make_workload(name, int(pieces), count)
+    seeds.used(name, workload.WorkloadOptions.seed)
     return _made[name].first(count)
 
 

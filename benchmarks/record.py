@@ -1,7 +1,7 @@
 """Result files: JSON lines, a header first, then one line a row.
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
-before the run, versions, number of repeats; of a run on a GPU also the GPU, its driver and clocks, and digests of
+before the run, versions, repeats, seeds; of a run on a GPU also the GPU, its driver and clocks, and digests of
 the sources of its kernels, by which a result is stale once these have changed. A file is written only when its
 experiment has ended.
 """
