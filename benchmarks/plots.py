@@ -7,12 +7,20 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_plot(
-    path: Path, series: Mapping[str, Points], xlabel: str, ylabel: str, *, log: str = "", title: str = ""
+    path: Path,
+    series: Mapping[str, Points],
+    xlabel: str,
+    ylabel: str,
+    *,
+    log: str = "",
+    title: str = "",
+    from_zero: bool = True,
 ) -> Path:
     """Draws one curve a series, with a mark at every point, into a PNG file.
 
     series : name of each curve, as the legend shows it, and its (x, y) points
     log : axes that are logarithmic: ``"x"``, ``"y"`` or ``"xy"``; an x axis of powers of two is labelled as such
+    from_zero : a y axis that is not logarithmic begins at zero
     """
     if not set(log) <= {"x", "y"}:
         raise ValueError(f'log: expected "", "x", "y" or "xy", got {log!r}')
@@ -34,7 +42,8 @@ def line_plot(
     if "y" in log:
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        if from_zero:
+            axes.set_ylim(bottom=0)
         axes.yaxis.set_major_formatter("{x:,.6g}")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)

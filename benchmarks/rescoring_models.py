@@ -8,6 +8,7 @@ from benchmarks import graphs
 from benchmarks.datasets import CACHE, DataMissing, data_folder
 
 FOLDER = CACHE / "lm"
+LARGE = "books.3gram.arpa.xz"  # of the data sets
 
 
 def _built(arpa: Path) -> "arcbeam.LanguageModel":
@@ -34,5 +35,18 @@ def load(graph: str) -> dict[str, "arcbeam.LanguageModel"]:
     small = graphs.files(graph).lm
     if small is None:
         raise DataMissing(f"{graph}: the language model of the graph is not known")
-    large = data_folder() / "lm" / "books.3gram.arpa.xz"
-    return {"language_model": _built(large), "graph_language_model": _built(small)}
+    return {"language_model": large(), "graph_language_model": _built(small)}
+
+
+def large() -> "arcbeam.LanguageModel":
+    """The unpruned model. Raises DataMissing."""
+    return _built(data_folder() / "lm" / LARGE)
+
+
+@cache
+def kenlm() -> "arcbeam.KenLM":
+    """KenLM's model of the same text, from the ARPA. Raises DataMissing, MissingDependencyError."""
+    arpa = data_folder() / "lm" / LARGE
+    if not arpa.exists():
+        raise DataMissing(f"{arpa} is not there")
+    return arcbeam.KenLM(arpa)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 import arcbeam
-from benchmarks import datasets
-from benchmarks.experiments.rescoring_wer import ACOUSTIC_SCALE, BEAM, LM_SCALE, MAX_ACTIVE, SETS, model, small_graph
+from benchmarks import datasets, lm_task
+from benchmarks.experiments.rescoring_wer import BEAM
+from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
@@ -44,8 +45,9 @@ def kenlm(folder: Path, kind: str) -> "arcbeam.KenLM":
 
 def run(context: Context) -> Iterator[Row]:
     folder = Path(context.options.get("folder", datasets.CACHE / "large-lm"))
-    small, graph = model(folder, "small", context), small_graph(folder, context)
-    large: dict[str, Any] = {"LanguageModel": model(folder, "large", context)}
+    say = context.progress
+    small, graph = lm_task.small_model(folder, "small", say), lm_task.graph(folder, "small", say)
+    large: dict[str, Any] = {"LanguageModel": lm_task.large_model(folder, say)}
     large |= {f"KenLM, {kind}": kenlm(folder, kind) for kind in KINDS}
     sets = [datasets.load(name).first(context.utterances) for name in SETS]
     for n in LIMITS:

@@ -11,16 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import arcbeam
-from arcbeam.symbols import TokenTable
-from benchmarks import datasets
+from benchmarks import datasets, lm_task
+from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER = 32
 TITLE = "Rescoring with a large language model"
-SETS = ("ljspeech-200", "test-other-100")
-ACOUSTIC_SCALE, LM_SCALE = 1.5, 1.2
-BEAM, WIDE_BEAM, MAX_ACTIVE = 17.0, 25.0, 10_000
+BEAM, WIDE_BEAM = 17.0, 25.0
 COLUMNS = [
     Column("language models", "models"),
     Column("beam", "beam", "{:g}"),
@@ -34,30 +32,6 @@ COLUMNS = [
     Column("look-ups a frame", "lookups", "{:.1f}"),
 ]
 LIMITS = (*range(1, 9), None)
-
-
-def model(folder: Path, name: str, context: Context) -> "arcbeam.LanguageModel":
-    """The model beside its ARPA, built on first use."""
-    path = folder / f"{name}.lm"
-    if not path.exists():
-        arpa = folder / f"{name}.arpa"
-        if not arpa.exists():
-            raise datasets.DataMissing(f"{arpa} is not there; python -m data.make_large_lm makes it")
-        context.progress(f"building {path}")
-        arcbeam.LanguageModel.build(arpa).save(path)
-    return arcbeam.LanguageModel.load(path)
-
-
-def small_graph(folder: Path, context: Context) -> "arcbeam.Graph":
-    """The graph of the small model, built on first use."""
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
-
-    path, lm = folder / "small.arcbeam", folder / "small.arpa"
-    if not path.exists():
-        context.progress(f"building {path}")
-        tokens = TokenTable.read(datasets.data_folder() / "tokens.txt")
-        arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm).save(path)
-    return arcbeam.Graph.load(path)
 
 
 def decode(decoder: "arcbeam.CtcDecoder", context: Context) -> Row:
@@ -81,10 +55,10 @@ def decode(decoder: "arcbeam.CtcDecoder", context: Context) -> Row:
 
 def run(context: Context) -> Iterator[Row]:
     folder = Path(context.options.get("folder", datasets.CACHE / "large-lm"))
-    large, small = model(folder, "large", context), model(folder, "small", context)
+    large, small = lm_task.large_model(folder, context.progress), lm_task.small_model(folder, "small", context.progress)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        graph = small_graph(folder, context)
+        graph = lm_task.graph(folder, "small", context.progress)
     search = {"acoustic_scale": ACOUSTIC_SCALE, "max_active": MAX_ACTIVE, "threads": 1}
     for scale in sorted({1.0, ACOUSTIC_SCALE, ACOUSTIC_SCALE / LM_SCALE}):
         alone = arcbeam.CtcDecoder(graph, device="cpu", beam=BEAM, **search | {"acoustic_scale": scale})

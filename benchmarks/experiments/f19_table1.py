@@ -1,0 +1,69 @@
+"""F19 Table 1: real-time factors, CPU and GPU, one utterance at a time and several.
+
+A small graph, rescored on the fly by a large language model, without a limit of hypotheses a state, at beam 14; who
+looks words up, and where the arcs are, is the placement. `single` decodes the first 100 utterances of a set one after
+the other, `multi` the whole set in one batch; on a CPU an utterance is one core's work. Log-probs lie where the decoder
+takes them. Every answer is the CPU engine's on all cores, byte for byte, before anything is timed (`cpu` on a GPU: the
+CPU engine's with KenLM), so a set has one WER. RTF is seconds of decoding over seconds of audio; ratios are to the CPU
+engine on one core, within a turn. `throughput` is speech that the acoustic model has seen: for its speed alone.
+"""
+
+from collections.abc import Iterator
+
+from benchmarks import datasets, lm_task
+from benchmarks.lm_task import Contender
+from benchmarks.registry import Column, Context, Row
+
+ORDER, PAPER, ON_GPU = 1, "F19", None
+KERNELS = ("search", "rescore")
+TITLE = "Table 1: real-time factors"
+BEAM = 14.0
+SETS = (*lm_task.SETS, "throughput")
+PLACEMENTS = ("none", "resident", "host", "host-direct", "cpu")
+TAKES = lm_task.TAKES | {"beam": "of the search (14)"}
+COLUMNS = [
+    Column("set", "set"),
+    Column("n-grams", "ngrams", "{:,}"),
+    Column("decoder", "contender"),
+    Column("utterances", "utterances", "{:,}"),
+    Column("RTF", "rtf", "{:.6f}"),
+    Column("spread", "rtf_spread", "{:.6f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("over one core of the CPU engine", "ratio", "{:,.1f}"),
+    Column("in CPU time", "cpu_ratio", "{:,.2f}"),
+    Column("WER, %", "wer", "{:.2f}"),
+    Column("word errors", "errors"),
+    Column("tokens a frame", "tokens", "{:.1f}"),
+    Column("look-ups a frame", "lookups", "{:.2f}"),
+    Column("bytes of the model a frame", "bytes", "{:,.0f}"),
+    Column("status", "status"),
+]
+
+
+def contenders(context: Context, name: str) -> list[Contender]:
+    """The CPU engine on one core first: all others are compared with it."""
+    cores = lm_task.cores()
+    found = [
+        Contender("CPU, one core"),
+        Contender(f"CPU, {cores} cores", threads=cores),
+        Contender("CPU, one core, no rescoring", placement="none"),
+        Contender("CPU, one core, KenLM", placement="cpu"),
+    ]
+    if context.gpu:
+        modes = (False,) if name not in lm_task.SETS else (True, False)
+        found += [
+            Contender(f"GPU, {'single' if single else 'multi'}, {place}", "cuda", place, single=single)
+            for single in modes
+            for place in PLACEMENTS
+        ]
+    return found
+
+
+def run(context: Context) -> Iterator[Row]:
+    task = lm_task.load(context)
+    sets = [datasets.load(name).first(context.utterances) for name in SETS]
+    beams = [float(context.options.get("beam", BEAM))]
+    for row in lm_task.several(context, task, sets, beams, lambda name: contenders(context, name)):
+        if row.get("device") != "cpu":
+            row.pop("cpu_ratio", None)
+        yield row

@@ -1,0 +1,107 @@
+"""KL14 Table 2: time per phase: words looked up on one core, on all cores, and while the GPU goes on.
+
+Rescoring over the graph of the small 3-gram with n = 3 hypotheses a state, at beam 14. A phase is a difference of two
+decodes in the same turn: `search` is the decode without rescoring, `rescoring` what the decode with the large model on
+the same device takes longer (look-ups, and the search for hypotheses with several histories), and `waiting` what asking
+the CPU's cores takes longer than look-ups on the GPU itself. Where utterances are decoded one by one there is nothing
+to do while the CPU looks up; in a batch other utterances go on meanwhile, which hides the waiting. Microseconds are
+those of a frame of one utterance, `multi` all at once. Answers are the CPU engine's, byte for byte, before that.
+"""
+
+import statistics
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from benchmarks import datasets, lm_task
+from benchmarks.lm_task import Contender
+from benchmarks.registry import Column, Context, Row
+
+ORDER, PAPER, ON_GPU = 2, "KL14", None
+KERNELS = ("search", "rescore")
+TITLE = "Table 2: time per phase"
+BEAM, HYPOTHESES = 14.0, 3
+SET = "test-other-100"
+TAKES = lm_task.TAKES | {"beam": "of the search (14)", "set": f"log-probs to decode ({SET})"}
+COLUMNS = [
+    Column("set", "set"),
+    Column("n-grams", "ngrams", "{:,}"),
+    Column("words are looked up", "contender"),
+    Column("utterances", "mode"),
+    Column("microseconds a frame", "microseconds", "{:.2f}"),
+    Column("spread", "spread", "{:.2f}"),
+    Column("search", "search", "{:.2f}"),
+    Column("rescoring", "rescoring", "{:.2f}"),
+    Column("waiting", "waiting", "{:.2f}"),
+    Column("look-ups a frame", "lookups", "{:.2f}"),
+    Column("asked", "asked", "{:.2f}"),
+    Column("rounds a frame", "rounds", "{:.2f}"),
+    Column("status", "status"),
+]
+
+
+def contenders(context: Context) -> list[Contender]:
+    cores = lm_task.cores()
+    small: dict[str, Any] = {"hypotheses": HYPOTHESES}
+    found = [
+        Contender("CPU: not at all", placement="none"),
+        Contender("CPU: in ours", **small),
+        Contender("CPU: in KenLM's", placement="cpu", **small),
+        Contender(f"CPU, {cores} cores: not at all", placement="none", threads=cores),
+        Contender(f"CPU, {cores} cores: in ours", threads=cores, **small),
+        Contender(f"CPU, {cores} cores: in KenLM's", placement="cpu", threads=cores, **small),
+    ]
+    if context.gpu:
+        for single in (True, False):
+            mode, all_cores = "one by one" if single else "a batch", {"threads": cores}
+            found += [
+                Contender(f"GPU, {mode}: not at all", "cuda", "none", single=single),
+                Contender(f"GPU, {mode}: on the GPU", "cuda", "resident", single=single, **small),
+                *(
+                    Contender(
+                        f"GPU, {mode}: on {n} core{'s'[: n != 1]}, KenLM", "cuda", "cpu", single=single,
+                        more={"threads": n}, **small,
+                    )
+                    for n in sorted({1, cores})
+                ),
+                Contender(f"GPU, {mode}: arcs, {cores} cores", "cuda", "host", single=single, more=all_cores, **small),
+            ]  # fmt: skip
+    return found
+
+
+def run(context: Context) -> Iterator[Row]:
+    task = lm_task.load(context)
+    dataset = datasets.load(context.options.get("set", SET)).first(context.utterances)
+    beams = [float(context.options.get("beam", BEAM))]
+    rows = list(lm_task.several(context, task, [dataset], beams, lambda name: contenders(context)))
+    timed: dict[tuple[object, object, object, str], Mapping[str, Any]] = {
+        (row["device"], row["threads"], row["mode"], str(row["placement"])): row for row in rows if "wall" in row
+    }
+    for row in rows:
+        yield row | (phases(row, timed) if "wall" in row else {})
+
+
+def phases(row: Mapping[str, Any], timed: Mapping[Any, Mapping[str, Any]]) -> Row:
+    """Microseconds a frame of a row, and what of it is which phase, by the rows of the same device and mode."""
+    frames = row["seconds"] / row["shift"]
+
+    def of(other: str) -> list[float] | None:
+        found = timed.get((row["device"], row["threads"], row["mode"], other))
+        return None if found is None else [1e6 * s / frames for s in found["wall"]]
+
+    def longer(times: list[float] | None, than: list[float] | None) -> float | None:
+        if times is None or than is None:
+            return None
+        return statistics.median(a - b for a, b in zip(times, than, strict=True))
+
+    mine = [1e6 * s / frames for s in row["wall"]]
+    place, plain = str(row["placement"]), of("none")
+    found: Row = {"microseconds": statistics.median(mine), "spread": [min(mine), max(mine)]}
+    found["search"] = None if plain is None else statistics.median(plain)
+    if place == "none":
+        return found
+    on_gpu = row["device"] != "cpu"
+    found["rescoring"] = longer(of("resident") if on_gpu else mine, plain)
+    if on_gpu and place != "resident":
+        found["waiting"] = longer(mine, of("resident"))
+    found["asked"] = row["distinct"] * (1 - row["hits"] / 100)
+    return found

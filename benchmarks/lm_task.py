@@ -1,0 +1,264 @@
+"""The task of the experiments after Fukunaga et al. 2019 and Kim & Lane 2014: graphs, large model, contenders, timing.
+
+A folder has a large model, a small 3-gram that is a part of it, the lower orders of that as a bigram, and the graphs of
+both, words spelled in letters. ``large-lm`` in the cache is made by `data/make_large_lm.py` from the text of the books
+(4-gram, 76 million n-grams); ``books-lm`` is made here, on first use, from the 3-gram of the books by pruning it.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import arcbeam
+from arcbeam.errors import ArcbeamError
+from arcbeam.symbols import TokenTable
+from benchmarks import datasets, gpu, graphs, placements, rescoring_models, timing
+from benchmarks.adapters import SearchOptions
+from benchmarks.registry import Context, Row
+from data import arpa_orders, arpa_prune
+from data.workload import word_error_rate
+
+ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE = 1.5, 1.2, 10_000  # chosen on ljspeech-200, as in `rescoring_wer`
+SETS = ("ljspeech-200", "test-other-100")
+PRUNED = 1e-6  # threshold of the small model of books-lm: 0.7 million n-grams
+SINGLE = 100  # utterances that are decoded one by one
+TAKES = {"folder": "of the models and graphs (large-lm of the cache if it is there, else books-lm, made on first use)"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """Models and graphs by name: `small` and `bigram`.
+
+    models : the large LanguageModel, and KenLM's model of the same ARPA under `placements.KENLM`, or None there
+    """
+
+    folder: Path
+    models: Mapping[str, Any]
+    graphs: Mapping[str, "arcbeam.Graph"]
+    small: Mapping[str, "arcbeam.LanguageModel"]
+
+    @property
+    def row(self) -> Row:
+        return {"ngrams": sum(self.models["language_model"].about["ngrams"])}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One who decodes. placement : "none" without rescoring; on a CPU "auto", or "cpu" with KenLM's model
+
+    hypotheses : a state, None for no limit; single : one utterance after the other, not all in one batch
+    """
+
+    label: str
+    device: str = "cpu"
+    placement: str = "auto"
+    graph: str = "small"
+    hypotheses: int | None = None
+    threads: int = 1
+    single: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def folder_of(context: Context) -> Path:
+    if given := context.options.get("folder"):
+        return Path(given)
+    found = datasets.CACHE / "large-lm"
+    return found if found.exists() else datasets.CACHE / "books-lm"
+
+
+def small_arpa(folder: Path, name: str, say: Callable[[str], None]) -> Path:
+    """The ARPA of a small model, made on first use. Raises DataMissing."""
+    path = folder / f"{name}.arpa"
+    if path.exists():
+        return path
+    say(f"making {path}")
+    if name == "bigram":
+        arpa_orders.cut_file(small_arpa(folder, "small", say), path, 2)
+    elif folder.name == "books-lm":
+        folder.mkdir(parents=True, exist_ok=True)
+        arpa_prune.prune_file(datasets.data_folder() / "lm" / rescoring_models.LARGE, path, PRUNED)
+    else:
+        raise datasets.DataMissing(f"{path} is not there; python -m data.make_large_lm makes it")
+    return path
+
+
+def small_model(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam.LanguageModel":
+    path = folder / f"{name}.lm"
+    with graphs.one_at_a_time(f"{folder.name}-{name}-lm"):
+        if not path.exists():
+            arcbeam.LanguageModel.build(small_arpa(folder, name, say)).save(path)
+    return arcbeam.LanguageModel.load(path)
+
+
+def graph(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam.Graph":
+    """The graph of a small model, letters to words, built on first use (a minute)."""
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+
+    path = folder / f"{name}.arcbeam"
+    with graphs.one_at_a_time(f"{folder.name}-{name}"):
+        if not path.exists():
+            lm = small_arpa(folder, name, say)
+            say(f"building {path}")
+            tokens = TokenTable.read(datasets.data_folder() / "tokens.txt")
+            arcbeam.Graph.build(tokens, Lexicon.spell(words_of_arpa(lm), tokens), lm).save(path)
+    return arcbeam.Graph.load(path)
+
+
+def large_model(folder: Path, say: Callable[[str], None]) -> "arcbeam.LanguageModel":
+    path = folder / "large.lm"
+    if folder.name == "books-lm":
+        return rescoring_models.large()
+    if not path.exists():
+        arpa = folder / "large.arpa"
+        if not arpa.exists():
+            raise datasets.DataMissing(f"{arpa} is not there; python -m data.make_large_lm makes it")
+        say(f"building {path}")
+        arcbeam.LanguageModel.build(arpa).save(path)
+    return arcbeam.LanguageModel.load(path)
+
+
+def large_kenlm(folder: Path) -> "arcbeam.KenLM":
+    if folder.name == "books-lm":
+        return rescoring_models.kenlm()
+    path = folder / "large.probing"
+    if not path.exists():
+        raise datasets.DataMissing(f"{path} is not there; KenLM's build_binary makes it of large.arpa")
+    return arcbeam.KenLM(path)
+
+
+def load(context: Context, names: Sequence[str] = ("small",)) -> Task:
+    """The models, and the graphs of these names."""
+    folder, say = folder_of(context), context.progress
+    models = {
+        "language_model": large_model(folder, say),
+        placements.KENLM: placements.kenlm(lambda: large_kenlm(folder), say),
+    }
+    return Task(
+        folder,
+        models,
+        {name: graph(folder, name, say) for name in names},
+        {name: small_model(folder, name, say) for name in names},
+    )
+
+
+def decoder(task: Task, contender: Contender, beam: float) -> "arcbeam.CtcDecoder":
+    """Raises what :func:`placements.seat` knows where it cannot be made."""
+    options = SearchOptions(beam, MAX_ACTIVE, ACOUSTIC_SCALE)
+    more: dict[str, Any] = dict(contender.more)
+    if contender.device == "cpu":
+        more["threads"] = contender.threads
+    if contender.placement == "none":
+        options = SearchOptions(beam, MAX_ACTIVE, ACOUSTIC_SCALE / LM_SCALE)  # the graph's model has the scale 1
+    else:
+        more |= placements.models_of(contender.placement, task.models)
+        more |= {"graph_language_model": task.small[contender.graph], "lm_scale": LM_SCALE}
+        more["hypotheses_per_state"] = contender.hypotheses
+        if contender.device != "cpu":
+            more["placement"] = contender.placement
+    return gpu.decoder(task.graphs[contender.graph], options, contender.device, **more)
+
+
+def measure(
+    context: Context, task: Task, dataset: datasets.Dataset, beam: float, contenders: Sequence[Contender]
+) -> Iterator[Row]:
+    """A row a contender: its answers are those of a twin on all cores, byte for byte; then they take turns.
+
+    The ratio is to the first contender that could be made, by seconds a second of audio.
+    """
+    twins: dict[tuple[str, str, int | None], list[Any]] = {}
+
+    def wanted(c: Contender) -> list[Any]:
+        """What the CPU engine says on all cores, with KenLM's model where the contender has that."""
+        kind = c.placement if c.placement in ("none", "cpu") else "auto"
+        key = (kind, c.graph, c.hypotheses)
+        if key not in twins:
+            twin = decoder(task, Contender("twin", "cpu", kind, c.graph, c.hypotheses, cores()), beam)
+            twins[key] = twin.decode(utterances)
+        return twins[key]
+
+    utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
+    on_gpu = any(c.device != "cpu" for c in contenders)
+    arrays: Sequence[Any] = gpu.send(utterances) if on_gpu else ()
+    seats: dict[str, arcbeam.CtcDecoder] = {}
+    statuses: dict[str, str] = {}
+    turns: dict[str, Callable[[], Any]] = {}
+    parts: dict[str, datasets.Dataset] = {}
+    for c in contenders:
+        part = parts[c.label] = dataset.first(SINGLE) if c.single else dataset
+        made, statuses[c.label] = placements.seat(lambda c=c: decoder(task, c, beam))  # type: ignore[misc]
+        if made is None:
+            continue
+        rows = (utterances if c.device == "cpu" else arrays)[: len(part.ids)]
+        mine = turn(made, rows, c.single)
+        try:
+            gpu.compare(mine(), wanted(c)[: len(part.ids)])
+        except (ArcbeamError, gpu.Wrong) as error:  # the others' rows are worth having
+            statuses[c.label] = f"failed: {type(error).__name__}: {error}"
+            continue
+        seats[c.label], turns[c.label] = made, mine
+    times = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
+    first = next(iter(turns), None)
+    for c in contenders:
+        row = task.row | {
+            "set": dataset.name, "beam": beam, "contender": c.label, "device": c.device, "placement": c.placement,
+            "graph": c.graph, "hypotheses": c.hypotheses or "no limit", "mode": "single" if c.single else "multi",
+            "threads": c.threads, "utterances": len(parts[c.label].ids),
+        }  # fmt: skip
+        if c.placement == "none":
+            row |= {"ngrams": None, "hypotheses": None}
+        if c.label not in seats:
+            yield row | {"status": statuses[c.label]}
+            continue
+        took, seconds = times[c.label], parts[c.label].seconds
+        found = wanted(c)
+        words = sum(len(r.split()) for r in dataset.references)
+        wer = word_error_rate(dataset.references, [h.text for h in found])
+        work = seats[c.label].stats
+        row |= {
+            "rtf": took.seconds / seconds, "rtf_spread": [s / seconds for s in took.spread()],
+            "rtfx": seconds / took.seconds, "wall": took.wall, "cpu": took.cpu, "wer": 100 * wer,
+            "errors": round(wer * words), "tokens": work.tokens / work.frames, "seconds": seconds,
+            "shift": dataset.frame_shift,
+        }  # fmt: skip
+        if c.placement != "none":
+            row |= placements.looked_up(seats[c.label])
+        if first is not None:
+            longer = seconds / parts[first].seconds
+            row["ratio"] = timing.ratio(times[first], took)[0] * longer
+            row["cpu_ratio"] = timing.cpu_ratio(times[first], took) * longer
+        yield row
+
+
+def turn(made: "arcbeam.CtcDecoder", rows: Sequence[Any], single: bool) -> Callable[[], list[Any]]:
+    if single:
+        return lambda: [hypothesis for row in rows for hypothesis in made.decode([row])]
+    return lambda: made.decode(rows)
+
+
+def several(
+    context: Context, task: Task, sets: Sequence[datasets.Dataset], beams: Sequence[float],
+    contenders: Callable[[str], Sequence[Contender]],
+) -> Iterator[Row]:  # fmt: skip
+    """Rows of :func:`measure` for every set and beam; on a GPU each set in a process of its own."""
+    for dataset in sets:
+        arguments = context, task, dataset, beams, contenders(dataset.name)
+        if context.gpu:
+            yield from gpu.rows_or_failure({"set": dataset.name}, sweep, *arguments)
+        else:
+            yield from sweep(*arguments)
+
+
+def sweep(
+    context: Context, task: Task, dataset: datasets.Dataset, beams: Sequence[float], contenders: Sequence[Contender]
+) -> Iterator[Row]:
+    for beam in beams:
+        context.progress(f"{dataset.name}, beam {beam:g}")
+        yield from measure(context, task, dataset, beam, contenders)

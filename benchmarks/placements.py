@@ -1,0 +1,81 @@
+"""Where a large language model lives and who looks its words up: the choices that experiments compare.
+
+A placement that this version, this machine or the model does not have keeps its rows, which say why.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import arcbeam
+from arcbeam.errors import ArcbeamError, CapacityError, CudaOutOfMemoryError, MissingDependencyError, UnsupportedError
+from benchmarks import adapters
+from benchmarks.datasets import DataMissing
+from benchmarks.registry import Row
+
+INDEX_TOO = "host-direct, index too"  # all of the model in host memory: a budget that the cache fills
+ON_GPU = ("resident", "host-direct", INDEX_TOO, "host", "cpu")
+KENLM = "kenlm"  # key of KenLM's model among the models of a task, beside the options of a decoder
+
+
+def options(placement: str, cache: int = 0) -> dict[str, Any]:
+    """Options of a decoder: the placement, and the bytes of its arc cache."""
+    budget = max(1, cache) if placement == INDEX_TOO else None
+    return {"placement": placement.split(",")[0], "gpu_budget": budget, "arc_cache": cache}
+
+
+def models_of(placement: str, models: Mapping[str, Any]) -> dict[str, Any]:
+    """The models as options of a decoder: `cpu` takes KenLM's, all others ours.
+
+    Raises
+    ------
+    DataMissing
+        There is no KenLM model of this language model.
+    """
+    chosen = {key: model for key, model in models.items() if key != KENLM}
+    if placement == "cpu":
+        if models.get(KENLM) is None:
+            raise DataMissing("there is no KenLM file of this model")
+        chosen["language_model"] = models[KENLM]
+    return chosen
+
+
+def seat(make: Callable[[], "arcbeam.CtcDecoder"]) -> tuple["arcbeam.CtcDecoder | None", str]:
+    """A decoder, or the status of the row in its place: "missing: " or "cannot: " and the reason."""
+    try:
+        return make(), ""
+    except (UnsupportedError, MissingDependencyError, DataMissing, adapters.Unavailable) as error:
+        return None, f"missing: {_line(error)}"
+    except (CapacityError, CudaOutOfMemoryError) as error:
+        return None, f"cannot: {_line(error)}"
+
+
+def _line(error: Exception) -> str:
+    return str(error).split("\n")[0]
+
+
+def kenlm(load: Callable[[], "arcbeam.KenLM"], say: Callable[[str], None]) -> "arcbeam.KenLM | None":
+    """KenLM's model, or None where its package or its file is missing, and a line that says so."""
+    try:
+        return load()
+    except (ArcbeamError, DataMissing, FileNotFoundError) as error:
+        say(f"no KenLM: {_line(error)}")
+        return None
+
+
+def looked_up(decoder: "arcbeam.CtcDecoder") -> Row:
+    """What the last batch asked of the large model, a frame: words, distinct ones, hit rate, bytes, rounds."""
+    work = decoder.stats
+    distinct = work.lookups if work.distinct_lookups is None else work.distinct_lookups
+    rounds = getattr(work, "lookup_rounds", None)
+    return {
+        "lookups": work.lookups / work.frames,
+        "distinct": distinct / work.frames,
+        "hits": 100 * (1 - work.lookup_misses / max(1, distinct)),
+        "bytes": None if work.model_bytes_read is None else work.model_bytes_read / work.frames,
+        "rounds": None if rounds is None else rounds / work.frames,
+    }
+
+
+def same_words(found: Sequence[Any], wanted: Sequence[Any]) -> int:
+    """Utterances with the same words."""
+    return sum(one.text == other.text for one, other in zip(found, wanted, strict=True))
