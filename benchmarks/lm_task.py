@@ -24,22 +24,24 @@ from data.workload import word_error_rate
 
 ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE = 1.5, 1.2, 10_000  # chosen on ljspeech-200, as in `rescoring_wer`
 SETS = ("ljspeech-200", "test-other-100")
+BOOKS = "books-lm"
 PRUNED = 1e-6  # threshold of the small model of books-lm: 0.7 million n-grams
-SINGLE = 100  # utterances that are decoded one by one
+PIECES, WORKLOAD = "spm512-3gram", "workload-512"  # a search of many tokens, as in `gpu_rescoring`
 TAKES = {"folder": "of the models and graphs (large-lm of the cache if it is there, else books-lm, made on first use)"}
 
 
 @dataclass(frozen=True)
 class Task:
-    """Models and graphs by name: `small` and `bigram`.
+    """Models and graphs by name: `small` and `bigram`; and the scales that go with them.
 
     models : the large LanguageModel, and KenLM's model of the same ARPA under `placements.KENLM`, or None there
     """
 
-    folder: Path
     models: Mapping[str, Any]
     graphs: Mapping[str, "arcbeam.Graph"]
     small: Mapping[str, "arcbeam.LanguageModel"]
+    acoustic_scale: float = ACOUSTIC_SCALE
+    lm_scale: float = LM_SCALE
 
     @property
     def row(self) -> Row:
@@ -50,7 +52,9 @@ class Task:
 class Contender:
     """One who decodes. placement : "none" without rescoring; on a CPU "auto", or "cpu" with KenLM's model
 
-    hypotheses : a state, None for no limit; single : one utterance after the other, not all in one batch
+    hypotheses : a state, None for no limit
+    single : one utterance after the other, not all in one batch
+    first : so many utterances of the set alone
     """
 
     label: str
@@ -60,6 +64,7 @@ class Contender:
     hypotheses: int | None = None
     threads: int = 1
     single: bool = False
+    first: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -71,7 +76,7 @@ def folder_of(context: Context) -> Path:
     if given := context.options.get("folder"):
         return Path(given)
     found = datasets.CACHE / "large-lm"
-    return found if found.exists() else datasets.CACHE / "books-lm"
+    return found if found.exists() else datasets.CACHE / BOOKS
 
 
 def small_arpa(folder: Path, name: str, say: Callable[[str], None]) -> Path:
@@ -82,7 +87,7 @@ def small_arpa(folder: Path, name: str, say: Callable[[str], None]) -> Path:
     say(f"making {path}")
     if name == "bigram":
         arpa_orders.cut_file(small_arpa(folder, "small", say), path, 2)
-    elif folder.name == "books-lm":
+    elif folder.name == BOOKS:
         folder.mkdir(parents=True, exist_ok=True)
         arpa_prune.prune_file(datasets.data_folder() / "lm" / rescoring_models.LARGE, path, PRUNED)
     else:
@@ -114,7 +119,7 @@ def graph(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam.Graph
 
 def large_model(folder: Path, say: Callable[[str], None]) -> "arcbeam.LanguageModel":
     path = folder / "large.lm"
-    if folder.name == "books-lm":
+    if folder.name == BOOKS:
         return rescoring_models.large()
     if not path.exists():
         arpa = folder / "large.arpa"
@@ -126,7 +131,7 @@ def large_model(folder: Path, say: Callable[[str], None]) -> "arcbeam.LanguageMo
 
 
 def large_kenlm(folder: Path) -> "arcbeam.KenLM":
-    if folder.name == "books-lm":
+    if folder.name == BOOKS:
         return rescoring_models.kenlm()
     path = folder / "large.probing"
     if not path.exists():
@@ -142,24 +147,42 @@ def load(context: Context, names: Sequence[str] = ("small",)) -> Task:
         placements.KENLM: placements.kenlm(lambda: large_kenlm(folder), say),
     }
     return Task(
-        folder,
         models,
         {name: graph(folder, name, say) for name in names},
         {name: small_model(folder, name, say) for name in names},
     )
 
 
+def make(folder: Path, say: Callable[[str], None], names: Sequence[str] = ("small", "bigram")) -> None:
+    """Everything of a task but KenLM's model."""
+    large_model(folder, say)
+    for name in names:
+        graph(folder, name, say)
+        small_model(folder, name, say)
+
+
+def pieces(context: Context) -> Task:
+    """SentencePiece words: the graph of a pruned 3-gram, rescored by the 3-gram of the books."""
+    files = graphs.get(PIECES, context.progress)
+    found = rescoring_models.load(PIECES)
+    models = {
+        "language_model": found["language_model"],
+        placements.KENLM: placements.kenlm(rescoring_models.kenlm, context.progress),
+    }
+    return Task(models, {"small": files.graph}, {"small": found["graph_language_model"]}, 1.0, 1.0)
+
+
 def decoder(task: Task, contender: Contender, beam: float) -> "arcbeam.CtcDecoder":
     """Raises what :func:`placements.seat` knows where it cannot be made."""
-    options = SearchOptions(beam, MAX_ACTIVE, ACOUSTIC_SCALE)
+    options = SearchOptions(beam, MAX_ACTIVE, task.acoustic_scale)
     more: dict[str, Any] = dict(contender.more)
     if contender.device == "cpu":
         more["threads"] = contender.threads
     if contender.placement == "none":
-        options = SearchOptions(beam, MAX_ACTIVE, ACOUSTIC_SCALE / LM_SCALE)  # the graph's model has the scale 1
+        options = SearchOptions(beam, MAX_ACTIVE, task.acoustic_scale / task.lm_scale)  # the graph's model has scale 1
     else:
         more |= placements.models_of(contender.placement, task.models)
-        more |= {"graph_language_model": task.small[contender.graph], "lm_scale": LM_SCALE}
+        more |= {"graph_language_model": task.small[contender.graph], "lm_scale": task.lm_scale}
         more["hypotheses_per_state"] = contender.hypotheses
         if contender.device != "cpu":
             more["placement"] = contender.placement
@@ -192,7 +215,7 @@ def measure(
     turns: dict[str, Callable[[], Any]] = {}
     parts: dict[str, datasets.Dataset] = {}
     for c in contenders:
-        part = parts[c.label] = dataset.first(SINGLE) if c.single else dataset
+        part = parts[c.label] = dataset.first(c.first)
         made, statuses[c.label] = placements.seat(lambda c=c: decoder(task, c, beam))  # type: ignore[misc]
         if made is None:
             continue

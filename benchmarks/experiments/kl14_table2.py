@@ -20,7 +20,7 @@ ORDER, PAPER, ON_GPU = 2, "KL14", None
 KERNELS = ("search", "rescore")
 TITLE = "Table 2: time per phase"
 BEAM, HYPOTHESES = 14.0, 3
-SET = "test-other-100"
+SET, SINGLE = "test-other-100", 100
 TAKES = lm_task.TAKES | {"beam": "of the search (14)", "set": f"log-probs to decode ({SET})"}
 COLUMNS = [
     Column("set", "set"),
@@ -42,29 +42,24 @@ COLUMNS = [
 def contenders(context: Context) -> list[Contender]:
     cores = lm_task.cores()
     small: dict[str, Any] = {"hypotheses": HYPOTHESES}
-    found = [
-        Contender("CPU: not at all", placement="none"),
-        Contender("CPU: in ours", **small),
-        Contender("CPU: in KenLM's", placement="cpu", **small),
-        Contender(f"CPU, {cores} cores: not at all", placement="none", threads=cores),
-        Contender(f"CPU, {cores} cores: in ours", threads=cores, **small),
-        Contender(f"CPU, {cores} cores: in KenLM's", placement="cpu", threads=cores, **small),
-    ]
-    if context.gpu:
-        for single in (True, False):
-            mode, all_cores = "one by one" if single else "a batch", {"threads": cores}
-            found += [
-                Contender(f"GPU, {mode}: not at all", "cuda", "none", single=single),
-                Contender(f"GPU, {mode}: on the GPU", "cuda", "resident", single=single, **small),
-                *(
-                    Contender(
-                        f"GPU, {mode}: on {n} core{'s'[: n != 1]}, KenLM", "cuda", "cpu", single=single,
-                        more={"threads": n}, **small,
-                    )
-                    for n in sorted({1, cores})
-                ),
-                Contender(f"GPU, {mode}: arcs, {cores} cores", "cuda", "host", single=single, more=all_cores, **small),
-            ]  # fmt: skip
+    found = []
+    for device, threads in (("CPU", 1), (f"CPU, {cores} cores", cores)):
+        found += [
+            Contender(f"{device}: not at all", placement="none", threads=threads),
+            Contender(f"{device}: in ours", threads=threads, **small),
+            Contender(f"{device}: in KenLM's", placement="cpu", threads=threads, **small),
+        ]
+    for mode, single in (("one by one", True), ("a batch", False)) if context.gpu else ():
+        how: dict[str, Any] = {"single": single, "first": SINGLE if single else None}
+        found += [
+            Contender(f"GPU, {mode}: not at all", "cuda", "none", **how),
+            Contender(f"GPU, {mode}: on the GPU", "cuda", "resident", **how, **small),
+        ]
+        for n in sorted({1, cores}):
+            label = f"GPU, {mode}: in KenLM's on {n} core{'s'[: n != 1]}"
+            found.append(Contender(label, "cuda", "cpu", **how, **small, more={"threads": n}))
+        label = f"GPU, {mode}: arcs on {cores} cores"
+        found.append(Contender(label, "cuda", "host", **how, **small, more={"threads": cores}))
     return found
 
 
