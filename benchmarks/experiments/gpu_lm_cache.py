@@ -19,7 +19,7 @@ from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore")
+KERNELS = ("search", "rescore", "asking")
 ORDER = 237
 TITLE = "Rescoring: time against the size of the arc cache"
 GRAPH, SET = "spm512-3gram", "workload-512"
