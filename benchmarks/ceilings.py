@@ -261,6 +261,25 @@ class Ceilings:
         return [size / s for s in took]
 
 
+@dataclass(frozen=True)
+class Reads:
+    """What reading the hot columns of a graph at random can do at most."""
+
+    hot_bytes: int
+    fits_l2: bool
+    a_second: float  # independent reads of 16 bytes
+    nanoseconds: float  # of one that needs the one before
+
+
+def reads_of(graph: Any, repeats: int) -> Reads:
+    """Random reads of L2 if the arcs of a graph fit there, else of the device's memory."""
+    hot = graph.states.nbytes + graph.targets.nbytes + graph.columns.nbytes
+    ceilings = Ceilings(repeats=repeats)
+    fits = hot - graph.states.nbytes < ceilings.properties["l2_bytes"]
+    rate, latency = ceilings.reads(ceilings.size.l2_entries if fits else ceilings.size.hbm_entries)
+    return Reads(hot, fits, statistics.median(rate), statistics.median(latency))
+
+
 def rows(ceilings: Ceilings) -> list[Row]:
     """Every ceiling: what, figure, smallest and largest, unit."""
     found: list[tuple[str, list[float], float, str]] = []

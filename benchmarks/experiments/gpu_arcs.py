@@ -9,7 +9,7 @@ L2 for the graph that fits there, from HBM for the others; above 1 there is only
 import statistics
 from collections.abc import Iterator
 
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -58,14 +58,8 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
-    from benchmarks.ceilings import Ceilings
-
     gpu.require()
-    graph = files.graph
-    hot = graph.states.nbytes + graph.targets.nbytes + graph.columns.nbytes
-    ceilings = Ceilings(repeats=context.repeats)
-    fits = hot - graph.states.nbytes < ceilings.properties["l2_bytes"]
-    reads = statistics.median(ceilings.reads(ceilings.size.l2_entries if fits else ceilings.size.hbm_entries)[0])
+    graph, reads = files.graph, ceilings.reads_of(files.graph, context.repeats)
     arrays = gpu.send(dataset.utterances)
     decoder = gpu.decoder(graph, options)
     gpu.check(decoder.decode(arrays), graph, options, dataset.utterances)
@@ -77,7 +71,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
         "set": dataset.name,
         "states": graph.num_states,
         "arcs": graph.num_arcs,
-        "hot_mb": hot / 1e6,
+        "hot_mb": reads.hot_bytes / 1e6,
         "search": gpu.beam_text(options),
         "batch": len(dataset.ids),
         "rtfx": dataset.seconds / took.seconds,
@@ -86,7 +80,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
         "spread": [min(settled), max(settled)],
         "tokens": work.tokens / took.seconds / 1e6,
         "arcs_a_token": work.leaving_arcs / work.tokens,
-        "reads": reads / 1e9,
-        "fits_l2": fits,
-        "share": statistics.median(settled) / (reads / 1e9),
+        "reads": reads.a_second / 1e9,
+        "fits_l2": reads.fits_l2,
+        "share": statistics.median(settled) / (reads.a_second / 1e9),
     }

@@ -2,13 +2,14 @@
 
 The same utterances are decoded for every size from 32 on, and an eighth of them below, in batches of that size one
 after the other, log-probs (float32) on the device. The clock runs over all batches; median and spread over the repeats.
-`below best` is how far the median is under the best of the smaller batches, in units of the spread.
+`below best` is how far the median is under the best of the smaller batches, in units of the spread. `of the reads`:
+arcs settled a second (as in `gpu_arcs`) over the random reads a second of the same process.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import datasets, gpu, graphs, plots, timing
+from benchmarks import ceilings, datasets, gpu, graphs, plots, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -26,6 +27,8 @@ COLUMNS = [
     Column("spread", "spread", "{:,.0f}"),
     Column("milliseconds a batch", "ms", "{:.2f}"),
     Column("below best, spreads", "fall", "{:.1f}"),
+    Column("arcs settled, G/s", "settled", "{:.1f}"),
+    Column("of the reads", "share", "{:.3f}"),
     Column("status", "status"),
 ]
 
@@ -43,6 +46,7 @@ def run(context: Context) -> Iterator[Row]:
 def one(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, largest: int
 ) -> Iterator[Row]:
+    reads = ceilings.reads_of(files.graph, context.repeats)
     arrays = gpu.send(dataset.utterances)
     decoder = gpu.decoder(files.graph, options)
     gpu.check(decoder.decode(arrays), files.graph, options, dataset.utterances)
@@ -51,10 +55,14 @@ def one(
     while size <= largest:
         count = len(arrays) if size >= SMALL else max(size, len(arrays) // 8)
 
-        def decode(size: int = size, count: int = count) -> None:
+        def decode(size: int = size, count: int = count) -> int:
+            arcs = 0
             for first in range(0, count, size):
                 decoder.decode(arrays[first : first + size])
+                arcs += decoder.stats.leaving_arcs
+            return arcs
 
+        arcs = decode()
         took = timing.interleave({"gpu": decode}, context.repeats)["gpu"]
         seconds = dataset.first(count).seconds
         low, high = seconds / max(took.wall), seconds / min(took.wall)
@@ -72,6 +80,8 @@ def one(
             "wall": took.wall,
             "ms": 1e3 * took.seconds / -(-count // size),
             "fall": max(0.0, best[0] - rtfx) / spread,
+            "settled": arcs / took.seconds / 1e9,
+            "share": arcs / took.seconds / reads.a_second,
         }
         best = max(best, (rtfx, high - low))
         size *= 2

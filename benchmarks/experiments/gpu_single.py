@@ -3,6 +3,8 @@
 Each utterance is a batch of its own, its log-probs on the device. `short` ones are of middle length; a `long` one is
 several of them behind each other, for which what a call costs once no longer counts. The clock is read around single
 calls: the median over the utterances of their medians, smallest and largest utterance. `twin` is one core of the CPU.
+`reads in a row` is the time of a frame in random reads that wait for the one before, of the place that the graph fits
+(L2 or the device's memory), measured in the same process; `settled` and `of the reads` as in `gpu_arcs`.
 """
 
 import statistics
@@ -10,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -29,6 +31,9 @@ COLUMNS = [
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("twin, microseconds a frame", "twin_us_a_frame", "{:.2f}"),
     Column("tokens a frame", "tokens", "{:,.0f}"),
+    Column("reads in a row", "reads_in_a_row", "{:.0f}"),
+    Column("arcs settled, G/s", "settled", "{:.2f}"),
+    Column("of the reads", "share", "{:.4f}"),
     Column("status", "status"),
 ]
 
@@ -44,6 +49,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    reads = ceilings.reads_of(files.graph, context.repeats)
     by_length = sorted(dataset.utterances, key=len)
     count = min(context.utterances or COUNT, len(by_length))
     middle = (len(by_length) - count) // 2
@@ -62,6 +68,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             on_cpu.append(1e6 * took["twin"].seconds / len(logp))
         frames = sum(map(len, utterances)) / len(utterances)
         decoder.decode(arrays)
+        settled = decoder.stats.leaving_arcs / decoder.stats.frames / statistics.median(each) / 1e3
         yield {
             "graph": files.name,
             "set": dataset.name,
@@ -75,4 +82,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "rtfx": 1e6 * dataset.frame_shift / statistics.median(each),
             "twin_us_a_frame": statistics.median(on_cpu),
             "tokens": decoder.stats.tokens / decoder.stats.frames,
+            "reads_in_a_row": 1e3 * statistics.median(each) / reads.nanoseconds,
+            "settled": settled,
+            "share": 1e9 * settled / reads.a_second,
         }

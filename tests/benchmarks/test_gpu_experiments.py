@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph, SymbolTable, cuda_plan
-from benchmarks import adapters, datasets, gpu, graphs, registry, rescoring_models
+from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
 from benchmarks.adapters import Answer, SearchOptions, Unavailable
 from benchmarks.registry import Context
 from tests.cuda_host.conftest import fake_library  # noqa: F401
@@ -72,6 +72,7 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
     monkeypatch.setattr(gpu, "WORKLOADS", gpu.WORKLOADS[:1])
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
     monkeypatch.setattr(datasets, "load", dataset)
+    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
     monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     made = adapters.make
     monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
@@ -157,6 +158,7 @@ def test_peers_that_break_leave_our_figures(small, monkeypatch):
             yield what | {"status": f"failed: {error}"}
 
     monkeypatch.setattr(adapters, "make", lambda name: Broken)
+    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
     monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
     monkeypatch.setattr(registry.load("gpu_nemo"), "OUR_BEAMS", ((17.0, 10_000),))
     for name in ("gpu_riva", "gpu_nemo"):
@@ -179,6 +181,7 @@ def test_riva_without_room_for_so_many_tokens(small, monkeypatch):
             yield what | {"status": f"failed: {error}"}
 
     monkeypatch.setattr(adapters, "make", lambda name: Small)
+    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
     monkeypatch.setattr(gpu, "rows_or_failure", rows_or_failure)
     rows = list(registry.load("gpu_riva").run(Context(1, 2)))
     assert all("status" not in row and row["ratio"] > 0 and len(row["tried"]) == 3 for row in rows)
@@ -199,15 +202,24 @@ def test_which_beam_stands_beside_nemos():
     assert experiment.scores([Found(-1.0), Found(-2.0), Found(-3.0)], [Answer("", 2.0, True)] * 3) == (1 / 3, 1 / 3)
 
 
+def test_arcs(small):
+    rows = rows_of("gpu_arcs", graph="spm512-3gram")
+    assert [row["fits_l2"] for row in rows] == [True] * 2
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
+
+
 def test_single(small):
     rows = rows_of("gpu_single", utterances=3)
     assert [row["kind"] for row in rows[:2]] == ["short", "long"]
     assert rows[1]["frames"] == 3 * rows[0]["frames"]
+    assert all(row["reads_in_a_row"] == pytest.approx(5 * row["us_a_frame"]) for row in rows)
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
 def test_batch(small, tmp_path):
     rows = rows_of("gpu_batch", utterances=4)
     assert [row["batch"] for row in rows] == [1, 2, 4] * 2
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
     registry.load("gpu_batch").draw([*rows, {"status": "failed"}], tmp_path / "batch.png") if _matplotlib() else None
     assert not _matplotlib() or (tmp_path / "batch.png").stat().st_size > 1000
 
