@@ -136,6 +136,7 @@ struct RescoringControl {
     std::uint64_t end_history;   // of the best last token
     unsigned char* mail_memory;  // see mail.cuh
     unsigned char* mail_mapped;
+    std::uint64_t mail_began;  // by the multiprocessor's clock
     std::uint32_t best;  // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
     std::uint32_t num_wanted[2];

@@ -50,13 +50,15 @@ ARCBEAM_DEVICE void open_mail(const MailView& view, RescoringControl& control) {
     simt::store(&control.mail_used, simt::load(&mail.head()->used));
     simt::store(&control.mail_open, simt::load(&mail.head()->open));
     simt::store(&control.mail_full, 0U);
+    simt::store(&control.mail_began, simt::cycles());
 }
 
 // For the next launch. One thread does it.
-ARCBEAM_DEVICE void close_mail(const RescoringControl& control) {
+ARCBEAM_DEVICE void close_mail(const RescoringParams& params, const RescoringControl& control) {
     const Mail mail = mail_of(control);
     simt::store(&mail.head()->used, simt::load(&control.mail_used));
     simt::store(&mail.head()->open, simt::load(&control.mail_open));
+    simt::atomic_add<Scope::device>(&params.counters->worked, simt::cycles() - simt::load(&control.mail_began));
 }
 
 struct Claimed {
@@ -125,7 +127,9 @@ ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& 
 ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, RescoringControl& control) {
     const Mail mail = mail_of(control);
     if (simt::thread_rank() == 0U) {
+        const std::uint64_t began = simt::cycles();
         const bool came = wait_for_answers(params, mail);
+        simt::atomic_add<Scope::device>(&params.counters->waited, simt::cycles() - began);
         const auto count = static_cast<std::uint32_t>(simt::load(&mail.head()->posted));
         simt::store(&control.num_answers, came ? count : kNoIndex);
     }

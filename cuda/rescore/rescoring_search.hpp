@@ -19,6 +19,8 @@ struct LookupCounters {
     std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame
     std::uint64_t misses;    // of these, not answered by the arc cache
     std::uint64_t reads;     // loads of the large model that these took, see index_is_near
+    std::uint64_t worked;    // clock cycles of lanes that ask the host
+    std::uint64_t waited;    // of these, for its answers
     std::uint64_t stamps;    // answers that went into the cache
 };
 

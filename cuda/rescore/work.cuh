@@ -61,7 +61,7 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     }
     if (simt::thread_rank() == 0U) {
         if (kLanesAsk) {
-            close_mail(*lane.words);
+            close_mail(params, *lane.words);
         }
         search.lanes[simt::block_rank()] = lane.state;
         simt::atomic_add<Scope::device>(search.resting_lanes, 1U);

@@ -45,8 +45,10 @@ cdef class DeviceRescoring:
     cdef uint32_t hypotheses_per_state
     cdef float lookup_margin
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1
-    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes, gpu_budget,
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
                           arc_cache) except -1
+    cdef int _place_unpinned(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
+                             arc_cache, error) except -1
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef LaneMail open_mail(self, MemoryPool pool, Stream stream, size_t threads)

@@ -175,7 +175,7 @@ cdef class DeviceRescoring:
         taken += self.small.device_bytes + self.words.bytes
         if self.placement.name == "resident":
             self._check_limit(memory_limit, taken + model_bytes)
-        self._place_large(context, model_bytes, free_bytes, gpu_budget, arc_cache)
+        self._place_large(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
         self.pool = MemoryPool(context)
         self.large_labels = self._send(rescoring.large_labels, stream)
         self.small_labels = self._send(rescoring.small_labels, stream)
@@ -196,41 +196,45 @@ cdef class DeviceRescoring:
                                 "arc_cache")
         return 0
 
-    cdef int _place_large(self, Context context, size_t model_bytes, size_t free_bytes, gpu_budget,
+    cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
                           arc_cache) except -1:
-        """Where pinned memory is refused, the device's own if the model fits there: no kernel reads pageable memory."""
-        if self.placement.name == "cpu":
+        cdef str name = self.placement.name
+        if name == "cpu":
             return 0
-        if self.placement.name == "host":
-            self.large = device_model(self.rescoring.large, context, (), ARCS)
-            return 0
-        if self.placement.name == "resident":
-            try:
-                self.large = device_model(self.rescoring.large, context, ())
-            except CudaOutOfMemoryError as error:
+        absent = on_host = ()
+        if name == "host":
+            absent = ARCS
+        elif name == "host-direct":
+            on_host = ARCS if self.placement.index_on_device else COLUMNS
+        try:
+            self.large = device_model(self.rescoring.large, context, on_host, absent)
+        except CudaOutOfMemoryError as error:
+            if "pinned" in error.action:
+                return self._place_unpinned(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache, error)
+            if name == "resident":
                 raise CudaOutOfMemoryError(
                     f"{error}. That is of placement='resident'; 'host-direct' keeps the language model "
                     f"({model_bytes:,} bytes) in host memory", name=error.name, code=error.code, action=error.action,
                 ) from None
-            return 0
-        try:
-            self.large = device_model(self.rescoring.large, context,
-                                      ARCS if self.placement.index_on_device else COLUMNS)
-        except CudaOutOfMemoryError as error:
-            if "pinned" not in error.action:  # the index
-                raise
-            cache = arc_cache or 0
+            raise
+        return 0
+
+    cdef int _place_unpinned(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
+                             arc_cache, error) except -1:
+        """Where pinned memory is refused, which kernels need: the device's own for the model, or for its index alone."""
+        self.placement = lm_placement.choose_unpinned(model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
+        if self.placement is None:
             budget = lm_placement.budget_of(free_bytes, gpu_budget)
-            if model_bytes + cache > budget:
-                raise CudaOutOfMemoryError(
-                    f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned "
-                    f"memory of the host, and cuda:{context.state.ordinal} has no room for it either, where {budget:,} "
-                    "bytes may be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
-                ) from None
-            warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so it is "
-                          "kept on the GPU, as 'resident'", stacklevel=2)
-            self.placement = lm_placement.Placement("resident", lm_placement.entries_of(cache))
-            self.large = device_model(self.rescoring.large, context, ())
+            raise CudaOutOfMemoryError(
+                f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned memory of the "
+                f"host, and cuda:{context.state.ordinal} has no room for its index ({index_bytes:,}) either, where "
+                f"{budget:,} bytes may be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
+            ) from None
+        is_resident = self.placement.name == "resident"
+        warnings.warn(f"placement: the host does not pin {model_bytes:,} bytes for the language model, so "
+                      + ("it is kept on the GPU, as 'resident'" if is_resident else
+                         "the GPU keeps its index and asks the host for the rest, as 'host'"), stacklevel=2)
+        self.large = device_model(self.rescoring.large, context, (), () if is_resident else ARCS)
         return 0
 
     cdef DeviceBuffer _send(self, column, Stream stream):
@@ -273,7 +277,7 @@ cdef class DeviceRescoring:
             self.asked = self.mail.rounds, self.mail.questions
             if self.mail.begin_batch() and self.cache.capacity:
                 set_bytes(self.cache.address, 0, self.cache.capacity, stream)
-        return set_bytes(self.counters.address, 0, 4 * sizeof(uint64_t), stream)
+        return set_bytes(self.counters.address, 0, 6 * sizeof(uint64_t), stream)
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
         """Before the first launch of a window."""
@@ -285,12 +289,13 @@ cdef class DeviceRescoring:
     def work(self):
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
-        reads, rounds = 32 * counted.reads, None
+        reads, rounds, waiting = 32 * counted.reads, None, None
         if self.mail is not None:
             reads = 24 * (self.mail.questions - self.asked[1])  # a question and its answer
             rounds = self.mail.rounds - self.asked[0]
+            waiting = counted.waited / max(1, counted.worked)
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
-                "model_bytes_read": reads, "lookup_rounds": rounds}
+                "model_bytes_read": reads, "lookup_rounds": rounds, "lookup_waiting": waiting}
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""

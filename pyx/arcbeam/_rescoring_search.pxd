@@ -20,6 +20,8 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint64_t distinct
         uint64_t misses
         uint64_t reads
+        uint64_t worked
+        uint64_t waited
         uint64_t stamps
 
     cdef struct ArcCacheView:

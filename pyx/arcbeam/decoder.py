@@ -36,7 +36,7 @@ class DecodeStats:
     that share it, and the arc cache did not answer ``lookup_misses`` of these. They read ``model_bytes_read`` of the
     large model in sectors of 32 bytes, over the bus where it is in host memory. Where the host looks words up or
     fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences left out, in ``lookup_rounds`` rounds;
-    questions and answers make up the bytes.
+    questions and answers make up the bytes, and ``lookup_waiting`` is the share of its time that a lane waited for it.
     """
 
     frames: int
@@ -51,6 +51,13 @@ class DecodeStats:
     distinct_lookups: int | None = None
     model_bytes_read: int | None = None
     lookup_rounds: int | None = None
+    lookup_waiting: float | None = None
+
+    @property
+    def lookup_hits(self) -> float | None:
+        """The share of the look-ups, on a GPU of the distinct ones, that the cache answered; None without any."""
+        asked = self.lookups if self.distinct_lookups is None else self.distinct_lookups
+        return 1 - self.lookup_misses / asked if asked else None
 
 
 @dataclass(frozen=True)

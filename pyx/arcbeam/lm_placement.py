@@ -78,6 +78,21 @@ def choose(
     return Placement(placement, entries_of(wanted), near)
 
 
+def choose_unpinned(
+    model_bytes: int, index_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
+) -> Placement | None:
+    """Chooses where the host pins no memory for the model: ``"resident"`` if that fits, else ``"host"``.
+
+    None where not even the index and the cache fit. Parameters as those of :func:`choose`.
+    """
+    budget, wanted = budget_of(free_bytes, gpu_budget), arc_cache or 0
+    if model_bytes + wanted <= budget:
+        return Placement("resident", entries_of(wanted))
+    if index_bytes + wanted > budget:
+        return None
+    return choose("host", model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
+
+
 def budget_of(free_bytes: int, gpu_budget: int | None) -> int:
     """Bytes of a device that a large model and its cache may take."""
     return free_bytes * 3 // 4 if gpu_budget is None else gpu_budget

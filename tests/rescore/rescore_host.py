@@ -56,7 +56,7 @@ class RescoreHost(SearchHost):
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
-        self.counters = np.zeros(5, np.uint64)
+        self.counters = np.zeros(7, np.uint64)
         self.cache = np.zeros(4 * cache, np.uint64)
         self.asks, self.mail_size, self.answers_every, self.wait_cycles = asks, mail, answers_every, wait_cycles
         self.lookups = None if asks == NOBODY else HostLookups(rescoring)

@@ -1,7 +1,7 @@
 import pytest
 
 from arcbeam import CapacityError
-from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, Placement, choose
+from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, Placement, choose, choose_unpinned
 
 GB = 10**9
 MODEL, INDEX = 10 * GB, 2 * GB
@@ -48,3 +48,13 @@ def test_those_that_ask_the_host():
     assert chosen("host", free=GB) == Placement("host", 0, True)  # the device answers
     assert choose("cpu", MODEL, 0, 100 * GB, 64, None) == Placement("cpu", 2, True)
     assert choose("cpu", MODEL, 0, 100 * GB, 64, 0) == Placement("cpu", 0, True)
+
+
+def test_where_the_host_pins_nothing():
+    free = 100 * GB
+    assert choose_unpinned(MODEL, INDEX, free, None, None) == Placement("resident", 0)
+    assert choose_unpinned(MODEL, INDEX, free, MODEL, 64) == Placement("host", 2)
+    assert choose_unpinned(MODEL, INDEX, free, 3 * GB, None) == Placement("host", GB // ENTRY_BYTES)
+    assert choose_unpinned(MODEL, INDEX, 13 * GB, None, None) == Placement("host", MOST_CACHE // ENTRY_BYTES)
+    assert choose_unpinned(MODEL, INDEX, free, INDEX - 1, None) is None
+    assert choose_unpinned(MODEL, INDEX, free, INDEX, 1) is None

@@ -53,9 +53,10 @@ def test_equal_bytes(gpu, asked, n, cache):
     assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
     assert first.lookup_rounds * 24 <= first.model_bytes_read
     assert first.lookup_rounds > 0
+    assert 0 < first.lookup_waiting < 1
     check_same(decoder.decode(BATCH), wanted)
     if cache == "1MB":
-        assert decoder.stats.lookup_misses < first.lookup_misses / 4, "a cache with room for all is warm"
+        assert decoder.stats.lookup_hits > max(0.75, first.lookup_hits), "a cache with room for all is warm"
     assert gpu.errors == []
 
 

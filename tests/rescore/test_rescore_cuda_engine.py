@@ -18,6 +18,7 @@ from arcbeam import (
     SymbolTable,
     UnsupportedError,
     cuda_plan,
+    lm_file,
     lm_placement,
 )  # fmt: skip
 from tests.decode import graphs
@@ -196,7 +197,7 @@ def test_bad_log_probs(gpu):
 
 
 def test_a_gpu_that_cannot_hold_the_model_either(gpu):
-    limit = on_gpu().memory().graph + 15_000
+    limit = on_gpu().memory().graph + 1000
     gpu.fake.fail("host_allocate", 2)
     with pytest.raises(CudaOutOfMemoryError, match=r"placement='host-direct' keeps .* decode on the CPU"):
         on_gpu(placement="host-direct", memory_limit=limit)
@@ -230,14 +231,20 @@ def test_counters_of_an_empty_batch(gpu):
 
 def test_pinned_memory_that_is_refused_within_a_budget(gpu):
     gpu.fake.fail("host_allocate", 2)
-    with pytest.raises(CudaOutOfMemoryError, match="where 4,096 bytes may be taken; decode on the CPU"):
-        on_gpu(placement="host-direct", gpu_budget=4096)
+    with pytest.raises(CudaOutOfMemoryError, match=r"no room for its index .*, where 512 bytes may be taken; decode on the CPU"):
+        on_gpu(placement="host-direct", gpu_budget=512)
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="kept on the GPU") as caught:
         decoder = on_gpu(placement="host-direct", gpu_budget="1MB", arc_cache="1kB")
     assert caught[0].filename == __file__
     check_same(decoder.decode(BATCH), on_cpu())
     assert decoder.stats.lookup_misses < decoder.stats.distinct_lookups
+    index = sum(LARGE.columns[name].nbytes for name in lm_file.INDEX)
+    gpu.fake.fail("host_allocate", 2)
+    with pytest.warns(UserWarning, match="keeps its index and asks the host for the rest, as 'host'"):
+        decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
+    assert decoder._engine.placement == "host"
+    check_same(decoder.decode(BATCH), on_cpu())
 
 
 def test_a_memory_limit_is_said_before_a_model_is_sent(gpu):
