@@ -5,7 +5,9 @@ option `ngrams` (200 million; 0 for none), see `data/inflated_lm.py`: what it co
 are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. All take
 turns. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when
 the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is in host memory,
-over the bus, the index on the device not counted. The twin is timed on one core, with a part of the utterances.
+over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers. `cpu` has
+KenLM's model of the same ARPA, and the answers of the twin with KenLM. The twin is timed on one core, with a part of
+the utterances and our model.
 """
 
 import time
@@ -44,6 +46,7 @@ COLUMNS = [
     Column("distinct", "distinct", "{:.2f}"),
     Column("hit rate, %", "hits", "{:.1f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
+    Column("waits for the host, %", "waiting", "{:.1f}"),
     Column("one core of the twin, times as long", "of_twin", "{:.0f}"),
     Column("status", "status"),
 ]
@@ -53,17 +56,22 @@ def run(context: Context) -> Iterator[Row]:
     files = graphs.get(GRAPH, context.progress)
     dataset = gpu.cycled(datasets.load(SET, UTTERANCES), context.utterances or UTTERANCES)
     models = rescoring_models.load(GRAPH)
-    runs = [(models, options, n) for options in gpu.BEAMS for n in LIMITS]
+    kenlm = None
+    try:
+        kenlm = rescoring_models.kenlm()
+    except arcbeam.MissingDependencyError as error:
+        yield {"placement": "cpu", "status": f"missing: {error}"}
+    runs = [(models, kenlm, options, n) for options in gpu.BEAMS for n in LIMITS]
     ngrams = int(context.options.get("ngrams", NGRAMS))
     if ngrams:
         context.progress(f"making a model of {ngrams:,} n-grams")
         inflated = models | {"language_model": inflated_lm.inflate(models["language_model"], ngrams)}
-        runs += [(inflated, options, LIMIT) for options in gpu.BEAMS]
-    for chosen, options, n in runs:
+        runs += [(inflated, None, options, LIMIT) for options in gpu.BEAMS]
+    for chosen, same, options, n in runs:
         count = sum(chosen["language_model"].about["ngrams"])
         context.progress(f"{count:,} n-grams, beam {options.beam:g}, {n or 'no limit'}")
         what = {"search": gpu.beam_text(options), "hypotheses": n or "no limit", "ngrams": count}
-        yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n, chosen, what)
+        yield from gpu.rows_or_failure(what, several, context, files, dataset, options, n, chosen, same, what)
 
 
 def several(
@@ -73,6 +81,7 @@ def several(
     options: SearchOptions,
     n: int | None,
     models: "dict[str, arcbeam.LanguageModel]",
+    kenlm: "arcbeam.KenLM | None",
     what: Row,
 ) -> Iterator[Row]:
     """Rows of one model, beam and limit: contenders that take turns."""
@@ -80,22 +89,25 @@ def several(
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
     places = [("resident", 0), ("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)]
-    places += [("host", int(size * share)) for share in (0.0, 0.1)]
+    askers = ("host",) if kenlm is None else ("host", "cpu")
+    places += [(asker, int(size * share)) for asker in askers for share in (0.0, 0.1)]
     places += [(INDEX_TOO, int(size * share)) for share in SHARES[:3]]
     plain = gpu.decoder(files.graph, options)
     decoders = {("none", 0): plain}
     gpu.check(plain.decode(arrays), files.graph, options, dataset.utterances)
-    wanted: list[arcbeam.Hypothesis] = []
+    wanted: dict[bool, list[arcbeam.Hypothesis]] = {}
     for placement, cache in places:
         # A budget that the cache fills leaves the index in host memory.
         where = {"placement": placement.split(",")[0], "gpu_budget": max(1, cache) if placement == INDEX_TOO else None}
-        decoder = gpu.decoder(files.graph, options, arc_cache=cache, **where, **rescoring)
+        given = rescoring | ({"language_model": kenlm} if placement == "cpu" else {})
+        decoder = gpu.decoder(files.graph, options, arc_cache=cache, **where, **given)
         found = decoder.decode(arrays)
-        if wanted:
-            gpu.compare(found, wanted)
+        known = wanted.get(placement == "cpu")
+        if known is not None:
+            gpu.compare(found, known)
         else:
-            gpu.check(found, files.graph, options, dataset.utterances, **rescoring)
-            wanted = found
+            gpu.check(found, files.graph, options, dataset.utterances, **given)
+            wanted[placement == "cpu"] = found
         decoders[placement, cache] = decoder
     calls: dict[str, Callable[[], object]] = {
         f"{place} {cache}": lambda one=one: one.decode(arrays)  # type: ignore[misc]
@@ -120,14 +132,15 @@ def several(
             "tokens": work.tokens / work.frames,
         }
         if place != "none":
-            distinct = work.distinct_lookups or 0
             row |= {
                 "of_resident": timing.ratio(took, times["resident 0"])[0],
                 "lookups": work.lookups / work.frames,
-                "distinct": distinct / work.frames,
-                "hits": 100 * (1 - work.lookup_misses / max(1, distinct)),
+                "distinct": (work.distinct_lookups or 0) / work.frames,
+                "hits": 100 * (work.lookup_hits or 0.0),
                 "bytes": (work.model_bytes_read or 0) / work.frames,
                 "of_twin": twin_seconds / took.seconds,
                 "model_bytes": size,
             }
+        if work.lookup_waiting is not None:
+            row["waiting"] = 100 * work.lookup_waiting
         yield row

@@ -9,11 +9,12 @@ import time
 import numpy as np
 import pytest
 
-from arcbeam import Graph, SymbolTable, cuda_plan
+from arcbeam import Graph, KenLM, MissingDependencyError, SymbolTable, cuda_plan
 from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
 from benchmarks.adapters import Answer, SearchOptions, Unavailable
 from benchmarks.registry import Context
 from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.decode import kenlm_files
 from tests.decode.conftest import emulated_gpu  # noqa: F401
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
@@ -116,7 +117,7 @@ def test_riva_that_is_missing_or_wrong(small, monkeypatch):
         list(registry.load("gpu_riva").run(Context(1, 3)))
 
 
-def test_rescoring(small, monkeypatch):
+def test_rescoring(small, monkeypatch, tmp_path):
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(1, 50)]
     large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
@@ -128,14 +129,24 @@ def test_rescoring(small, monkeypatch):
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
     models = {"language_model": large, "graph_language_model": language_model}
     monkeypatch.setattr(rescoring_models, "load", lambda graph: models)
+    kenlm_files.need_kenlm()
+    kenlm = KenLM(kenlm_files.random_ngrams(words, 2, 5).write(tmp_path / "lm.arpa"))
+    monkeypatch.setattr(rescoring_models, "kenlm", lambda: kenlm)
     experiment = registry.load("gpu_rescoring")
     monkeypatch.setattr(experiment, "LIMITS", (2,))
     rows = rows_of("gpu_rescoring", utterances=1, ngrams=2000)
-    assert len(rows) == (2 + 2) * 12
     places = ["none", "resident", "resident", *["host-direct"] * 4, "host", "host", *[experiment.INDEX_TOO] * 3]
-    assert [row["placement"] for row in rows[:12]] == places
+    with_kenlm = [*places[:9], "cpu", "cpu", *places[9:]]
+    assert [row["placement"] for row in rows] == [*with_kenlm * 2, *places * 2]
     assert {row["ngrams"] for row in rows} == {sum(large.about["ngrams"]), rows[-1]["ngrams"]}
     assert rows[1]["hits"] == 0.0 and rows[1]["bytes"] > 0
+    assert all(("waiting" in row) == (row["placement"] in ("host", "cpu")) for row in rows)
+
+    def missing():
+        raise MissingDependencyError("the package kenlm")
+
+    monkeypatch.setattr(rescoring_models, "kenlm", missing)
+    assert next(experiment.run(Context(1, 1))) == {"placement": "cpu", "status": "missing: the package kenlm"}
 
 
 def test_nemo(small, monkeypatch):
