@@ -137,7 +137,7 @@ struct RescoringControl {
     unsigned char* mail_memory;  // see mail.cuh
     unsigned char* mail_mapped;
     std::uint64_t mail_began;  // by the multiprocessor's clock
-    std::uint32_t best;  // ordered(), among the rescored candidates
+    std::uint32_t best;        // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
     std::uint32_t num_wanted[2];
     std::uint32_t num_distinct[2];
