@@ -44,8 +44,8 @@ class Size:
     calls: int = 200
 
 
-def compile_kernels(capability: tuple[int, int]) -> bytes:
-    """The fatbin of the kernels for this compute capability; compiled once, then from the cache."""
+def compile_kernels(capability: tuple[int, int], source: Path = SOURCE) -> bytes:
+    """The fatbin of a file of kernels for this compute capability; compiled once, then from the cache."""
     spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
     assert spec is not None and spec.loader is not None
     cuda_build = importlib.util.module_from_spec(spec)
@@ -53,24 +53,24 @@ def compile_kernels(capability: tuple[int, int]) -> bytes:
     nvcc = cuda_build.find_nvcc()
     if nvcc is None:
         raise ImportError("nvcc is missing, which compiles benchmarks/kernels")
-    command = [nvcc, "-fatbin", *cuda_build.NVCC_FLAGS, f"-arch=sm_{capability[0]}{capability[1]}", str(SOURCE)]
+    command = [nvcc, "-fatbin", *cuda_build.NVCC_FLAGS, f"-arch=sm_{capability[0]}{capability[1]}", str(source)]
     # Several processes of an experiment want them.
-    kept = KEPT / f"ceilings-{_digest(command)}.fatbin"
+    kept = KEPT / f"{source.stem}-{_digest(command, source)}.fatbin"
     if not kept.exists():
         KEPT.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=KEPT) as folder:
-            made = Path(folder, "ceilings.fatbin")
+            made = Path(folder, "made.fatbin")
             subprocess.run([*command, "-o", str(made)], cwd=ROOT, check=True)
             made.replace(kept)
     return kept.read_bytes()
 
 
-def _digest(command: list[str]) -> str:
+def _digest(command: list[str], source: Path) -> str:
     """Of all that goes into the kernels: the command, the compiler's size and time, the sources."""
     compiler = Path(command[0]).stat()
     digest = hashlib.sha256(repr((command, compiler.st_size, compiler.st_mtime_ns)).encode())
-    for source in [SOURCE, *sorted((ROOT / "cuda" / "shared").rglob("*.[ch]*"))]:
-        digest.update(source.read_bytes())
+    for path in [source, *sorted((ROOT / "cuda").rglob("*.[ch]*"))]:
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

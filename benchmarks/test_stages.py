@@ -1,7 +1,7 @@
-"""``pytest benchmarks --benchmark-only``: each stage of the CPU engine, and whole engines, on fixed inputs.
+"""``pytest benchmarks --benchmark-only``: each stage of both engines, and whole engines, on fixed inputs.
 
-Answers are checked before anything is timed. A stage alone cannot be launched on a GPU, where one kernel holds them
-all, so there it is the engine that is timed. Beside each stage stands the time that benchmarks/results has of it.
+Answers are checked before anything is timed. Beside each stage stands the time that benchmarks/results has of it. On a
+GPU a stage's time is the device's, of one block; those of the kernel that rescores are not timed apart.
 """
 
 import pytest
@@ -9,21 +9,61 @@ import pytest
 import arcbeam
 from arcbeam.devices import why_no_cuda
 from benchmarks import record, stage_timing
+from benchmarks.gpu_stage_timing import CASES, GpuStages
+from benchmarks.stage_kernel import STAGES
 
-UTTERANCES = 16
+UTTERANCES, LAUNCHES = 16, 10
+
+
+def beside(benchmark, path, **what):
+    """Notes the stored time of the row of a result file that has these values."""
+    if path.exists():
+        for row in record.read(path)[1]:
+            if what.items() <= row.items():
+                benchmark.extra_info["stored_microseconds"] = row["microseconds"]
 
 
 @pytest.mark.parametrize("name", stage_timing.names())
 def test_stage(benchmark, name):
     call, items, unit = stage_timing.checked_case(name)
     benchmark.extra_info["work"] = f"{items:,} {unit}"
-    stored = record.RESULTS / "cpu" / "stages.jsonl"
-    if stored.exists():
-        _, rows = record.read(stored)
-        times = {row["stage"]: row["microseconds"] for row in rows}
-        if name in times:
-            benchmark.extra_info["stored_microseconds"] = times[name]
+    beside(benchmark, record.RESULTS / "cpu" / "stages.jsonl", stage=name)
     benchmark(call)
+
+
+class DeviceClock:
+    """A timer that goes on by what a stage has taken on the device."""
+
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+DEVICE_CLOCK = DeviceClock()
+
+
+@pytest.fixture(scope="module")
+def stages_on_gpu():
+    if reason := why_no_cuda():
+        pytest.skip(reason)
+    return {case: GpuStages(case) for case in CASES}
+
+
+@pytest.mark.benchmark(timer=DEVICE_CLOCK)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"beam {case.beam:g}")
+@pytest.mark.parametrize("name", STAGES)
+def test_stage_on_gpu(benchmark, stages_on_gpu, name, case):
+    stages = stages_on_gpu[case]
+    count, unit = stages.items[name]
+    benchmark.extra_info["work"] = f"{count:,} {unit}"
+    folder = record.device_folder(str(record.gpu().get("name", "")))
+    beside(benchmark, record.RESULTS / folder / "gpu_stages.jsonl", stage=name, search=case.name)
+
+    def launch():
+        DEVICE_CLOCK.now += stages.seconds()[name]
+
+    benchmark.pedantic(launch, rounds=LAUNCHES, warmup_rounds=1)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import record, stage_timing
+from benchmarks.stage_kernel import STAGES
 
 
 def test_pytest_finds_every_stage_and_both_engines():
@@ -15,7 +16,8 @@ def test_pytest_finds_every_stage_and_both_engines():
     done = subprocess.run(command, cwd=record.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {line.split("::")[1] for line in done.stdout.splitlines() if "::" in line}
-    assert found == {f"test_stage[{name}]" for name in stage_timing.names()} | {"test_engine[cpu]", "test_engine[cuda]"}
+    wanted = {f"test_stage[{name}]" for name in stage_timing.names()} | {"test_engine[cpu]", "test_engine[cuda]"}
+    assert found == wanted | {f"test_stage_on_gpu[{name}-beam {beam}]" for name in STAGES for beam in (17, 14)}
 
 
 def test_an_ordinary_run_times_nothing():

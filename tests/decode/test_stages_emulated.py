@@ -1,0 +1,121 @@
+"""Every stage's kernel beside the CPU twin's stage, frame by frame, under the emulator's schedules: the same bytes."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import Graph, TokenTable
+from benchmarks import stage_kernel
+from benchmarks.stage_kernel import KERNEL, SOURCE, Layout, NoRoom, StageKernel, Twin, compare
+from tests.decode import graphs
+from tests.simt.build import load, schedules
+
+SMALL = Layout(shared=128, spilled=512, threads=64)
+
+
+class Emulated:
+    """A machine whose memory is the host's."""
+
+    def __init__(self, **schedule):
+        self.schedule, self.arrays = schedule, {}
+
+    def put(self, name, array):
+        self.arrays[name] = np.frombuffer(bytearray(array.tobytes() or bytes(1)), np.uint8)
+        return self.arrays[name].ctypes.data
+
+    def get(self, name, dtype):
+        return self.arrays[name].view(dtype)
+
+    def launch(self, parameter, threads, shared_bytes):
+        params = (ctypes.c_char * len(parameter)).from_buffer_copy(parameter)
+        load(SOURCE).launch(
+            KERNEL, params, block=threads, shared_bytes=shared_bytes, arrays=self.arrays, **self.schedule
+        )
+
+
+def check(graph, rows, layout=SMALL, schedule=None, frames=None, **options):
+    """Decodes the rows by the twin's stages; the kernel makes each of the frames besides."""
+    twin = Twin(graph, **options)
+    for number, row in enumerate(rows):
+        frame = twin.frame(row)
+        wanted = twin.make(frame)
+        if frames is None or number in frames:
+            kernel = StageKernel(Emulated(**(schedule or {})), frame, layout)
+            if wanted is None:
+                with pytest.raises(NoRoom, match="died"):
+                    kernel.run()
+            else:
+                compare(frame, kernel.run(), wanted)
+        if wanted is None:
+            return
+
+
+@settings(max_examples=60)
+@given(
+    graphs.graphs(blank=3),
+    graphs.log_probs(),
+    st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
+    st.sampled_from([0, 1, 2, 5]),
+    st.sampled_from([0.0, 0.25]),
+    st.integers(0, 2**32),
+)
+def test_random_graphs(graph, rows, beam, max_active, penalty, seed):
+    check(
+        graph, rows, Layout(shared=64, spilled=64, threads=32), {"seed": seed}, beam=beam, max_active=max_active,
+        acoustic_scale=0.5, blank=3, blank_penalty=penalty,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return graphs.random_graph(4, states=120, columns=12)
+
+
+@pytest.mark.parametrize("room", stage_kernel.ROOMS)
+def test_fifty_schedules(graph, room):
+    rows = graphs.random_log_probs(2, 6, 12)
+    layout = Layout(shared=128, spilled=512, room=room, threads=64)
+    for schedule in schedules(50):
+        check(graph, rows, layout, schedule, frames={2, 5}, beam=5.0, max_active=40)
+
+
+def test_more_tokens_than_shared_memory_holds(graph):
+    rows = graphs.random_log_probs(3, 6, 12)
+    check(graph, rows, Layout(shared=16, spilled=512, room="spilled", threads=96), beam=5.0, max_active=10)
+
+
+def test_turns_make_the_same(graph):
+    twin = Twin(graph, beam=5.0, max_active=40)
+    frame = twin.frame(graphs.random_log_probs(2, 1, 12)[0])
+    kernel = StageKernel(Emulated(), frame, SMALL)
+    compare(frame, kernel.run(turns=3), twin.make(frame))
+    assert all(cycles > 0 for cycles in kernel.run(turns=2).cycles.values())
+
+
+def test_a_wrong_answer_is_named(graph):
+    twin = Twin(graph, beam=5.0, max_active=40)
+    frame = twin.frame(graphs.random_log_probs(2, 1, 12)[0])
+    made = StageKernel(Emulated(), frame, SMALL).run()
+    made.survivors["cost"][0] += 1
+    with pytest.raises(AssertionError, match="prune: element"):
+        compare(frame, made, twin.make(frame))
+
+
+def test_demo_speech(demo_data, tmp_path):
+    """Real speech through a graph of real words, from where words begin to end."""
+    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    from arcbeam.build.lexicon import Lexicon
+
+    with np.load(demo_data / "log_probs.npz") as data:
+        rows = data["log_probs"][: data["lengths"][0]].astype(np.float32)
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
+    arpa = tmp_path / "unigram.arpa"
+    lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
+    arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
+    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
+    for schedule in schedules(50):
+        check(graph, rows[:60], SMALL, schedule, frames={20, 40, 59}, beam=10.0, max_active=50, blank=graph.blank)
