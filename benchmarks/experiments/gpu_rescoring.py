@@ -7,7 +7,7 @@ turns. A cache's size is a share of the model's bytes; hit rates are of the dist
 the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is in host memory,
 over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers. `cpu` has
 KenLM's model of the same ARPA, and the answers of the twin with KenLM. The twin is timed on one core, with a part of
-the utterances and our model.
+the utterances and our model. `of the reads`: arcs settled a second over the random reads a second of the same process.
 """
 
 import time
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 import arcbeam
-from benchmarks import datasets, gpu, graphs, rescoring_models, timing
+from benchmarks import ceilings, datasets, gpu, graphs, rescoring_models, seeds, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
@@ -47,6 +47,8 @@ COLUMNS = [
     Column("hit rate, %", "hits", "{:.1f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
     Column("waits for the host, %", "waiting", "{:.1f}"),
+    Column("arcs settled, G/s", "settled", "{:.1f}"),
+    Column("of the reads", "share", "{:.3f}"),
     Column("one core of the twin, times as long", "of_twin", "{:.0f}"),
     Column("status", "status"),
 ]
@@ -65,7 +67,9 @@ def run(context: Context) -> Iterator[Row]:
     ngrams = int(context.options.get("ngrams", NGRAMS))
     if ngrams:
         context.progress(f"making a model of {ngrams:,} n-grams")
-        inflated = models | {"language_model": inflated_lm.inflate(models["language_model"], ngrams)}
+        inflated = models | {
+            "language_model": inflated_lm.inflate(models["language_model"], ngrams, seeds.used("inflated model", 0))
+        }
         runs += [(inflated, None, options, LIMIT) for options in gpu.BEAMS]
     for chosen, same, options, n in runs:
         count = sum(chosen["language_model"].about["ngrams"])
@@ -85,6 +89,7 @@ def several(
     what: Row,
 ) -> Iterator[Row]:
     """Rows of one model, beam and limit: contenders that take turns."""
+    reads = ceilings.reads_of(files.graph, context.repeats)
     arrays = gpu.send(dataset.utterances)
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
@@ -130,6 +135,8 @@ def several(
             "rtfx": dataset.seconds / took.seconds,
             "of_plain": timing.ratio(took, times["none 0"])[0],
             "tokens": work.tokens / work.frames,
+            "settled": work.leaving_arcs / took.seconds / 1e9,
+            "share": work.leaving_arcs / took.seconds / reads.a_second,
         }
         if place != "none":
             row |= {
