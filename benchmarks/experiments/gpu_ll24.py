@@ -36,6 +36,7 @@ TAKES = {
     "kernel": "few, kept or many, whatever the batch",
     "threads": "of a block",
     "tests": "frames that a round tests at most",
+    "joins": "alone or together: who makes the hidden layers of tests where weights are kept",
     "windows": "frames that an utterance tests, after a label and at most, as in 2,8",
 }
 COLUMNS = [
@@ -68,6 +69,8 @@ def planned(options: Mapping[str, str]) -> Iterator[None]:
     changes: dict[str, Any] = {key: int(options[key]) for key in ("threads", "tests") if key in options}
     if "windows" in options:
         changes["first_window"], changes["widest_window"] = map(int, options["windows"].split(","))
+    if "joins" in options:
+        changes["joins_alone"] = options["joins"] == "alone"
     kernel = options.get("kernel")
 
     def shapes(utterances: int, precision: str, has_durations: bool) -> tuple[transducer_plan.LoopShape, ...]:

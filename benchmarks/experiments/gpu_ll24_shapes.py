@@ -50,6 +50,7 @@ def shapes(batch: int, precision: str, has_durations: bool) -> list[transducer_p
             found.append(shape)
             if kernel == "kept":
                 found += [replace(shape, teams=teams) for teams in MORE_TEAMS]
+                found += [replace(shape, joins_alone=not shape.joins_alone)] if shape.tests <= 64 else []
     return list(dict.fromkeys(found))
 
 
@@ -82,6 +83,7 @@ def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], fram
         windows = f"{shape.first_window} to {shape.widest_window}"
         name = f"{shape.kernel} {shape.threads}, {shape.tests} tests, {windows}"
         name += f", {shape.teams} teams" if shape.teams > 1 else ""
+        name += ", joins alone" if shape.joins_alone else ""
         row: Row = {**what, "shape": name, "chosen": None if any("ms" in row for row in rows) else "chosen"}
         with mock.patch.object(transducer_plan, "loop_shapes", lambda *_, shape=shape: (shape,)):
             try:

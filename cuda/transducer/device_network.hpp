@@ -153,6 +153,7 @@ struct LoopParams {
     std::uint32_t resumed;        // 1: predictions are there
     std::uint32_t frame_looping;  // 1: nobody goes beyond a frame where somebody else still is
     std::uint32_t teams;          // of blocks, where weights are kept: see weights.cuh
+    std::uint32_t joins_alone;    // 1, where weights are kept: every block has all tests' hidden layers for itself
 };
 
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.
@@ -192,26 +193,32 @@ ARCBEAM_HD constexpr std::uint32_t held_stride(Precision precision, std::uint32_
     return precision == Precision::float32 ? stride : (stride / kStep | 1U) * kStep;
 }
 
-// What weights take that stay in shared memory.
+// What weights and biases take that stay in shared memory.
 constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, std::uint32_t blocks) {
     const std::uint64_t units =
         std::uint64_t{value_bytes(precision)} * held_stride(precision, network.prediction.stride);
     const std::uint64_t joint =
         std::uint64_t{value_bytes(precision)} * held_stride(precision, network.output.stride);
     const std::uint64_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
+    const std::uint64_t prediction = held_rows(precision, share_of(network.prediction.rows, blocks));
+    const std::uint64_t output = held_rows(precision, share_of(network.output.rows, blocks));
     return padded16(matrices * held_rows(precision, kGates * share_of(network.units, blocks)) * units) +
-           padded16(held_rows(precision, share_of(network.prediction.rows, blocks)) * units) +
-           padded16(held_rows(precision, share_of(network.output.rows, blocks)) * joint);
+           padded16(prediction * units) + padded16(output * joint) + padded16(4U * prediction) +
+           padded16(4U * output);
 }
 
-// What is there besides where inputs are staged: the joint network's hidden layers, hidden states, predictions.
+// What the joint network's hidden layers of all tests take.
+constexpr std::uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t tests) {
+    return padded16(std::uint64_t{value_bytes(precision)} * tests * held_stride(precision, network.output.stride));
+}
+
+// What is there besides where inputs are staged: these, hidden states, predictions.
 constexpr std::uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t lanes,
                                      std::uint64_t tests) {
     const std::uint64_t units = held_stride(precision, network.prediction.stride);
-    const std::uint64_t joint = held_stride(precision, network.output.stride);
     const std::uint64_t layers = network.num_layers > 0U ? network.num_layers : 1U;
-    return padded16(value_bytes(precision) * tests * joint) +
-           padded16(value_bytes(precision) * layers * lanes * units) + padded16(4U * lanes * network.output.stride);
+    return joined_bytes(precision, network, tests) + padded16(value_bytes(precision) * layers * lanes * units) +
+           padded16(4U * lanes * network.output.stride);
 }
 
 // Keys that pass through the mail have 16 bits for a token.

@@ -25,24 +25,39 @@ ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
     }
 }
 
+// Piece `part` of the hidden layers, of a test a warp's width.
+struct Part {
+    std::uint32_t test;
+    std::uint32_t value;  // of this lane
+    ARCBEAM_DEVICE Part(std::uint32_t part, std::uint32_t parts)
+        : test(part / parts), value(part % parts * kStep + simt::lane()) {}
+};
+
 // The hidden layers of all tests, with zeros up to the stride, by so many warps; `apart` values from each other.
+// Frames come from far, so a warp has several pieces on their way at a time.
 template <Precision kPrecision>
 ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const float* predictions,
                          std::uint32_t worker, std::uint32_t workers, Value<kPrecision>* to, std::uint32_t apart) {
+    constexpr std::uint32_t kAtOnce = 8U;
     const DeviceNetwork& network = params.network;
     const std::uint32_t stride = network.output.stride;
     const std::uint32_t parts = stride / kStep;
-    for (std::uint32_t part = worker; part < lanes.num_tests() * parts; part += workers) {
-        const std::uint32_t test = part / parts;
-        const std::uint32_t i = (part - test * parts) * kStep + simt::lane();
-        float value = 0.0F;
-        if (i < network.prediction.rows) {
-            const std::size_t row = simt::load(lanes.test_row.at(test));
-            const std::size_t lane = simt::load(lanes.test_lane.at(test));
-            value = activate(network.activation, simt::load_readonly(params.projected + row * stride + i) +
-                                                     simt::load(predictions + lane * stride + i));
+    const std::uint32_t count = lanes.num_tests() * parts;
+    for (std::uint32_t first = worker; first < count; first += kAtOnce * workers) {
+        float sum[kAtOnce];
+        for (std::uint32_t k = 0U; k < kAtOnce; ++k) {  // without branches, which would wait for their loads
+            const Part part{first + k * workers < count ? first + k * workers : first, parts};
+            const std::uint32_t i = part.value < network.prediction.rows ? part.value : 0U;
+            const std::size_t row = simt::load(lanes.test_row.at(part.test));
+            const std::size_t lane = simt::load(lanes.test_lane.at(part.test));
+            sum[k] = simt::load_readonly(params.projected + row * stride + i) +
+                     simt::load(predictions + lane * stride + i);
         }
-        simt::store(to + static_cast<std::size_t>(test) * apart + i, as_input<kPrecision>(value));
+        for (std::uint32_t k = 0U; k < kAtOnce && first + k * workers < count; ++k) {
+            const Part part{first + k * workers, parts};
+            const float value = part.value < network.prediction.rows ? activate(network.activation, sum[k]) : 0.0F;
+            simt::store(to + static_cast<std::size_t>(part.test) * apart + part.value, as_input<kPrecision>(value));
+        }
     }
 }
 
@@ -85,8 +100,8 @@ struct OutputStage {
             }
             const std::uint32_t row = offset + local;
             float logit = simt::load(scratch + i);
-            if (network.output.bias != nullptr) {
-                logit = logit + simt::load_readonly(network.output.bias + row);
+            if (rows.bias != nullptr) {
+                logit = logit + Rows::load(rows.bias + local);
             }
             if constexpr (kMailed) {
                 mail.post(mail.logits(test) + row, bits_of(logit));

@@ -66,8 +66,10 @@ struct BlockWords {
     static constexpr std::uint32_t kVerdict = 0U;  // of the grid's barrier
     static constexpr std::uint32_t kTests = 1U;
     static constexpr std::uint32_t kListed = 2U;
-    static constexpr std::uint32_t kPlan = 3U;
-    static constexpr std::uint32_t kCancelled = 4U;
+    static constexpr std::uint32_t kCancelled = 3U;
+    static constexpr std::uint32_t kActive = 4U;    // of a plan: lanes that are not at their end
+    static constexpr std::uint32_t kFull = 5U;      // 1: one of them has no room
+    static constexpr std::uint32_t kEarliest = 6U;  // frame of them
     static constexpr std::uint32_t kCount = 8U;
 };
 
@@ -123,6 +125,7 @@ struct Lanes {
         for (std::uint32_t i = simt::thread_rank(); i < context.size; i += simt::block_size()) {
             simt::store(context.at(i), simt::load(params.contexts + i));
         }
+        forget_plan();
     }
 
     // One block gives them back.
@@ -179,15 +182,26 @@ struct Lanes {
         simt::block_barrier();
     }
 
-    // Which frames this round tests: as many of each active lane as its window and all tests together allow.
-    // Barriers of the block on both sides.
+    // Which frames this round tests: as many of each active lane as its window and all tests together allow. Warps
+    // share the lanes, 32 at a time. Barriers of the block on both sides.
     ARCBEAM_DEVICE Plan plan(const LoopParams& params) const {
         simt::block_barrier();
-        if (simt::warp() == 0U) {
-            plan_by_warp(params);
-        }
+        each_part([&](std::uint32_t, std::uint32_t i) { count_active(params, i); });
         simt::block_barrier();
-        return static_cast<Plan>(simt::load(words.at(BlockWords::kPlan)));
+        const std::uint32_t active = simt::load(words.at(BlockWords::kActive));
+        const bool full = simt::load(words.at(BlockWords::kFull)) != 0U;
+        const std::uint32_t earliest = simt::load(words.at(BlockWords::kEarliest));
+        if (active == 0U || full) {
+            return full ? Plan::room : Plan::end;
+        }
+        each_part([&](std::uint32_t part, std::uint32_t i) {
+            want_tests(params, params.most_tests / active, earliest, part, i);
+        });
+        simt::block_barrier();
+        each_part([&](std::uint32_t part, std::uint32_t i) { place_tests(part, i); });
+        forget_plan();
+        simt::block_barrier();
+        return Plan::test;
     }
 
     // Fetches what the tests have found, all at a time; false if the host wants an end. Barriers of the block on
@@ -220,53 +234,83 @@ struct Lanes {
     }
 
   private:
-    ARCBEAM_DEVICE void plan_by_warp(const LoopParams& params) const {
-        std::uint32_t active = 0U;
+    // Calls take(part, lane) with every 32 lanes, by one warp, also where there is no such lane any more.
+    template <class Take>
+    ARCBEAM_DEVICE void each_part(const Take& take) const {
+        for (std::uint32_t part = simt::warp(); part * simt::kWarpSize < frame.size; part += simt::num_warps()) {
+            take(part, part * simt::kWarpSize + simt::lane());
+        }
+    }
+
+    ARCBEAM_DEVICE void forget_plan() const {
+        if (simt::thread_rank() == 0U) {
+            simt::store(words.at(BlockWords::kActive), 0U);
+            simt::store(words.at(BlockWords::kFull), 0U);
+            simt::store(words.at(BlockWords::kEarliest), 0xffffffffU);
+        }
+    }
+
+    ARCBEAM_DEVICE void count_active(const LoopParams& params, std::uint32_t i) const {
+        const bool works = i < frame.size && is_active(i);
+        const std::uint32_t active = simt::ballot(simt::kAllLanes, works);
+        const bool full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room);
         std::uint32_t earliest = 0xffffffffU;
-        bool full = false;
-        for (std::uint32_t base = 0U; base < frame.size; base += simt::kWarpSize) {
-            const std::uint32_t i = base + simt::lane();
-            const bool works = i < frame.size && is_active(i);
-            active += simt::popcount(simt::ballot(simt::kAllLanes, works));
-            const std::uint32_t here =
-                simt::reduce_min(simt::kAllLanes, works ? simt::load(frame.at(i)) : 0xffffffffU);
-            earliest = here < earliest ? here : earliest;
-            full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room) || full;
+        if (params.frame_looping != 0U) {
+            earliest = simt::reduce_min(simt::kAllLanes, works ? simt::load(frame.at(i)) : earliest);
         }
-        std::uint32_t begin = 0U;
-        const std::uint32_t share = active > 0U ? params.most_tests / active : 0U;
-        for (std::uint32_t base = 0U; base < frame.size && !full; base += simt::kWarpSize) {
-            const std::uint32_t i = base + simt::lane();
-            std::uint32_t wanted = 0U;
-            if (i < frame.size && is_active(i)) {
-                const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
-                wanted = simt::load(window.at(i));
-                wanted = wanted < left ? wanted : left;
-                wanted = wanted < share ? wanted : share;
-                if (params.frame_looping != 0U) {
-                    wanted = simt::load(frame.at(i)) == earliest ? 1U : 0U;
-                }
+        if (simt::lane() == 0U && active != 0U) {
+            simt::atomic_add<simt::Scope::block>(words.at(BlockWords::kActive), simt::popcount(active));
+            simt::atomic_min<simt::Scope::block>(words.at(BlockWords::kEarliest), earliest);
+            if (full) {
+                simt::atomic_or<simt::Scope::block>(words.at(BlockWords::kFull), 1U);
             }
-            std::uint32_t end = wanted;
-            for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
-                const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, end, d);
-                end += simt::lane() >= d ? before : 0U;
-            }
-            if (i < frame.size) {
-                simt::store(first_test.at(i), begin + end - wanted);
-                simt::store(tests.at(i), wanted);
-                for (std::uint32_t k = 0U; k < wanted; ++k) {
-                    simt::store(test_lane.at(begin + end - wanted + k), i);
-                    simt::store(test_row.at(begin + end - wanted + k),
-                                simt::load(first_row.at(i)) + simt::load(frame.at(i)) + k);
-                }
-            }
-            begin += simt::shuffle(simt::kAllLanes, end, simt::kWarpSize - 1U);
         }
-        if (simt::lane() == 0U) {
-            simt::store(words.at(BlockWords::kTests), begin);
-            const Plan found_plan = full ? Plan::room : active > 0U ? Plan::test : Plan::end;
-            simt::store(words.at(BlockWords::kPlan), static_cast<std::uint32_t>(found_plan));
+    }
+
+    // How many tests a lane gets, and after how many of its part; those of the part go to `list`, which is free.
+    ARCBEAM_DEVICE void want_tests(const LoopParams& params, std::uint32_t share, std::uint32_t earliest,
+                                   std::uint32_t part, std::uint32_t i) const {
+        std::uint32_t wanted = 0U;
+        if (i < frame.size && is_active(i)) {
+            const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
+            wanted = simt::load(window.at(i));
+            wanted = wanted < left ? wanted : left;
+            wanted = wanted < share ? wanted : share;
+            if (params.frame_looping != 0U) {
+                wanted = simt::load(frame.at(i)) == earliest ? 1U : 0U;
+            }
+        }
+        std::uint32_t end = wanted;
+        for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
+            const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, end, d);
+            end += simt::lane() >= d ? before : 0U;
+        }
+        if (i < frame.size) {
+            simt::store(first_test.at(i), end - wanted);
+            simt::store(tests.at(i), wanted);
+        }
+        if (simt::lane() == simt::kWarpSize - 1U) {
+            simt::store(list.at(part), end);
+        }
+    }
+
+    ARCBEAM_DEVICE void place_tests(std::uint32_t part, std::uint32_t i) const {
+        std::uint32_t before = 0U;
+        for (std::uint32_t p = simt::lane(); p < part; p += simt::kWarpSize) {
+            before += simt::load(list.at(p));
+        }
+        before = simt::reduce_add(simt::kAllLanes, before);
+        if ((part + 1U) * simt::kWarpSize >= frame.size && simt::lane() == 0U) {
+            simt::store(words.at(BlockWords::kTests), before + simt::load(list.at(part)));
+        }
+        if (i < frame.size) {
+            const std::uint32_t begin = before + simt::load(first_test.at(i));
+            simt::store(first_test.at(i), begin);
+            const std::uint32_t row = simt::load(first_row.at(i)) + simt::load(frame.at(i));
+            for (std::uint32_t k = 0U; k < simt::load(tests.at(i)); ++k) {
+                simt::store(test_lane.at(begin + k), i);
+                simt::store(test_row.at(begin + k), row + k);
+            }
         }
     }
 

@@ -6,8 +6,9 @@
 // multiplied by is read where it is, in global memory; or every block has all of it for itself, and what one
 // computes the others get by mail.
 //
-// Barriers of the grid: two a round, and for rounds that find a label one more a layer and one more; with stateless
-// networks two more. By mail there is none, but the blocks wait for each other's words as often, less one a round.
+// Barriers of the grid: two a round, or one where every block makes the hidden layers of all tests for itself; for
+// rounds that find a label one more a layer and one more; with stateless networks two more. By mail there is none,
+// but the blocks wait for each other's words as often, less one a round.
 #pragma once
 
 #include "transducer/barrier.cuh"
@@ -37,6 +38,11 @@ class Loop {
           own_(params, lanes) {
         if constexpr (kMailed) {
             own_.take(carver);
+        } else if constexpr (kKept) {
+            if (params.joins_alone != 0U) {
+                const std::uint32_t apart = held_stride(kPrecision, params.network.output.stride);
+                own_joined_ = carver.take<Input>(params.most_tests * apart).data;
+            }
         }
     }
 
@@ -46,11 +52,28 @@ class Loop {
             own_.load();
             mail_.begin(1U);
         }
-        if (!prepare()) {
-            return;
-        }
+        simt::block_barrier();
+        bool begins = params_.resumed == 0U;  // all lanes get their prediction before their first test
+        lanes_.make_list([this, begins](std::uint32_t i) {
+            return begins && simt::load(lanes_.found.at(i)) != kNowhere && is_good(i);
+        });
         Ending ending = Ending::done;
         for (std::uint32_t round = 0U;; ++round) {
+            if (begins || lanes_.listed() > 0U) {
+                if (!begins) {
+                    record_found();
+                }
+                if (!predict()) {
+                    return;
+                }
+                if (begins) {
+                    lanes_.make_list([this](std::uint32_t i) { return is_good(i); });
+                    begins = false;
+                }
+                if (!project_predictions()) {
+                    return;
+                }
+            }
             const Plan plan = lanes_.plan(params_);
             if (plan != Plan::test) {
                 ending = plan == Plan::room ? Ending::room : Ending::done;
@@ -64,13 +87,7 @@ class Loop {
                 break;
             }
             lanes_.follow(params_);
-            list_found();
-            if (lanes_.listed() > 0U) {
-                record_found();
-                if (!predict() || !project_predictions()) {
-                    return;
-                }
-            }
+            lanes_.make_list([this](std::uint32_t i) { return simt::load(lanes_.found.at(i)) != kNowhere; });
         }
         if (kMailed && !barrier_.wait()) {  // words order nothing else: all have loaded what is saved now
             return;
@@ -91,27 +108,6 @@ class Loop {
 
     [[nodiscard]] ARCBEAM_DEVICE std::uint64_t* keys_of(std::uint32_t round) const {
         return params_.keys + static_cast<std::size_t>(round % kKeyBuffers) * 2U * params_.most_tests;
-    }
-
-    ARCBEAM_DEVICE void list_found() const {
-        lanes_.make_list([this](std::uint32_t i) { return simt::load(lanes_.found.at(i)) != kNowhere; });
-    }
-
-    // Every lane's prediction before its first test.
-    ARCBEAM_DEVICE bool prepare() {
-        simt::block_barrier();
-        if (params_.resumed != 0U) {
-            return true;
-        }
-        if (params_.network.num_layers > 0U) {
-            lanes_.make_list(
-                [this](std::uint32_t i) { return simt::load(lanes_.found.at(i)) != kNowhere && is_good(i); });
-            if (lanes_.listed() > 0U && !predict()) {
-                return false;
-            }
-        }
-        lanes_.make_list([this](std::uint32_t i) { return is_good(i); });
-        return lanes_.listed() == 0U || project_predictions();
     }
 
     [[nodiscard]] ARCBEAM_DEVICE bool is_good(std::uint32_t i) const {
@@ -204,10 +200,14 @@ class Loop {
                             simt::load_relaxed<simt::Scope::system>(params_.cancel));
             }
         }
-        Input* const joined = static_cast<Input*>(params_.joined);
-        const std::uint32_t apart = network.output.stride;
-        join<kPrecision>(params_, lanes_, params_.predictions, worker(), workers(), joined, apart);
-        if (!barrier_.wait()) {
+        const bool alone = kKept && params_.joins_alone != 0U;
+        Input* const joined = alone ? own_joined_ : static_cast<Input*>(params_.joined);
+        const std::uint32_t apart = alone ? held_stride(kPrecision, network.output.stride) : network.output.stride;
+        join<kPrecision>(params_, lanes_, params_.predictions, alone ? simt::warp() : worker(),
+                         alone ? simt::num_warps() : workers(), joined, apart);
+        if (alone) {
+            simt::block_barrier();
+        } else if (!barrier_.wait()) {
             return false;
         }
         const Share share = weights_.share_of_rows(network.output.rows);
@@ -239,8 +239,8 @@ class Loop {
     ARCBEAM_DEVICE bool predict() {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t listed = lanes_.listed();
-        if (network.num_layers == 0U) {
-            return true;  // their contexts have moved on, which is all
+        if (network.num_layers == 0U || listed == 0U) {
+            return true;  // contexts have moved on, which is all
         }
         const Share share = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
@@ -287,6 +287,9 @@ class Loop {
     ARCBEAM_DEVICE bool project_predictions() {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t listed = lanes_.listed();
+        if (listed == 0U) {
+            return true;
+        }
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
             look_up_all();
@@ -343,6 +346,7 @@ class Loop {
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
     Own<kPrecision> own_;  // in shared memory, if there is mail
+    Input* own_joined_ = nullptr;
 };
 
 template <Precision kPrecision, bool kKept, bool kMailed>

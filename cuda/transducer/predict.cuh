@@ -170,7 +170,6 @@ struct PredictionStage {
         constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
         multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_columns, scratch);
         simt::warp_sync(simt::kAllLanes);
-        const DeviceNetwork& network = params.network;
         for (std::uint32_t i = simt::lane(); i < static_cast<std::uint32_t>(kRows * kColumns);
              i += simt::kWarpSize) {
             const std::uint32_t local = first_row + i / kLanes;
@@ -178,14 +177,14 @@ struct PredictionStage {
             if (local < num_rows && column < num_columns) {
                 const std::uint32_t row = offset + local;
                 float sum = simt::load(scratch + i);
-                if (network.prediction.bias != nullptr) {
-                    sum = sum + simt::load_readonly(network.prediction.bias + row);
+                if (rows.bias != nullptr) {
+                    sum = sum + Rows::load(rows.bias + local);
                 }
                 const std::size_t lane = simt::load(lanes.list.at(column));
                 if constexpr (Hidden::kMailed) {
                     mail.post(mail.prediction(static_cast<std::uint32_t>(lane)) + row, bits_of(sum));
                 } else {
-                    simt::store(params.predictions + lane * network.output.stride + row, sum);
+                    simt::store(params.predictions + lane * params.network.output.stride + row, sum);
                 }
             }
         }

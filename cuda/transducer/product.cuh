@@ -50,10 +50,12 @@ ARCBEAM_DEVICE void add_across(float* values) {
 template <Precision kOf>
 struct SharedRows {
     static constexpr Precision kPrecision = kOf;
+    static constexpr bool kAtHand = true;  // to load them takes no time beside loads from L2
     const Value<kOf>* values;
     std::uint32_t count;
     std::uint32_t inputs;  // a multiple of kStep
     std::uint32_t stride;
+    const float* bias;  // of the first row, or null
     template <class T>
     ARCBEAM_DEVICE static T load(const T* at) {
         return simt::load(at);
@@ -63,10 +65,12 @@ struct SharedRows {
 template <Precision kOf>
 struct GlobalRows {
     static constexpr Precision kPrecision = kOf;
+    static constexpr bool kAtHand = false;
     const Value<kOf>* values;
     std::uint32_t count;
     std::uint32_t inputs;
     std::uint32_t stride;
+    const float* bias;
     float* staging;  // of float32, see together.cuh
     template <class T>
     ARCBEAM_DEVICE static T load(const T* at) {
@@ -74,16 +78,15 @@ struct GlobalRows {
     }
 };
 
-// Calls take(count, first) for all steps, kDeep at a time as long as there are so many: their loads are then on
-// their way together, for one from L2 takes as long as the products of several steps.
+// Calls take(count, first) for all steps, kDeep at a time as long as there are so many, then 4, then 1: their loads
+// are then on their way together, for one from L2 takes as long as the products of several steps.
 template <int kDeep, class Take>
-ARCBEAM_DEVICE void in_steps(std::uint32_t steps, const Take& take) {
-    std::uint32_t step = 0U;
+ARCBEAM_DEVICE void in_steps(std::uint32_t steps, const Take& take, std::uint32_t step = 0U) {
     for (; step + static_cast<std::uint32_t>(kDeep) <= steps; step += static_cast<std::uint32_t>(kDeep)) {
         take(std::integral_constant<int, kDeep>{}, step);
     }
-    for (; kDeep > 1 && step < steps; ++step) {
-        take(std::integral_constant<int, 1>{}, step);
+    if constexpr (kDeep > 1) {
+        in_steps<(kDeep > 4 ? 4 : 1)>(steps, take, step);
     }
 }
 
@@ -117,18 +120,21 @@ ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, 
     for (int i = 0; i < kValues; ++i) {
         sum[i] = 0.0F;
     }
-    constexpr int kDeep = kValues <= 16 ? 4 : 1;
+    constexpr int kDeep = kColumns == 1 ? 16 : 8;
     in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
         constexpr int kSteps = decltype(deep)::value;
         float weight[kSteps][kRows];
         float input[kSteps][kColumns];
         for (int d = 0; d < kSteps; ++d) {
             const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * kStep;
-            for (int r = 0; r < kRows; ++r) {
-                weight[d][r] = Rows::load(weights + static_cast<std::uint32_t>(r) * rows.stride + i);
-            }
             for (int c = 0; c < kColumns; ++c) {
                 input[d][c] = simt::load(inputs[c] + i);
+            }
+        }
+        for (int d = 0; d < kSteps; ++d) {
+            const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * kStep;
+            for (int r = 0; r < kRows; ++r) {
+                weight[d][r] = Rows::load(weights + static_cast<std::uint32_t>(r) * rows.stride + i);
             }
         }
         for (int d = 0; d < kSteps; ++d) {
@@ -168,7 +174,7 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
         inputs[half] =
             reinterpret_cast<const Piece*>(columns(column < num_columns ? column : num_columns - 1U)) + place;
     }
-    constexpr int kDeep = kTiles == 1 ? 4 : 2;
+    constexpr int kDeep = Rows::kAtHand || kTiles == 1 ? 8 : 4;
     in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
         constexpr int kSteps = decltype(deep)::value;
         Piece input[kSteps][2];
@@ -177,6 +183,9 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
             const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * (kStep / 8U);
             input[d][0] = simt::load(inputs[0] + i);
             input[d][1] = simt::load(inputs[1] + i);
+        }
+        for (int d = 0; d < kSteps; ++d) {
+            const std::uint32_t i = (step + static_cast<std::uint32_t>(d)) * (kStep / 8U);
             for (int r = 0; r < kTiles; ++r) {
                 weight[d][r] = Rows::load(weights[r] + i);
             }
@@ -290,15 +299,17 @@ template <Precision kPrecision, bool kKept, bool kMailed, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns, Tiles tiles) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     if constexpr (kPrecision == Precision::bfloat16) {
-        // Inputs in global memory are read once for all of a block's rows.
-        const std::uint32_t large = (rows + 23U) / 24U * ((columns + 15U) / 16U);
-        if (kMailed || rows <= 8U || (!kKept && large < workers)) {
+        // Inputs in global memory are read once for all of a block's rows, unless warps would have nothing to do.
+        const std::uint32_t across = ((columns + 15U) / 16U + tiles.apart - 1U) / tiles.apart;
+        const std::uint32_t small = (rows + 7U) / 8U * across;
+        const std::uint32_t large = (rows + 23U) / 24U * across;
+        if (kMailed || rows <= 8U || (kKept ? small <= workers : large < workers)) {
             share_tiles<kKept, 8, 16>(stage, rows, columns, tiles);
         } else {
             share_tiles<kKept, 24, 16>(stage, rows, columns, tiles);
         }
     } else if constexpr (kKept) {
-        if (columns == 1U) {
+        if ((rows + 3U) / 4U * columns <= workers) {
             share_tiles<true, 4, 1>(stage, rows, columns, tiles);
         } else {
             share_tiles<true, 4, 4>(stage, rows, columns, tiles);

@@ -71,7 +71,12 @@ class Weights {
     }
 
     [[nodiscard]] ARCBEAM_DEVICE Rows streamed(const DeviceMatrix& matrix) const {
-        return Rows{static_cast<const Input*>(matrix.values), matrix.rows, matrix.stride, matrix.stride, staging_};
+        return Rows{static_cast<const Input*>(matrix.values),
+                    matrix.rows,
+                    matrix.stride,
+                    matrix.stride,
+                    matrix.bias,
+                    staging_};
     }
 
     ARCBEAM_DEVICE void take(simt::Carver& carver) {
@@ -82,7 +87,7 @@ class Weights {
             const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, team_size()));
             const std::uint32_t apart = held_stride(kPrecision, stride);
             Input* to = carver.take<Input>(matrices * held * apart).data;
-            layer_weights_ = Rows{to, held, stride, apart};
+            layer_weights_ = Rows{to, held, stride, apart, nullptr};
             const Share units = share_among(network.units, team_size());
             const Share rows{kGates * units.first, kGates * units.count};
             for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
@@ -107,8 +112,16 @@ class Weights {
         const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, team_size()));
         const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
         Input* const to = carver.take<Input>(held * apart).data;
-        copy_rows(matrix, share_among(matrix.rows, team_size()), held, to);
-        return Rows{to, held, matrix.stride, apart};
+        const Share share = share_among(matrix.rows, team_size());
+        copy_rows(matrix, share, held, to);
+        float* const bias = carver.take<float>(held).data;
+        if (matrix.bias == nullptr) {
+            return Rows{to, held, matrix.stride, apart, nullptr};
+        }
+        for (std::uint32_t i = simt::thread_rank(); i < share.count; i += simt::block_size()) {
+            simt::store(bias + i, simt::load_readonly(matrix.bias + share.first + i));
+        }
+        return Rows{to, held, matrix.stride, apart, bias};
     }
 
     // Rows of a tile beyond the share are zeros, and computed in vain.

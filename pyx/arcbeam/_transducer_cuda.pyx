@@ -14,7 +14,7 @@ from arcbeam._cuda_launch cimport load as load_module
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_device cimport (
-    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, JointActivation, kept_bytes, kMostLayers,
+    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, joined_bytes, JointActivation, kept_bytes, kMostLayers,
     kMostTokensByMail, LoopParams, mail_words, Precision, ProjectParams, staged_bytes, Statistic, together_bytes,
 )
 from arcbeam._transducer_group cimport Group
@@ -219,6 +219,8 @@ cdef class CudaEngine:
             bytes += kept_bytes(self.precision, self.params.network, blocks // <uint32_t> shape.teams)
         if shape.kernel == "few":
             bytes += staged_bytes(self.precision, self.params.network, lanes, tests)
+        elif shape.kernel == "kept" and shape.joins_alone:
+            bytes += joined_bytes(self.precision, self.params.network, tests)
         return bytes
 
     cdef int _plan(self, uint32_t lanes) except -1:
@@ -238,6 +240,7 @@ cdef class CudaEngine:
             self.shape.cluster, self.shape.cooperative = 1, 1
             self.params.most_tests, self.params.first_window = max(shape.tests, lanes), shape.first_window
             self.params.widest_window, self.params.teams = shape.widest_window, shape.teams
+            self.params.joins_alone = shape.joins_alone
             return 0
         raise CudaError(f"no kernel of the transducer decoder fits a multiprocessor of cuda:{self.context.state.ordinal} "
                         f"({self.context.state.shared_per_block:,} bytes of shared memory a block)",

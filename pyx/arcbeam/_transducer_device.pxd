@@ -121,11 +121,13 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t resumed
         uint32_t frame_looping
         uint32_t teams
+        uint32_t joins_alone
 
     uint64_t padded16(uint64_t bytes)
     uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)
     uint64_t together_bytes()
     uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)
+    uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, uint64_t tests)
     uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, uint64_t lanes, uint64_t tests)
     uint64_t mail_words(const DeviceNetwork& network, uint64_t lanes, uint64_t tests, uint64_t blocks)
     uint32_t value_bytes(Precision precision)

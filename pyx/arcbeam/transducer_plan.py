@@ -26,6 +26,9 @@ class LoopShape:
         Frames that an utterance tests at a time: after a label, and at most after blanks.
     teams : int
         Of blocks, in ``"kept"``: each has all weights, and a share of the utterances.
+    joins_alone : bool
+        In ``"kept"``: every block makes the joint network's hidden layers of all tests for itself, in shared memory,
+        instead of waiting for those that others make.
     """
 
     kernel: str
@@ -34,16 +37,30 @@ class LoopShape:
     first_window: int
     widest_window: int
     teams: int = 1
+    joins_alone: bool = False
 
 
 THREADS = {"few": 512, "kept": 512, "many": 256}
 MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
+JOINS_ALONE = 32
+"""Tests of a round up to which every block makes their hidden layers: all of them read all frames and predictions."""
 ANY = 1 << 32
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
     ("float32", False): ((16, "kept", 8, 16, 1), (64, "kept", 4, 8, 1), (ANY, "many", 4, 8, 1)),
     ("float32", True): ((16, "kept", 4, 8, 1), (96, "kept", 1, 2, 1), (ANY, "many", 1, 2, 1)),
-    ("bfloat16", False): ((1, "few", 8, 8, 1), (64, "many", 8, 16, 1), (256, "kept", 8, 16, 3), (ANY, "kept", 4, 8, 3)),
-    ("bfloat16", True): ((16, "many", 4, 8, 1), (64, "many", 2, 4, 1), (256, "kept", 1, 2, 1), (ANY, "kept", 1, 2, 3)),
+    ("bfloat16", False): (
+        (4, "kept", 8, 16, 1),
+        (64, "many", 8, 16, 1),
+        (256, "kept", 8, 16, 3),
+        (ANY, "kept", 4, 8, 3),
+    ),
+    ("bfloat16", True): (
+        (4, "kept", 4, 8, 1),
+        (16, "many", 4, 8, 1),
+        (64, "many", 2, 4, 1),
+        (256, "kept", 1, 2, 1),
+        (ANY, "kept", 1, 2, 3),
+    ),
 }
 """By precision, and whether there are durations (which pass over most blanks): up to so many utterances this kernel,
 the frames that an utterance tests after a label and at most, and the most teams, of which there are as many as shared
@@ -71,7 +88,8 @@ def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[L
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int) -> LoopShape:
     """With as many tests as they want after labels."""
     tests = min(MOST_TESTS[kernel], utterances * first_window)
-    return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window)
+    joins_alone = kernel == "kept" and tests <= JOINS_ALONE
+    return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, joins_alone=joins_alone)
 
 
 def blocks(multiprocessors: int) -> int:

@@ -32,6 +32,7 @@ SHAPES = {
     "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
     "kept, narrow": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
     "kept, teams": transducer_plan.LoopShape("kept", 512, 256, 4, 8, teams=3),
+    "kept, joins alone": transducer_plan.LoopShape("kept", 512, 16, 4, 8, joins_alone=True),
 }
 
 

@@ -45,6 +45,7 @@ class Shape:
     room: int = 2
     patience: int = 10**7
     teams: int = 1
+    joins_alone: bool = False
 
 
 @dataclass
@@ -124,6 +125,7 @@ class LoopHost:
                 widest_window=np.uint32(shape.widest_window), blank=np.uint32(self.options["blank_id"]),
                 max_symbols=np.uint32(self.options.get("max_symbols", 10)), resumed=np.uint32(resumed),
                 frame_looping=np.uint32(self.options.get("algorithm") == "frame-looping"), teams=np.uint32(shape.teams),
+                joins_alone=np.uint32(shape.joins_alone), padding=np.uint32(0),
             )  # fmt: skip
             self.kernels.launch(
                 f"arcbeam_transducer_{shape.kernel}_{self.precision}", params, grid=shape.blocks, block=shape.threads,
@@ -244,10 +246,12 @@ class LoopHost:
         units, joint = (stride if exact else (stride // 32 | 1) * 32 for stride in (unit_stride, joint_stride))
         matrices = 2 * self.layers - 1 if self.layers else 0
         common += padded(width * matrices * held(4 * share(self.prediction.units)) * units, 16)
-        common += padded(width * held(share(len(self.joint.encoder_weight))) * units, 16)
-        common += padded(width * held(share(len(self.joint.output_weight))) * joint, 16)
+        for rows, inputs in ((self.joint.encoder_weight, units), (self.joint.output_weight, joint)):
+            common += padded(width * held(share(len(rows))) * inputs, 16) + padded(4 * held(share(len(rows))), 16)
+        if shape.kernel == "few" or shape.joins_alone:
+            common += padded(width * tests * joint, 16)
         if shape.kernel == "few":
-            common += padded(width * tests * joint, 16) + padded(width * max(1, self.layers) * lanes * units, 16)
+            common += padded(width * max(1, self.layers) * lanes * units, 16)
             common += padded(4 * lanes * joint_stride, 16)
         return common
 

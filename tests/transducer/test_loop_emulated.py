@@ -90,6 +90,13 @@ def test_project(dtype, threads):
     assert host.project(frames)[1] == [None, None, None, (9, 5)]
 
 
+def fitting(shape):
+    """Teams, and blocks that join alone, are of one kernel."""
+    if shape.kernel != "kept":
+        return replace(shape, teams=1, joins_alone=False)
+    return replace(shape, teams=min(shape.teams, shape.blocks))
+
+
 SHAPES = st.builds(
     Shape,
     kernel=st.sampled_from(["few", "kept", "many"]),
@@ -100,7 +107,8 @@ SHAPES = st.builds(
     widest_window=st.integers(1, 9),
     room=st.integers(1, 3),
     teams=st.integers(1, 4),
-).map(lambda shape: shape if shape.kernel == "kept" and shape.teams <= shape.blocks else replace(shape, teams=1))
+    joins_alone=st.booleans(),
+).map(fitting)
 
 
 @settings(max_examples=40)
