@@ -50,13 +50,8 @@ Order::Order(std::vector<Source> sources, std::size_t lanes, std::uint32_t piece
         }
     }
     std::partial_sum(place.begin(), place.end(), place.begin());
-    std::vector<std::size_t> by_address(sources_.size());
-    std::iota(by_address.begin(), by_address.end(), std::size_t{0});
-    std::stable_sort(by_address.begin(), by_address.end(), [this](std::size_t a, std::size_t b) {
-        return std::less<>()(sources_[a].rows, sources_[b].rows);
-    });
     pieces_.resize(count);
-    for (const std::size_t u : by_address) {
+    for (std::size_t u = 0; u < sources_.size(); ++u) {
         for (std::uint32_t i = 0; i < pieces_of(u); ++i) {
             const std::uint32_t row = i * piece_frames;
             pieces_[place[ticks[u] + i]++] = {static_cast<std::uint32_t>(u), row,
@@ -86,30 +81,6 @@ std::vector<Part> Order::parts(std::uint64_t first, std::uint64_t most) const {
         wanted = std::min(2 * wanted, most);
     }
     return parts;
-}
-
-Run Order::run(std::size_t piece, std::size_t last) const {
-    const Piece& head = pieces_[piece];
-    const std::size_t width = std::size_t{head.rows} * sources_[head.utterance].row_bytes;
-    Run run{source(head), width, head.line, static_cast<std::size_t>(lines_of(head)) * kLineBytes, width, 1};
-    for (std::size_t next = piece + 1; next < last; ++next, ++run.height) {
-        const Piece& other = pieces_[next];
-        const std::intptr_t step = reinterpret_cast<std::intptr_t>(source(other)) -
-                                   reinterpret_cast<std::intptr_t>(source(pieces_[next - 1]));
-        const bool first_step = next == piece + 1;
-        if (std::size_t{other.rows} * sources_[other.utterance].row_bytes != width ||
-            step < static_cast<std::intptr_t>(width) || step > 0x7fffffff ||
-            (!first_step && static_cast<std::size_t>(step) != run.from_pitch)) {
-            break;
-        }
-        run.from_pitch = static_cast<std::size_t>(step);
-    }
-    return run;
-}
-
-const unsigned char* Order::source(const Piece& piece) const {
-    const Source& from = sources_[piece.utterance];
-    return from.rows + static_cast<std::int64_t>(piece.first_row) * from.row_stride;
 }
 
 std::uint64_t Order::lines_of(const Piece& piece) const {

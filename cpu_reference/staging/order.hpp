@@ -1,8 +1,7 @@
 // The order in which log-probs of the host go to a device: as the lanes will want them.
 //
 // Utterances are cut into pieces of `piece_frames` rows. Lanes take utterances in the order given; a piece that is
-// wanted early by the lanes' clock, which counts frames, goes early. Among those of one tick of that clock the
-// source decides, so that pieces which follow each other evenly in memory can be copied as one.
+// wanted early by the lanes' clock, which counts frames, goes early.
 #pragma once
 
 #include <cstddef>
@@ -26,22 +25,12 @@ struct Piece {
     std::uint64_t line;  // of device memory, where it begins; the kernel takes the lower 32 bits
 };
 
-// Pieces [first, last), which fill lines [line, end): one copy if it goes by pinned memory.
+// Pieces [first, last), which fill lines [line, end): one copy.
 struct Part {
     std::size_t first;
     std::size_t last;
     std::uint64_t line;
     std::uint64_t end;
-};
-
-// Rows of bytes that lie evenly on both sides.
-struct Run {
-    const unsigned char* from;
-    std::size_t from_pitch;
-    std::uint64_t line;
-    std::size_t to_pitch;
-    std::size_t width;
-    std::size_t height;  // pieces that it covers
 };
 
 class Order {
@@ -60,11 +49,7 @@ class Order {
     // Parts of about `first` bytes, each twice as large as the one before up to `most`; of one piece at least.
     [[nodiscard]] std::vector<Part> parts(std::uint64_t first, std::uint64_t most) const;
 
-    // The longest even run from a piece on, of pieces before `last`; their rows must be contiguous.
-    [[nodiscard]] Run run(std::size_t piece, std::size_t last) const;
-
   private:
-    [[nodiscard]] const unsigned char* source(const Piece& piece) const;
     [[nodiscard]] std::uint64_t lines_of(const Piece& piece) const;
 
     std::vector<Source> sources_;

@@ -72,7 +72,6 @@ cdef extern from *:
     SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
     SAME(kHostPortable, CU_MEMHOSTALLOC_PORTABLE);
     SAME(kPointerDeviceOrdinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
-    SAME(kMemoryTypeHost, CU_MEMORYTYPE_HOST);
     #undef SAME
     static_assert(sizeof(CUdeviceptr) == sizeof(Address) && sizeof(CUresult) == sizeof(int));
 
@@ -146,29 +145,6 @@ cdef int pool_create(void** pool, int device) except? 500 nogil:
     return <int> cydriver.cuMemPoolCreate(<cydriver.CUmemoryPool*> pool, &wanted)
 
 
-cdef int copy_rows_to_device(Address to, size_t to_pitch, const void* source, size_t from_pitch, size_t row_bytes,
-                             size_t rows, void* stream) except? 500 nogil:
-    cdef cydriver.CUDA_MEMCPY2D copy
-    memset(&copy, 0, sizeof(copy))
-    copy.srcMemoryType = cydriver.CUmemorytype_enum.CU_MEMORYTYPE_HOST
-    copy.srcHost = source
-    copy.srcPitch = from_pitch
-    copy.dstMemoryType = cydriver.CUmemorytype_enum.CU_MEMORYTYPE_DEVICE
-    copy.dstDevice = <cydriver.CUdeviceptr> to
-    copy.dstPitch = to_pitch
-    copy.WidthInBytes = row_bytes
-    copy.Height = rows
-    return <int> cydriver.cuMemcpy2DAsync(&copy, <cydriver.CUstream> stream)
-
-
-cdef int memory_type(unsigned int* type, Address address) except? 500 nogil:
-    # cuPointerGetAttribute would call it an error if the memory is nobody's.
-    cdef cydriver.CUpointer_attribute attribute = cydriver.CUpointer_attribute_enum.CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    cdef void* value = type
-    type[0] = 0
-    return <int> cydriver.cuPointerGetAttributes(1, &attribute, &value, <cydriver.CUdeviceptr> address)
-
-
 cdef DriverTable table
 
 fill(table.init, cydriver.cuInit)
@@ -214,13 +190,11 @@ fill(table.memory_info, cydriver.cuMemGetInfo)
 fill(table.host_allocate, cydriver.cuMemHostAlloc)
 fill(table.host_release, cydriver.cuMemFreeHost)
 fill(table.copy_to_device, cydriver.cuMemcpyHtoDAsync)
-fill(table.copy_rows_to_device, copy_rows_to_device)
 fill(table.copy_to_host, cydriver.cuMemcpyDtoHAsync)
 fill(table.copy_on_device, cydriver.cuMemcpyDtoDAsync)
 fill(table.set_bytes, cydriver.cuMemsetD8Async)
 fill(table.set_words, cydriver.cuMemsetD32Async)
 fill(table.pointer_attribute, cydriver.cuPointerGetAttribute)
-fill(table.memory_type, memory_type)
 
 
 def address():

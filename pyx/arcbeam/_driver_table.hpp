@@ -77,14 +77,11 @@ struct DriverTable {
     int (*host_allocate)(void** address, size_t bytes, unsigned flags);
     int (*host_release)(void* address);
     int (*copy_to_device)(Address to, const void* from, size_t bytes, void* stream);
-    int (*copy_rows_to_device)(Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
-                               size_t rows, void* stream);
     int (*copy_to_host)(void* to, Address from, size_t bytes, void* stream);
     int (*copy_on_device)(Address to, Address from, size_t bytes, void* stream);
     int (*set_bytes)(Address to, unsigned char value, size_t count, void* stream);
     int (*set_words)(Address to, unsigned value, size_t count, void* stream);
     int (*pointer_attribute)(void* value, int attribute, Address address);
-    int (*memory_type)(unsigned* type, Address address);  // 0: not the driver's memory
 };
 
 // The driver's numbers, by cuda.h's names without their prefixes.
@@ -152,7 +149,6 @@ enum Flag {
     kEventDisableTiming = 2,
     kHostPortable = 1,
     kPointerDeviceOrdinal = 9,
-    kMemoryTypeHost = 1,
 };
 
 // After these the context answers every call with the same error, until the process ends.

@@ -58,13 +58,11 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*host_allocate)(void**, size_t, unsigned int) noexcept nogil
         int (*host_release)(void*) noexcept nogil
         int (*copy_to_device)(Address, const void*, size_t, void*) noexcept nogil
-        int (*copy_rows_to_device)(Address, size_t, const void*, size_t, size_t, size_t, void*) noexcept nogil
         int (*copy_to_host)(void*, Address, size_t, void*) noexcept nogil
         int (*copy_on_device)(Address, Address, size_t, void*) noexcept nogil
         int (*set_bytes)(Address, unsigned char, size_t, void*) noexcept nogil
         int (*set_words)(Address, unsigned int, size_t, void*) noexcept nogil
         int (*pointer_attribute)(void*, int, Address) noexcept nogil
-        int (*memory_type)(unsigned int*, Address) noexcept nogil
 
     cdef enum:
         kSuccess, kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
@@ -76,7 +74,6 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         kFunctionNonPortableCluster
         kReleaseThreshold, kReserved, kUsed, kUsedHigh
         kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable, kPointerDeviceOrdinal
-        kMemoryTypeHost
 
     cbool is_sticky(int code)
     int watch_forks()

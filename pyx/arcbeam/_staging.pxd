@@ -28,14 +28,6 @@ cdef extern from "staging/order.hpp" namespace "arcbeam::staging" nogil:
         uint64_t line
         uint64_t end
 
-    cdef struct Run:
-        const unsigned char* source "from"
-        size_t from_pitch
-        uint64_t line
-        size_t to_pitch
-        size_t width
-        size_t height
-
     cdef cppclass Order:
         Order(vector[Source], size_t lanes, uint32_t piece_frames) except +
         const vector[Piece]& pieces()
@@ -43,7 +35,6 @@ cdef extern from "staging/order.hpp" namespace "arcbeam::staging" nogil:
         const vector[uint32_t]& first_piece()
         uint64_t end()
         vector[Part] parts(uint64_t first, uint64_t most) except +
-        Run run(size_t piece, size_t last)
 
 cdef extern from "staging/gather.hpp" namespace "arcbeam::staging" nogil:
     void gather(const Order&, const Part&, unsigned char* to)
@@ -63,7 +54,6 @@ cdef class Staging:
     cdef Gatherer* gatherer
     cdef vector[Part] parts
     cdef size_t threads, alone_bytes, slot_bytes, next_part
-    cdef bint direct  # from where the log-probs lie
     cdef readonly uint32_t piece_frames
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1
     cdef int send(self, size_t parts) except -1 nogil
@@ -75,8 +65,5 @@ cdef class Staging:
     cdef size_t pinned_bytes(self) noexcept nogil
     cdef int _send_part(self) except -1 nogil
     cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil
-    cdef int _send_direct(self, const Part* part) except -1 nogil
     cdef int _wait(self, Event event) except -1 nogil
-    cdef int _is_pinned(self, const Source* source) except -1 nogil
-    cdef int _is_host_memory(self, uint64_t address) except -1 nogil
     cdef size_t _slot(self, size_t number) noexcept nogil

@@ -1,7 +1,7 @@
 """Log-probs of the host on their way to a device, while the kernel decodes what has come.
 
 They go in pieces of a few frames, in the order in which the lanes will want them, through pinned memory that several
-threads fill; or from where they lie, if that is pinned. Behind each part a word on the device counts what is there.
+threads fill. Behind each part a word on the device counts what is there.
 """
 
 cimport cython
@@ -9,9 +9,9 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport uintptr_t
 from libcpp.utility cimport move
 
-from arcbeam._cuda cimport check, driver, ignore
+from arcbeam._cuda cimport driver, ignore
 from arcbeam._cuda_memory cimport MemoryPool, copy_to_device
-from arcbeam._driver_table cimport forked, kMemoryTypeHost, now_ns
+from arcbeam._driver_table cimport forked, now_ns
 from arcbeam._search cimport kLineBytes, kNoIndex
 
 from arcbeam import cuda_plan
@@ -77,15 +77,12 @@ cdef class Staging:
         cdef uint32_t* counts
         cdef size_t i
         cdef uint64_t widest = 1, first, most
-        cdef bint direct = True
         del self.order
         self.order = NULL
         self.next_part = 0
         for source in sources:
-            direct = direct and self._is_pinned(&source)
             widest = max(widest, <uint64_t> source.row_bytes)
-        self.direct = direct
-        self.piece_frames = cuda_plan.piece_frames(widest, min(lanes, sources.size()), direct)
+        self.piece_frames = cuda_plan.piece_frames(widest, min(lanes, sources.size()))
         first, most = cuda_plan.FIRST_PART_BYTES, cuda_plan.LARGEST_PART_BYTES
         with nogil:
             self.order = new Order(move(sources), lanes, self.piece_frames)
@@ -94,9 +91,7 @@ cdef class Staging:
         for part in self.parts:
             self.slot_bytes = max(self.slot_bytes, (part.end - part.line) * kLineBytes)
         self.alone_bytes = cuda_plan.ALONE_BYTES
-        if direct:
-            self.slot_bytes = 0
-        elif self.gatherer == NULL and self.slot_bytes > self.alone_bytes:
+        if self.gatherer == NULL and self.slot_bytes > self.alone_bytes:
             try:
                 self.gatherer = new Gatherer(self.threads)
             except RuntimeError as error:  # std::system_error: the machine gives no more
@@ -131,10 +126,7 @@ cdef class Staging:
     cdef int _send_part(self) except -1 nogil:
         cdef size_t number = self.next_part
         cdef const Part* part = &self.parts[number]
-        if self.direct:
-            self._send_direct(part)
-        else:
-            self._send_gathered(number, part)
+        self._send_gathered(number, part)
         if number % 2 == 0:
             self.even_sent.record(self.stream)
             self.counting.wait_for(self.even_sent)
@@ -166,22 +158,6 @@ cdef class Staging:
                 pass
         return copy_to_device(self.memory.address + part.line * kLineBytes, slot, bytes, self.stream)
 
-    cdef int _send_direct(self, const Part* part) except -1 nogil:
-        cdef size_t piece = part.first
-        cdef Run run
-        cdef uint64_t to
-        while piece < part.last:
-            run = self.order.run(piece, part.last)
-            to = self.memory.address + run.line * kLineBytes
-            if run.height == 1 or (run.from_pitch == run.width and run.to_pitch == run.width):
-                copy_to_device(to, run.source, run.width * run.height, self.stream)
-            else:
-                check(self.stream.context.state,
-                      driver().copy_rows_to_device(to, run.to_pitch, run.source, run.from_pitch, run.width,
-                                                   run.height, self.stream.handle), b"copying to the device")
-            piece += run.height
-        return 0
-
     cdef int finish(self) except -1 nogil:
         """Waits until nothing of what was sent is read any more."""
         if self.parts.size() > 0:
@@ -206,22 +182,6 @@ cdef class Staging:
         ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
         ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))
 
-    cdef int _is_pinned(self, const Source* source) except -1 nogil:
-        """Whether copies can read an utterance where it lies, without waiting: its rows side by side, in pinned memory."""
-        cdef uint64_t address = <uintptr_t> source.rows
-        cdef uint64_t bytes = <uint64_t> source.frames * source.row_bytes
-        if bytes == 0:
-            return True
-        if source.frames > 1 and source.row_stride != <int64_t> source.row_bytes:
-            return False
-        return self._is_host_memory(address) and self._is_host_memory(address + bytes - 1)
-
-    cdef int _is_host_memory(self, uint64_t address) except -1 nogil:
-        """1 for pinned memory of the host."""
-        cdef unsigned int type = 0
-        check(self.stream.context.state, driver().memory_type(&type, address), b"asking whose memory an address is")
-        return type == kMemoryTypeHost
-
     cdef void clear(self) noexcept nogil:
         """Gives the device's memory back."""
         self.parts.clear()
@@ -241,22 +201,14 @@ def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, ui
     Returns
     -------
     pieces : list of (utterance, first_row, rows, line)
-    runs : list of (address, from_pitch, line, to_pitch, width, height)
-        The same, where pieces lie evenly as one.
     """
     cdef Order* order = new Order(sources_of(utterances, columns), lanes, piece_frames)
     cdef const Piece* piece
-    cdef Run run
-    cdef size_t at = 0
-    pieces, runs = [], []
+    pieces = []
     try:
         for i in range(order.pieces().size()):
             piece = &order.pieces()[i]
             pieces.append((piece.utterance, piece.first_row, piece.rows, piece.line))
-        while at < order.pieces().size():
-            run = order.run(at, order.pieces().size())
-            runs.append((<uintptr_t> run.source, run.from_pitch, run.line, run.to_pitch, run.width, run.height))
-            at += run.height
-        return pieces, runs
+        return pieces
     finally:
         del order

@@ -18,8 +18,8 @@ FIRST_PART_BYTES, LARGEST_PART_BYTES = 2 << 20, 8 << 20
 """What is copied to the device at a time: little at first, since lanes wait for it, then twice as much each time."""
 PIECES_BYTES = 4 << 20
 """Of the pieces that all lanes wait for at a time; a lane decodes one while the next are under way."""
-PIECE_BYTES, PINNED_PIECE_BYTES = 256 << 10, 64 << 10
-"""The largest piece, which one thread copies; and the smallest where copies read the caller's memory itself."""
+PIECE_BYTES = 256 << 10
+"""The largest piece, which one thread copies."""
 ALONE_BYTES = 256 << 10
 """What the calling thread copies itself, sooner than others would wake."""
 GATHERING_THREADS = 8
@@ -129,10 +129,10 @@ def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int
     return windows
 
 
-def piece_frames(row_bytes: int, lanes: int, pinned: bool) -> int:
+def piece_frames(row_bytes: int, lanes: int) -> int:
     """Frames of a piece of log-probs on their way, for so many lanes that decode at a time."""
     wanted = PIECES_BYTES // max(1, lanes)
-    return max(1, min(max(wanted, PINNED_PIECE_BYTES if pinned else 0), PIECE_BYTES) // row_bytes)
+    return max(1, min(wanted, PIECE_BYTES) // row_bytes)
 
 
 def gathering_threads(cores: int) -> int:

@@ -330,16 +330,6 @@ int copy_to_device(Address to, const void* from, size_t bytes, void* stream) {
     std::memcpy(reinterpret_cast<void*>(to), from, bytes);
     return 0;
 }
-int copy_rows_to_device(Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t row_bytes,
-                        size_t rows, void* stream) {
-    BEGIN_HERE("copy_rows_to_device");
-    if (rows == 0 || row_bytes == 0 || to_pitch < row_bytes || from_pitch < row_bytes) return kInvalidValue;
-    if (!inside(to, (rows - 1) * to_pitch + row_bytes) || !is_stream(stream)) return kInvalidValue;
-    for (size_t row = 0; row < rows; ++row)
-        std::memcpy(reinterpret_cast<unsigned char*>(to) + row * to_pitch,
-                    static_cast<const unsigned char*>(from) + row * from_pitch, row_bytes);
-    return 0;
-}
 int copy_to_host(void* to, Address from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_host");
     if (!inside(from, bytes) || !is_stream(stream)) return kInvalidValue;
@@ -369,12 +359,6 @@ int pointer_attribute(void* value, int, Address address) {
     const Thing* thing = holder("memory", address);
     return thing != nullptr ? give(static_cast<int*>(value), thing->device) : kInvalidValue;
 }
-int memory_type(unsigned* type, Address address) {
-    BEGIN_HERE("memory_type");
-    const bool pinned = holder("pinned", address) != nullptr;
-    return give(type, pinned ? unsigned{kMemoryTypeHost} : holder("memory", address) != nullptr ? 2U : 0U);
-}
-
 const DriverTable table = {
     init,
     driver_version,
@@ -419,13 +403,11 @@ const DriverTable table = {
     host_allocate,
     host_release,
     copy_to_device,
-    copy_rows_to_device,
     copy_to_host,
     copy_on_device,
     set_bytes,
     set_words,
     pointer_attribute,
-    memory_type,
 };
 
 }  // namespace

@@ -63,12 +63,11 @@ class EmulatedGpu:
         """Decoders made from now on begin with this room."""
         self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
 
-    def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512, pinned_piece: int = 96) -> None:
+    def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512) -> None:
         """Log-probs of the host go in parts of so few bytes that a launch sees the first one alone."""
         self.monkeypatch.setattr(cuda_plan, "FIRST_PART_BYTES", first)
         self.monkeypatch.setattr(cuda_plan, "LARGEST_PART_BYTES", largest)
         self.monkeypatch.setattr(cuda_plan, "PIECES_BYTES", pieces)
-        self.monkeypatch.setattr(cuda_plan, "PINNED_PIECE_BYTES", pinned_piece)
         self.monkeypatch.setattr(cuda_plan, "ALONE_BYTES", first // 2)
 
     def launch_as(self, shape: cuda_plan.LaunchShape) -> None:

@@ -19,12 +19,12 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 128
 OPTIONS = {"beam": 10.0, "max_active": 500}
-# (first part, largest part, pieces of all lanes, pinned piece), in bytes: as shipped; tiny, small, all
+# (first part, largest part, pieces of all lanes), in bytes: as shipped; tiny, small, all
 SIZES = [
     None,
-    (1 << 12, 1 << 12, 1 << 10, 1 << 9),
-    (1 << 16, 1 << 20, 1 << 17, 1 << 12),
-    (1 << 30, 1 << 30, 1 << 30, 1),
+    (1 << 12, 1 << 12, 1 << 10),
+    (1 << 16, 1 << 20, 1 << 17),
+    (1 << 30, 1 << 30, 1 << 30),
 ]
 
 
@@ -55,7 +55,7 @@ def wanted(graph, batch):
 
 
 def set_sizes(monkeypatch, sizes):
-    names = ("FIRST_PART_BYTES", "LARGEST_PART_BYTES", "PIECES_BYTES", "PINNED_PIECE_BYTES")
+    names = ("FIRST_PART_BYTES", "LARGEST_PART_BYTES", "PIECES_BYTES")
     for name, value in zip(names, sizes or (), strict=False):
         monkeypatch.setattr(cuda_plan, name, value)
 
@@ -120,7 +120,6 @@ def test_arrays_that_torch_has_pinned(graph, batch, wanted):
     torch = pytest.importorskip("torch")
     decoder = CtcDecoder(graph, device="cuda", **OPTIONS)
     same(decoder.decode(torch.from_numpy(batch[0]).pin_memory(), batch[1]), wanted)
-    assert decoder.memory().pinned < batch[0].nbytes // 20  # the paths alone are 400 KB
 
 
 BLOCKING = """
