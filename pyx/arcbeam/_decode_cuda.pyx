@@ -144,6 +144,8 @@ cdef class CudaEngine:
         paths : list of (arcs uint32[n], total_cost, reached_final)
         work : dict of counters, None where the kernel does not count
         """
+        with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
+            pass
         with self.turn:
             while True:
                 try:
@@ -172,6 +174,8 @@ cdef class CudaEngine:
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
         cdef size_t models = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        with self.context:
+            pass
         with self.turn:
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()

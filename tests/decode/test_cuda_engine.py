@@ -3,7 +3,9 @@
 import gc
 import itertools
 import os
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -424,6 +426,30 @@ def test_graph_decoder_and_hypotheses_go_in_any_order(gpu, order):
     del things
     gc.collect()
     assert gpu.fake.living() == 0
+
+
+def test_a_child_forked_while_another_thread_decodes_is_told(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    gpu.fake.library.fake_not_ready(10**9)
+    worker = threading.Thread(target=decoder.decode, args=(BATCH,))
+    launches = len(gpu.launched)
+    worker.start()
+    while len(gpu.launched) == launches:  # from then on it waits for the device, and has the turn
+        time.sleep(0.001)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        told = 0
+        for use in (lambda: decoder.decode(BATCH[:1]), decoder.memory):
+            try:
+                use()
+            except CudaError as error:
+                told += "forked" in str(error)
+        os._exit(0 if told == 2 else 1)
+    status = os.waitpid(child, 0)[1]
+    gpu.fake.library.fake_not_ready(0)
+    worker.join()
+    assert status == 0
 
 
 def test_a_forked_child_is_told(gpu):
