@@ -59,15 +59,20 @@ void Server::watch(const std::vector<MailView>& lanes) {
         }
         ++watches_;
         at_work_ = threads_.size();
+        watch_began_ = trace_.now();
         on_duty_.store(true);
     }
     changed_.notify_all();
 }
 
 void Server::rest() {
-    on_duty_.store(false);
+    const bool watched = on_duty_.exchange(false);
+    const std::int64_t now = trace_.now();
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return at_work_ == 0; });
+    if (watched) {
+        trace_.add(threads_.size(), {watch_began_, now, kWatch, 0, 0, 0});
+    }
 }
 
 bool Server::answer_all(const std::vector<MailView>& lanes) {
@@ -111,7 +116,7 @@ void Server::look_after(std::size_t number) {
     while (on_duty_.load(std::memory_order_relaxed)) {
         bool had_news = false;
         for (std::size_t i = 0; i < lanes_.size(); ++i) {  // each thread begins at lanes of its own
-            had_news = serve((i + number * lanes_.size() / threads_.size()) % lanes_.size()) || had_news;
+            had_news = serve((i + number * lanes_.size() / threads_.size()) % lanes_.size(), number) || had_news;
         }
         if (had_news) {
             looks = 0;
@@ -126,7 +131,7 @@ void Server::look_after(std::size_t number) {
 }
 
 // Answers a portion of what a lane asks; whether there was one.
-bool Server::serve(std::size_t number) {
+bool Server::serve(std::size_t number, std::size_t thread) {
     const MailView& lane = lanes_[number];
     Progress& progress = progress_[number];
     const std::uint64_t posted = posted_in(lane);
@@ -148,6 +153,7 @@ bool Server::serve(std::size_t number) {
         last = count - first < kPortion ? count : first + kPortion;
     } while (!progress.next.compare_exchange_weak(next, std::uint64_t{round} << 32U | last,
                                                   std::memory_order_acq_rel, std::memory_order_acquire));
+    const std::int64_t began = trace_.now();
     bool answered = false;
     try {
         answered = answer(lane, first, last);
@@ -158,6 +164,8 @@ bool Server::serve(std::size_t number) {
         progress.done.store(0, std::memory_order_relaxed);
         finish(lane, posted);
     }
+    trace_.add(thread, {began, trace_.now(), static_cast<std::uint32_t>(thread), static_cast<std::uint32_t>(number),
+                        round, last - first});
     return true;
 }
 

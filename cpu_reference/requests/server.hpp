@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "requests/answerer.hpp"
+#include "requests/trace.hpp"
 
 namespace arcbeam::requests {
 
@@ -30,6 +31,10 @@ class Server {
     // room; std::bad_alloc if the host has no memory.
     bool answer_all(const std::vector<MailView>& lanes);
 
+    // While nobody watches: from now on threads write down what they answer, so many spans each; 0: no more.
+    void trace(std::size_t most) { trace_.begin(threads_.size() + 1, most); }
+    [[nodiscard]] std::vector<Span> traced() const { return trace_.all(); }
+
     [[nodiscard]] std::uint64_t rounds() const { return rounds_.load(); }
     [[nodiscard]] std::uint64_t questions() const { return questions_.load(); }
 
@@ -42,7 +47,7 @@ class Server {
 
     void work(std::size_t number);
     void look_after(std::size_t number);
-    bool serve(std::size_t lane);
+    bool serve(std::size_t lane, std::size_t thread);
     bool answer(const MailView& lane, std::size_t first, std::size_t last);
     void finish(const MailView& lane, std::uint64_t posted);
     void end();
@@ -56,6 +61,8 @@ class Server {
     std::uint64_t watches_ = 0;         // that have begun
     std::size_t at_work_ = 0;           // threads
     std::atomic<bool> on_duty_{false};  // else threads rest
+    Trace trace_;
+    std::int64_t watch_began_ = 0;
     bool ends_ = false;
     std::atomic<std::uint64_t> rounds_{0};
     std::atomic<std::uint64_t> questions_{0};

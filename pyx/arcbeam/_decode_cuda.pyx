@@ -189,6 +189,11 @@ cdef class CudaEngine:
         """str : where the large language model lives; None without one."""
         return None if self.rescoring is None else self.rescoring.placement.name
 
+    @property
+    def host_lookups(self):
+        """arcbeam._requests.HostLookups : who answers lanes, for measurements; None if nobody does."""
+        return None if self.mail is None else self.mail.lookups
+
     # A batch
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):

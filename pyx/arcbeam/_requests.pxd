@@ -1,7 +1,7 @@
 """Threads of the host that answer what lanes ask of a large language model: see ``cuda/rescore/mail.hpp``."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -46,12 +46,26 @@ cdef extern from "requests/answerer.hpp" namespace "arcbeam::requests" nogil:
         void move(uint32_t* words, size_t capacity) except +
 
 
+cdef extern from "requests/trace.hpp" namespace "arcbeam::requests" nogil:
+    const uint32_t kWatch
+
+    cdef struct Span:
+        int64_t began_ns
+        int64_t ended_ns
+        uint32_t thread
+        uint32_t lane
+        uint32_t round
+        uint32_t questions
+
+
 cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass Server:
         Server(Answerer&, size_t threads) except +
         void watch(const vector[MailView]&) except +
         void rest()
         cbool answer_all(const vector[MailView]&) except +
+        void trace(size_t most) except +
+        vector[Span] traced() except +
         uint64_t rounds()
         uint64_t questions()
 

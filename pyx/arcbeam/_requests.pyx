@@ -83,6 +83,18 @@ cdef class HostLookups:
         self.kenlm.begin(words, capacity)
         return 0
 
+    # For measurements
+
+    def trace(self, size_t most):
+        """From now on threads write down when they answer, so many times each; 0: no more. Not during a decode."""
+        self.start()
+        self.server.trace(most)
+
+    def traced(self):
+        """list of (thread, lane, round, questions, began_ns, ended_ns); thread None: while a kernel ran, 0 of the others."""
+        return [(None if one.thread == kWatch else one.thread, one.lane, one.round, one.questions, one.began_ns,
+                 one.ended_ns) for one in self.server.traced()]
+
     # For tests of the kernel without an engine
 
     def answer(self, boxes):

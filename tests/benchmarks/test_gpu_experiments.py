@@ -117,7 +117,9 @@ def test_riva_that_is_missing_or_wrong(small, monkeypatch):
         list(registry.load("gpu_riva").run(Context(1, 3)))
 
 
-def test_rescoring(small, monkeypatch, tmp_path):
+@pytest.fixture
+def rescored(small, monkeypatch, tmp_path):
+    """A graph with words, and its language models; the large one."""
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(1, 50)]
     large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
@@ -132,13 +134,17 @@ def test_rescoring(small, monkeypatch, tmp_path):
     kenlm_files.need_kenlm()
     kenlm = KenLM(kenlm_files.random_ngrams(words, 2, 5).write(tmp_path / "lm.arpa"))
     monkeypatch.setattr(rescoring_models, "kenlm", lambda: kenlm)
+    return large
+
+
+def test_rescoring(rescored, monkeypatch):
     experiment = registry.load("gpu_rescoring")
     monkeypatch.setattr(experiment, "LIMITS", (2,))
     rows = rows_of("gpu_rescoring", utterances=1, ngrams=2000)
     places = ["none", "resident", "resident", *["host-direct"] * 4, "host", "host", *[experiment.INDEX_TOO] * 3]
     with_kenlm = [*places[:9], "cpu", "cpu", *places[9:]]
     assert [row["placement"] for row in rows] == [*with_kenlm * 2, *places * 2]
-    assert {row["ngrams"] for row in rows} == {sum(large.about["ngrams"]), rows[-1]["ngrams"]}
+    assert {row["ngrams"] for row in rows} == {sum(rescored.about["ngrams"]), rows[-1]["ngrams"]}
     assert rows[1]["hits"] == 0.0 and rows[1]["bytes"] > 0
     assert all(("waiting" in row) == (row["placement"] in ("host", "cpu")) for row in rows)
 
@@ -147,6 +153,33 @@ def test_rescoring(small, monkeypatch, tmp_path):
 
     monkeypatch.setattr(rescoring_models, "kenlm", missing)
     assert next(experiment.run(Context(1, 1))) == {"placement": "cpu", "status": "missing: the package kenlm"}
+
+
+def test_lookup_timeline(rescored, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install 'arcbeam[bench]'")
+    experiment = registry.load("gpu_lookup_timeline")
+    monkeypatch.setattr(experiment, "WINDOW_NS", 10**9)
+    monkeypatch.setattr(gpu, "BEAMS", gpu.BEAMS[:1])
+    rows = rows_of("gpu_lookup_timeline", utterances=2)
+    assert [row["placement"] for row in rows] == ["host", "host", "cpu", "cpu"]
+    assert all(row["rounds"] > 0 and 0 < row["any"] <= 100 and row["questions"] >= 1 for row in rows)
+    assert all(bool(row["cache_mb"]) == ("shown" in row) for row in rows)
+    experiment.draw(rows, tmp_path / "timeline.png")
+    assert (tmp_path / "timeline.png").stat().st_size > 1000
+
+
+def test_a_timeline_by_hand():
+    """Two lanes: two threads share the first round of one of them; the other waits meanwhile, and once alone."""
+    experiment = registry.load("gpu_lookup_timeline")
+    kernel = (None, 0, 0, 0, 1000, 11_000)
+    answered = [(0, 0, 1, 64, 2000, 4000), (1, 0, 1, 6, 2500, 5000), (0, 1, 1, 2, 4500, 6000), (1, 1, 2, 4, 9000, 9500)]
+    spans, kernels = experiment.split([*answered[::-1], kernel])
+    row = experiment.told(spans, kernels)
+    assert (row["lanes"], row["threads"], row["rounds"], row["questions"]) == (2, 2, 3, 76 / 3)
+    assert row["ms"] == 0.01 and row["round_us"] == 1.5
+    assert row["waiting"] == (3000 + 1500 + 500) / 10_000 and row["any"] == 100 * (4000 + 500) / 10_000
+    assert row["busy"] == 100 * (2000 + 2500 + 1500 + 500) / 20_000
+    assert experiment.window(spans, kernels)[0] == ["lane 1", 3000, 3500]
 
 
 def test_nemo(small, monkeypatch):

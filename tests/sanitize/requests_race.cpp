@@ -90,6 +90,7 @@ int main() {
     std::uint32_t round = 0;
     arcbeam::requests::Server server(squares, 3);
     for (int watch = 0; watch < 6; ++watch) {
+        server.trace(watch % 2 == 0 ? 500 : 0);
         server.watch(lanes);
         std::vector<std::thread> blocks;
         std::atomic<std::size_t> ended{0};
