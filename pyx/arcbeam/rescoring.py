@@ -109,7 +109,7 @@ def rescoring_device(device: str, placement: str, large: LargeModel) -> int | No
 
     Raises UnsupportedError where they do not go together.
     """
-    if device == "auto" and (placement == "cpu" or isinstance(large, KenLM)):
+    if device == "auto" and placement == "cpu" and not isinstance(large, KenLM):
         device = "cpu"
     ordinal = resolve_device(device)
     if ordinal is None:

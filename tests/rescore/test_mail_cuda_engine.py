@@ -35,7 +35,7 @@ def asked(request, tmp_path_factory):
 
 
 def on_gpu(asked, **options):
-    return CtcDecoder(GRAPH, device="cuda", **(asked | {"threads": 2} | OPTIONS | options))
+    return CtcDecoder(GRAPH, **(asked | {"device": "cuda", "threads": 2} | OPTIONS | options))
 
 
 def on_cpu(asked, batch=None, **options):
@@ -172,9 +172,12 @@ def test_pickled_decoders(gpu, asked):
 def test_what_does_not_go_together(gpu, asked):
     if asked["placement"] == "cpu":
         assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
+        for placement in ("auto", "cpu"):
+            assert on_gpu(asked, device="auto", placement=placement).device == "cuda:0"
         with pytest.raises(UnsupportedError, match=r"placement: expected .* since KenLM.s files"):
             on_gpu(asked, placement="host")
     else:
+        assert on_gpu(asked, device="auto", placement="cpu").device == "cpu"
         with pytest.raises(UnsupportedError, match=r"placement: 'cpu' beside a GPU .* is KenLM's"):
             on_gpu(asked, placement="cpu")
         with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
