@@ -9,7 +9,9 @@ tables of the wanted size.
 """
 
 import argparse
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import arcbeam
 
 BLOCK, WIDE, MOST_OFFSET, MOST_STEP = 32, 0x80000000, 255, 3  # of the layout, see cuda/shared/lm_view.hpp
-AT_A_TIME = 1 << 16  # histories
+AT_A_TIME = 1 << 22  # n-grams
 
 
 def labels_of(columns: dict[str, npt.NDArray[Any]], bits: int) -> npt.NDArray[np.uint32]:
@@ -88,8 +90,31 @@ def index_of(first: npt.NDArray[np.int64], backoffs: npt.NDArray[np.int64]) -> d
     return columns | {"backoff.steps": packed.astype("<u8"), "backoff.bases": bases, "backoff.wide": wide}
 
 
+def packed(values: npt.NDArray[Any], bits: int, workers: ThreadPoolExecutor) -> npt.NDArray[np.uint32]:
+    """What `pack` makes of bytes, by several threads."""
+    each = 32 // bits
+    words = np.empty(-(-len(values) // each), "<u4")
+
+    def one(begin: int) -> None:
+        part = pack(values[begin : begin + AT_A_TIME].astype(np.uint32), bits)
+        words[begin // each : begin // each + len(part)] = part
+
+    list(workers.map(one, range(0, len(values), AT_A_TIME)))
+    return words
+
+
 def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcbeam.LanguageModel":
-    """A model of about so many n-grams, those of the given model included, which is of order 2 at least."""
+    """A model of about so many n-grams, those of the given model included, which is of order 2 at least.
+
+    All cores fill it, in 3 seconds of processor time for 100 million; it takes 11.25 bytes an n-gram while it is made.
+
+    Raises
+    ------
+    ValueError
+        More n-grams than the layout numbers, 2^31.
+    """
+    if ngrams >= WIDE:
+        raise ValueError(f"ngrams: expected less than {WIDE:,}, got {ngrams:,}")
     columns, about = model.columns, dict(model.about)
     bits, words = about["high_bits"], about["num_labels"] - 1
     labels = labels_of(columns, bits)
@@ -103,23 +128,33 @@ def inflate(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> "arcb
     arcs["next_state"][top] = states + np.arange(len(top), dtype=np.uint32)
     count = each * len(top)
     low, all_arcs = np.empty(len(arcs) + count, "<u2"), np.empty(len(arcs) + count, arcs.dtype)
-    high = np.empty(len(low) if bits else 0, np.uint32)
+    high = np.empty(len(low) if bits else 0, "u1" if bits <= 8 else "<u2")
     low[: len(arcs)], all_arcs[: len(arcs)] = columns["labels.low"], arcs
     if bits:
         high[: len(arcs)] = labels >> np.uint32(16)
-    random, stride = np.random.default_rng(seed), words // each
-    steps = np.arange(each, dtype=np.uint32) * np.uint32(stride) + np.uint32(1)
-    for begin in range(0, len(top), AT_A_TIME):
-        some = min(AT_A_TIME, len(top) - begin)
-        chosen = (random.integers(0, stride, (some, each), dtype=np.uint32) + steps).reshape(-1)
+    stride = words // each
+    steps = np.arange(each, dtype=np.uint32) * np.uint32(stride)
+    root = arcs[: words + 1].view("<u8").copy()  # state 0 has an arc for every label, from 1 on
+    targets, histories = all_arcs.view("<u8"), max(1, AT_A_TIME // each)
+
+    def fill(begin: int) -> None:
+        some = min(histories, len(top) - begin)
+        random = np.random.default_rng((seed, begin))
+        chosen = (random.integers(0, stride, (some, each), dtype=np.uint32) + steps).reshape(-1)  # label - 1
         into = slice(len(arcs) + begin * each, len(arcs) + (begin + some) * each)
-        low[into], all_arcs[into] = chosen.astype("<u2"), arcs[chosen - 1]  # state 0 has an arc for every label
+        np.take(root, chosen, out=targets[into], mode="clip")
+        chosen += np.uint32(1)
+        low[into] = chosen.astype("<u2")
         if bits:
             high[into] = chosen >> np.uint32(16)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+        list(workers.map(fill, range(0, len(top), histories)))
+        planes = packed(high, bits, workers) if bits else columns["labels.high"]
     ends = first[-1] + each * np.arange(1, len(top) + 1, dtype=np.int64)
     made = dict(columns) | {
         "labels.low": low,
-        "labels.high": pack(high, bits) if bits else columns["labels.high"],
+        "labels.high": planes,
         **index_of(np.concatenate([first, ends]), np.concatenate([backoffs, behind])),
         "arcs": all_arcs,
         "backoff.weights": np.concatenate([columns["backoff.weights"], np.zeros(len(top), "<f4")]),

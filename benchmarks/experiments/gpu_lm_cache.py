@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import datasets, gpu, graphs, placements, plots, rescoring_models, timing
+from benchmarks import datasets, gpu, graphs, placements, plots, rescoring_models, seeds, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
@@ -58,7 +58,8 @@ def run(context: Context) -> Iterator[Row]:
     ngrams = int(context.options.get("ngrams", NGRAMS))
     if ngrams:
         context.progress(f"making a model of {ngrams:,} n-grams")
-        several.append(models | {"language_model": inflated_lm.inflate(models["language_model"], ngrams)})
+        seed = seeds.used("the inflated model", 0)
+        several.append(models | {"language_model": inflated_lm.inflate(models["language_model"], ngrams, seed)})
     beams = [float(beam) for beam in context.options.get("beams", "17,12").split(",")]
     for chosen in several:
         for options in (o for o in gpu.BEAMS if o.beam in beams):

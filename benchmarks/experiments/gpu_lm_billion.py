@@ -1,0 +1,184 @@
+"""A language model of a billion n-grams on a GPU that may take 2 GB for it.
+
+The 3-gram of the books inflated to option `ngrams` (`data/inflated_lm.py`), made in memory here, rescores the workload
+of `gpu_rescoring` with 3 hypotheses a state in one batch. `host-direct` may take 2 GB, and a tenth of the model; `host`
+35 % of it, index and cache together. `cpu` may take 2 GB, for its cache, and looks words up in KenLM's model of the
+largest ARPA that is made here in reasonable time: option `kenlm_ngrams` (`data/inflated_arpa.py`), for KenLM would read
+one of a billion for a quarter of an hour. Answers are the twin's, byte for byte (`cpu`: with KenLM), before anything is
+timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was.
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import arcbeam
+from arcbeam.errors import ArcbeamError
+from benchmarks import datasets, gpu, graphs, placements, rescoring_models, seeds, timing
+from benchmarks.adapters import SearchOptions
+from benchmarks.registry import Column, Context, Row
+from data import inflated_lm
+
+ON_GPU = True
+KERNELS = ("search", "rescore", "asking")
+ORDER = 238
+TITLE = "Rescoring with a billion n-grams"
+GRAPH, SET = "spm512-3gram", "workload-512"
+UTTERANCES, HYPOTHESES = 264, 3
+NGRAMS, KENLM_NGRAMS = 1_000_000_000, 50_000_000
+BUDGET = 2_000_000_000
+YARDSTICK = "resident"
+# What decodes, and its budget: bytes, or a share of the model. A process for each row: what fails leaves the others.
+TOGETHER: tuple[tuple[tuple[str, float], ...], ...] = (
+    (("host-direct", BUDGET), ("host-direct", 0.1)),
+    (("host", 0.35),),
+    (("cpu", BUDGET),),
+)
+TAKES = {
+    "ngrams": "of the large model (1 billion; less than 2^31)",
+    "kenlm_ngrams": "of KenLM's model (50 million; 0 for none)",
+    "beams": "17, 12 (both)",
+}
+COLUMNS = [
+    Column("beam / max_active", "search"),
+    Column("placement", "placement"),
+    Column("n-grams", "ngrams", "{:,}"),
+    Column("model, GB", "model_gb", "{:.2f}"),
+    Column("its arcs, GB", "arcs_gb", "{:.2f}"),
+    Column("made in, s", "made_s", "{:.1f}"),
+    Column("budget, GB", "budget_gb", "{:.2f}"),
+    Column("on the GPU, GB", "device_gb", "{:.2f}"),
+    Column("share of the model, %", "share", "{:.1f}"),
+    Column("pinned, GB", "pinned_gb", "{:.2f}"),
+    Column("decoder after, s", "ready_s", "{:.1f}"),
+    Column("milliseconds", "ms", "{:.2f}"),
+    Column("spread", "spread", "{:.2f}"),
+    Column("the first", "first_ms", "{:.2f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("times resident", "of_resident", "{:.2f}"),
+    Column("look-ups a frame", "lookups", "{:.2f}"),
+    Column("distinct", "distinct", "{:.2f}"),
+    Column("hit rate, %", "hits", "{:.1f}"),
+    Column("bytes a frame", "bytes", "{:,.0f}"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    files = graphs.get(GRAPH, context.progress)
+    dataset = gpu.cycled(datasets.load(SET, UTTERANCES), context.utterances or UTTERANCES)
+    models: dict[str, Any] = dict(rescoring_models.load(GRAPH))
+    ngrams = int(context.options.get("ngrams", NGRAMS))
+    of_kenlm = int(context.options.get("kenlm_ngrams", KENLM_NGRAMS))
+    with tempfile.TemporaryDirectory() as folder:
+        arpa = Path(folder, "inflated.arpa")
+        began = time.monotonic()
+        writer = write_arpa(arpa, of_kenlm) if of_kenlm else None
+        context.progress(f"making a model of {ngrams:,} n-grams")
+        seed = seeds.used("the inflated model", 0)
+        models["language_model"] = inflated_lm.inflate(models["language_model"], ngrams, seed)
+        facts: dict[str, Row] = {"ours": {"made_s": time.monotonic() - began}}
+        context.progress(f"{models['language_model'].info().bytes:,} bytes; making KenLM's of {of_kenlm:,}")
+        models[placements.KENLM] = None
+        if writer is not None:
+            models[placements.KENLM] = placements.kenlm(lambda: read_arpa(writer, arpa), context.progress)
+        facts["kenlm"] = {"made_s": time.monotonic() - began, "ngrams": of_kenlm}
+        if arpa.exists():  # the counts are in its head
+            with arpa.open(encoding="utf-8") as file:
+                head = [next(file) for _ in range(5)]
+            facts["kenlm"]["ngrams"] = sum(int(line.partition("=")[2]) for line in head if line.startswith("ngram "))
+    beams = [float(beam) for beam in context.options.get("beams", "17,12").split(",")]
+    for options in (o for o in gpu.BEAMS if o.beam in beams):
+        for group in TOGETHER:
+            context.progress(f"beam {options.beam:g}: {', '.join(name for name, _ in group)}")
+            what = {"search": gpu.beam_text(options), "placement": group[0][0]}
+            yield from gpu.rows_or_failure(
+                what, group_rows, context, files, dataset, options, models, facts, what, group
+            )  # fmt: skip
+
+
+def write_arpa(path: Path, ngrams: int) -> "subprocess.Popen[bytes]":
+    """Begins to write the ARPA that KenLM reads, in a process beside this one."""
+    source = datasets.data_folder() / "lm" / rescoring_models.LARGE
+    command = [sys.executable, "-m", "data.inflated_arpa", source, path, "--ngrams", str(ngrams)]
+    return subprocess.Popen(command, cwd=datasets.ROOT, stdout=subprocess.DEVNULL)
+
+
+def read_arpa(writer: "subprocess.Popen[bytes]", path: Path) -> "arcbeam.KenLM":
+    if writer.wait():
+        raise datasets.DataMissing(f"data.inflated_arpa ended with {writer.returncode}")
+    return arcbeam.KenLM(path)
+
+
+def group_rows(
+    context: Context,
+    files: graphs.GraphFiles,
+    dataset: datasets.Dataset,
+    options: SearchOptions,
+    models: Mapping[str, Any],
+    facts: Mapping[str, Row],
+    what: Row,
+    group: tuple[tuple[str, float], ...],
+) -> Iterator[Row]:
+    """Rows of some placements, that of `resident` first."""
+    arrays = gpu.send(dataset.utterances)
+    large = models["language_model"]
+    size, arcs = large.info().bytes, large.columns["arcs"].nbytes
+    turns: dict[str, Callable[[], object]] = {}
+    rows: dict[str, tuple[Row, Any]] = {}
+    wanted: list[Any] = []
+    for placement, given in ((YARDSTICK, 0.0), *group):
+        budget = int(given if given > 1 else given * size)
+        label = f"{placement} {budget}"
+        is_kenlm = placement == "cpu"
+        row = what | {"placement": placement, "budget_gb": budget / 1e9 if budget else None}
+        row |= {"ngrams": sum(large.about["ngrams"]), "model_gb": size / 1e9, "arcs_gb": arcs / 1e9} | facts["ours"]
+        if is_kenlm:
+            row |= {"model_gb": None, "arcs_gb": None} | facts["kenlm"]
+        began = time.monotonic()
+
+        def make(placement: str = placement, budget: int = budget) -> "arcbeam.CtcDecoder":
+            chosen = placements.models_of(placement, models) | {"hypotheses_per_state": HYPOTHESES}
+            return gpu.decoder(files.graph, options, placement=placement, gpu_budget=budget or None, **chosen)
+
+        decoder, status = placements.seat(make)
+        if decoder is None:
+            yield row | {"status": status}
+            continue
+        row["ready_s"] = time.monotonic() - began
+        try:
+            began = time.perf_counter()
+            found = decoder.decode(arrays)
+            row["first_ms"] = 1e3 * (time.perf_counter() - began)
+            if is_kenlm or not wanted:
+                theirs = placements.models_of(placement, models) | {"hypotheses_per_state": HYPOTHESES}
+                gpu.check(found, files.graph, options, dataset.utterances, **theirs)
+            if not is_kenlm:
+                wanted = wanted or found
+                gpu.compare(found, wanted)
+        except (ArcbeamError, gpu.Wrong) as error:
+            yield row | {"status": f"failed: {type(error).__name__}: {error}"}
+            continue
+        taken = decoder.memory()
+        row |= {"device_gb": taken.language_models / 1e9, "pinned_gb": taken.pinned / 1e9}
+        row["share"] = None if is_kenlm else 100 * taken.language_models / size
+        rows[label] = row, decoder
+        turns[label] = lambda one=decoder: one.decode(arrays)  # type: ignore[misc]
+    times = timing.interleave(turns, context.repeats)
+    for label, (row, decoder) in rows.items():
+        if row["placement"] == YARDSTICK and group is not TOGETHER[0]:
+            continue  # it has its row
+        took = times[label]
+        more: Row = {
+            "wall": took.wall,
+            "ms": 1e3 * took.seconds,
+            "spread": [1e3 * s for s in took.spread()],
+            "rtfx": dataset.seconds / took.seconds,
+        }
+        if f"{YARDSTICK} 0" in times:
+            more["of_resident"] = timing.ratio(took, times[f"{YARDSTICK} 0"])[0]
+        yield row | more | placements.looked_up(decoder)
