@@ -6,6 +6,7 @@ both, words spelled in letters. ``large-lm`` in the cache is made by `data/make_
 """
 
 import os
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -194,7 +195,8 @@ def measure(
 ) -> Iterator[Row]:
     """A row a contender: its answers are those of a twin on all cores, byte for byte; then they take turns.
 
-    The ratio is to the first contender that could be made, by seconds a second of audio.
+    Seconds are of the clock, and of processor time where one core works alone, which is the same on a quiet machine.
+    The ratio is to the first contender that could be made, by seconds a second of audio, within a turn.
     """
     twins: dict[tuple[str, str, int | None], list[Any]] = {}
 
@@ -228,7 +230,8 @@ def measure(
             continue
         seats[c.label], turns[c.label] = made, mine
     times = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
-    first = next(iter(turns), None)
+    first = next((c for c in contenders if c.label in turns), None)
+    taken = {c.label: spent(c, times[c.label]) for c in contenders if c.label in turns}
     for c in contenders:
         row = task.row | {
             "set": dataset.name, "beam": beam, "contender": c.label, "device": c.device, "placement": c.placement,
@@ -240,24 +243,29 @@ def measure(
         if c.label not in seats:
             yield row | {"status": statuses[c.label]}
             continue
-        took, seconds = times[c.label], parts[c.label].seconds
+        mine, seconds = taken[c.label], parts[c.label].seconds
         found = wanted(c)
         words = sum(len(r.split()) for r in dataset.references)
         wer = word_error_rate(dataset.references, [h.text for h in found])
         work = seats[c.label].stats
         row |= {
-            "rtf": took.seconds / seconds, "rtf_spread": [s / seconds for s in took.spread()],
-            "rtfx": seconds / took.seconds, "wall": took.wall, "cpu": took.cpu, "wer": 100 * wer,
+            "rtf": statistics.median(mine) / seconds, "rtf_spread": [min(mine) / seconds, max(mine) / seconds],
+            "rtfx": seconds / statistics.median(mine), "taken": mine, "wall": times[c.label].wall,
+            "cpu": times[c.label].cpu, "wer": 100 * wer,
             "errors": round(wer * words), "tokens": work.tokens / work.frames, "seconds": seconds,
             "shift": dataset.frame_shift,
         }  # fmt: skip
         if c.placement != "none":
             row |= placements.looked_up(seats[c.label])
         if first is not None:
-            longer = seconds / parts[first].seconds
-            row["ratio"] = timing.ratio(times[first], took)[0] * longer
-            row["cpu_ratio"] = timing.cpu_ratio(times[first], took) * longer
+            longer = seconds / parts[first.label].seconds
+            row["ratio"] = longer * statistics.median(a / b for a, b in zip(taken[first.label], mine, strict=True))
         yield row
+
+
+def spent(contender: Contender, took: timing.Timing) -> list[float]:
+    """Seconds of each turn."""
+    return took.cpu if contender.device == "cpu" and contender.threads == 1 else took.wall
 
 
 def turn(made: "arcbeam.CtcDecoder", rows: Sequence[Any], single: bool) -> Callable[[], list[Any]]:

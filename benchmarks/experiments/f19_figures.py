@@ -1,8 +1,9 @@
 """F19 Figures 3 and 4: word error rate against the real-time factor, beams 8 to 16.
 
-The search of Table 1 at each beam; one curve a decoder and set. RTF is seconds of decoding over seconds of audio, the
-whole set at a time. All decoders with the large model have the same words, byte for byte, so their curves differ in
-speed alone; `no rescoring` is the small graph by itself, whose own model takes the place of the large one.
+The search of Table 1 at each beam; one curve a decoder and set. RTF is seconds of decoding over seconds of audio, of
+processor time for one core, the whole set at a time. All decoders with the large model have the same words, byte for
+byte, so their curves differ in speed alone; `no rescoring` is the small graph by itself, whose own model takes the
+place of the large one.
 """
 
 from collections.abc import Iterator

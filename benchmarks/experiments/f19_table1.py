@@ -4,10 +4,11 @@ A small graph, rescored on the fly by a large language model, without a limit of
 looks words up, and where the arcs are, is the placement. `single` decodes the first 100 utterances of a set one after
 the other, `multi` the whole set in one batch; on a CPU an utterance is one core's work. Log-probs lie where the decoder
 takes them. Every answer is the CPU engine's on all cores, byte for byte, before anything is timed (`cpu` on a GPU: the
-CPU engine's with KenLM), so a set has one WER. RTF is seconds of decoding over seconds of audio; ratios are to the CPU
-engine on one core, within a turn. `throughput` is speech that the acoustic model has seen, for its speed alone. Speech
-in letters is a search of few tokens; one of many, as the paper's, is that of `workload-512` at beam 17: SentencePiece
-words, models as in `gpu_rescoring`, of which one core, and results of a CPU, get the first 32 utterances.
+CPU engine's with KenLM), so a set has one WER. RTF is seconds of decoding over seconds of audio, of processor time for
+one core; ratios are to the CPU engine on one core, within a turn. `throughput` is speech that the acoustic model has
+seen, for its speed alone. Speech in letters is a search of few tokens; one of many, as the paper's, is that of
+`workload-512` at beam 17: SentencePiece words, models as in `gpu_rescoring`, of which one core, and results of a CPU,
+get the first 32 utterances.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,6 @@ COLUMNS = [
     Column("spread", "rtf_spread", "{:.6f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("over one core of the CPU engine", "ratio", "{:,.1f}"),
-    Column("in CPU time", "cpu_ratio", "{:,.2f}"),
     Column("WER, %", "wer", "{:.2f}"),
     Column("word errors", "errors"),
     Column("tokens a frame", "tokens", "{:.1f}"),
@@ -73,7 +73,4 @@ def run(context: Context) -> Iterator[Row]:
         if name == lm_task.WORKLOAD and not context.gpu:
             dataset = dataset.first(ONE_CORE)
         beams = [float(context.options.get("beam", beam))]
-        for row in lm_task.several(context, load(context), [dataset], beams, lambda name: contenders(context, name)):
-            if row.get("device") != "cpu":
-                row.pop("cpu_ratio", None)
-            yield row
+        yield from lm_task.several(context, load(context), [dataset], beams, lambda name: contenders(context, name))

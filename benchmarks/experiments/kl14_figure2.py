@@ -1,10 +1,10 @@
 """KL14 Figure 2: word error rate against the real-time factor: standard search, and rescoring over two graphs.
 
 Standard search goes over the graph of the small 3-gram with that model alone; the others rescore with the large model,
-over the graph of the bigram that the 3-gram contains with n = 5 hypotheses a state, and over that of the 3-gram with
-n = 3, at the same beams. RTF is seconds of decoding over seconds of audio, the whole set at a time. Answers are the CPU
-engine's, byte for byte, before anything is timed. On a GPU the large model is looked up on the CPU's cores, as in the
-paper (KenLM, `cpu`), and on the GPU (`resident`).
+over the graph of the bigram that the 3-gram contains with n = 5 hypotheses a state, and over that of the 3-gram with n
+= 3, at the same beams. RTF is seconds of decoding over seconds of audio, of processor time for one core, the whole set
+at a time. Answers are the CPU engine's, byte for byte, before anything is timed. On a GPU the large model is looked up
+on the CPU's cores, as in the paper (KenLM, `cpu`), and on the GPU (`resident`).
 """
 
 from collections.abc import Iterator

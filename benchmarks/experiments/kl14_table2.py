@@ -5,7 +5,8 @@ decodes in the same turn: `search` is the decode without rescoring, `rescoring` 
 the same device takes longer (look-ups, and the search for hypotheses with several histories), and `waiting` what asking
 the CPU's cores takes longer than look-ups on the GPU itself. Where utterances are decoded one by one there is nothing
 to do while the CPU looks up; in a batch other utterances go on meanwhile, which hides the waiting. Microseconds are
-those of a frame of one utterance, `multi` all at once. Answers are the CPU engine's, byte for byte, before that.
+those of a frame of one utterance, `multi` all at once. Answers are the CPU engine's, byte for byte, before that; one
+core's times are of its processor time.
 """
 
 import statistics
@@ -69,10 +70,10 @@ def run(context: Context) -> Iterator[Row]:
     beams = [float(context.options.get("beam", BEAM))]
     rows = list(lm_task.several(context, task, [dataset], beams, lambda name: contenders(context)))
     timed: dict[tuple[object, object, object, str], Mapping[str, Any]] = {
-        (row["device"], row["threads"], row["mode"], str(row["placement"])): row for row in rows if "wall" in row
+        (row["device"], row["threads"], row["mode"], str(row["placement"])): row for row in rows if "taken" in row
     }
     for row in rows:
-        yield row | (phases(row, timed) if "wall" in row else {})
+        yield row | (phases(row, timed) if "taken" in row else {})
 
 
 def phases(row: Mapping[str, Any], timed: Mapping[Any, Mapping[str, Any]]) -> Row:
@@ -81,14 +82,14 @@ def phases(row: Mapping[str, Any], timed: Mapping[Any, Mapping[str, Any]]) -> Ro
 
     def of(other: str) -> list[float] | None:
         found = timed.get((row["device"], row["threads"], row["mode"], other))
-        return None if found is None else [1e6 * s / frames for s in found["wall"]]
+        return None if found is None else [1e6 * s / frames for s in found["taken"]]
 
     def longer(times: list[float] | None, than: list[float] | None) -> float | None:
         if times is None or than is None:
             return None
         return statistics.median(a - b for a, b in zip(times, than, strict=True))
 
-    mine = [1e6 * s / frames for s in row["wall"]]
+    mine = [1e6 * s / frames for s in row["taken"]]
     place, plain = str(row["placement"]), of("none")
     found: Row = {"microseconds": statistics.median(mine), "spread": [min(mine), max(mine)]}
     found["search"] = None if plain is None else statistics.median(plain)

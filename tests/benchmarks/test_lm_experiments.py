@@ -116,9 +116,8 @@ def test_real_time_factors(task):
             assert row["status"] == "missing: there is no KenLM file of this model"
         elif row["placement"] != "host" or "status" not in row:
             assert row["rtf"] * row["rtfx"] == pytest.approx(1.0) and row["ratio"] > 0
-            assert ("cpu_ratio" in row) == (row["device"] == "cpu") and ("lookups" in row) == (
-                row["ngrams"] is not None
-            )
+            assert (row["taken"] == row["cpu"]) == (row["device"] == "cpu" and row["threads"] == 1)
+            assert ("lookups" in row) == (row["ngrams"] is not None)
     assert of_set[0]["ratio"] == 1.0
 
 
@@ -143,10 +142,10 @@ def test_phases(task):
     assert plain["search"] == plain["microseconds"] == ours["search"] and "rescoring" not in plain
     experiment = registry.load("kl14_table2")
     row = {"seconds": 2.0, "shift": 0.5, "device": "cuda", "threads": 1, "mode": "multi", "placement": "cpu"}
-    row |= {"wall": [8e-6, 12e-6], "distinct": 4.0, "hits": 75.0}
+    row |= {"taken": [8e-6, 12e-6], "distinct": 4.0, "hits": 75.0}
     others = {
-        ("cuda", 1, "multi", "none"): {"wall": [2e-6, 2e-6]},
-        ("cuda", 1, "multi", "resident"): {"wall": [4e-6, 4e-6]},
+        ("cuda", 1, "multi", "none"): {"taken": [2e-6, 2e-6]},
+        ("cuda", 1, "multi", "resident"): {"taken": [4e-6, 4e-6]},
     }
     assert experiment.phases(row, others) == {
         "microseconds": 2.5, "spread": [2.0, 3.0], "search": 0.5, "rescoring": 0.5, "waiting": 1.5, "asked": 1.0,
