@@ -69,16 +69,16 @@ class SlotTable {
         }
     }
 
-    // Doubles the table within a frame.
+    // Doubles the table within a frame. Only the part in use is touched: a frame before may have left a larger one.
     void rehash() {
         old_.clear();
-        for (const Entry& entry : entries_) {
-            if (entry.slot - first_slot_ < count_) {
-                old_.add(entry);
+        for (std::size_t i = 0; i < size_; ++i) {
+            if (entries_[i].slot - first_slot_ < count_) {
+                old_.add(entries_[i]);
             }
         }
         set_size(size_ * 2);
-        entries_.fill(entries_.size(), Entry{Key{}, kEmpty});
+        std::fill(entries_.begin(), entries_.begin() + size_, Entry{Key{}, kEmpty});
         for (const Entry& entry : old_) {
             std::size_t i = home(entry.key);
             while (entries_[i].slot != kEmpty) {
