@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <vector>
 
 #include "kenlm/kenlm.hpp"
 #include "kenlm/states.hpp"
@@ -60,6 +59,7 @@ class ArcAnswerer : public Answerer {
 };
 
 // Kim and Lane 2014: KenLM on the host. A state has one number for all lanes; 0 is the beginning of a sentence.
+// States are spread over shards, each with a lock of its own: a number says which, and the state's number there.
 class KenLmAnswerer : public Answerer {
   public:
     // `ranks`: see KenLmStates.
@@ -67,66 +67,90 @@ class KenLmAnswerer : public Answerer {
 
     // Of a row of words: how many there are, and their ranks, newest first; zeros behind them.
     [[nodiscard]] std::size_t words_a_state() const { return lm_.order(); }
-    [[nodiscard]] std::size_t size() const { return states_.size(); }
+
+    // Numbers that are taken lie below it, while no thread is here.
+    [[nodiscard]] std::size_t size() const {
+        std::size_t most = 0;
+        for (const Shard& shard : shards_) {
+            most = std::max(most, shard.states.size());
+        }
+        return most * kShards;
+    }
 
     // Forgets all numbers; rows of words go to `words` from now on, which has room for so many.
     void begin(std::uint32_t* words, std::size_t capacity) {
         words_ = words;
         capacity_ = capacity;
-        written_ = 0;
-        states_.begin(lm_, ranks_);
+        for (Shard& shard : shards_) {
+            shard.states.begin(lm_, ranks_);
+            shard.written = 0;
+        }
         alignas(8) unsigned char start[KenLm::kLargestState];
         lm_.begin_sentence(start);
-        number(start);
+        first_shard_ = 0;
+        first_shard_ = shard_of(start);
+        shards_[0].states.number(start);
+        write_words(start, words_);
+        shards_[0].written = 1;
     }
 
     // The same numbers, and room for more of them.
     void move(std::uint32_t* words, std::size_t capacity) {
-        std::copy(words_, words_ + written_ * words_a_state(), words);
+        std::copy(words_, words_ + std::min(size(), capacity_) * words_a_state(), words);
         words_ = words;
         capacity_ = capacity;
     }
 
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
         const std::size_t bytes = lm_.state_size();
-        thread_local std::vector<unsigned char> before, after;
-        before.resize(count * bytes);
-        after.resize(count * bytes);
-        {
-            const std::lock_guard<std::mutex> lock(mutex_);
-            if (states_.size() + count > capacity_) {
+        alignas(8) unsigned char before[KenLm::kLargestState];
+        alignas(8) unsigned char after[KenLm::kLargestState];
+        for (std::size_t i = 0; i < count; ++i) {
+            {
+                Shard& shard = shards_[questions[i].state % kShards];
+                const std::lock_guard<std::mutex> lock(shard.mutex);
+                std::memcpy(before, shard.states[questions[i].state / kShards], bytes);
+            }
+            answers[i].cost = natural_cost(static_cast<double>(lm_.score(before, questions[i].label, after)));
+            if (!number(after, answers[i].next_state)) {
                 return false;
             }
-            for (std::size_t i = 0; i < count; ++i) {
-                std::memcpy(before.data() + i * bytes, states_[questions[i].state], bytes);
-            }
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            const float score = lm_.score(before.data() + i * bytes, questions[i].label, after.data() + i * bytes);
-            answers[i].cost = natural_cost(static_cast<double>(score));
-        }
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (states_.size() + count > capacity_) {
-            return false;
-        }
-        for (std::size_t i = 0; i < count; ++i) {
-            answers[i].next_state = number(after.data() + i * bytes);
         }
         return true;
     }
 
   private:
-    std::uint32_t number(const void* state) {
-        const std::uint32_t found = states_.number(state);
-        for (; written_ < states_.size(); ++written_) {  // more than one if memory had run out
-            write_words(written_);
-        }
-        return found;
+    static constexpr std::uint32_t kShards = 16;
+
+    struct alignas(64) Shard {
+        std::mutex mutex;
+        KenLmStates states;
+        std::uint32_t written = 0;  // states whose words have been written
+    };
+
+    [[nodiscard]] std::uint32_t shard_of(const void* state) const {
+        return (static_cast<std::uint32_t>(KenLmStates::mixed(lm_, state) >> 40U) % kShards + kShards -
+                first_shard_) %
+               kShards;
     }
 
-    void write_words(std::uint32_t number) {
-        const void* const state = states_[number];
-        std::uint32_t* const row = words_ + number * words_a_state();
+    // False if there is no room.
+    bool number(const void* state, std::uint32_t& found) {
+        const std::uint32_t at = shard_of(state);
+        Shard& shard = shards_[at];
+        const std::lock_guard<std::mutex> lock(shard.mutex);
+        if (shard.states.size() >= capacity_ / kShards) {
+            return false;  // though it may have a number
+        }
+        found = shard.states.number(state) * kShards + at;
+        for (; shard.written < shard.states.size(); ++shard.written) {  // more than one if memory had run out
+            write_words(shard.states[shard.written],
+                        words_ + (std::size_t{shard.written} * kShards + at) * words_a_state());
+        }
+        return true;
+    }
+
+    void write_words(const void* state, std::uint32_t* row) const {
         std::fill(row, row + words_a_state(), 0U);
         row[0] = static_cast<std::uint32_t>(lm_.length(state));
         for (std::uint32_t i = 0; i < row[0]; ++i) {
@@ -136,11 +160,10 @@ class KenLmAnswerer : public Answerer {
 
     const KenLm& lm_;
     const std::uint32_t* ranks_;
-    std::mutex mutex_;
-    KenLmStates states_;
+    Shard shards_[kShards];
+    std::uint32_t first_shard_ = 0;  // of the beginning of a sentence, as it would be
     std::uint32_t* words_ = nullptr;
     std::size_t capacity_ = 0;
-    std::uint32_t written_ = 0;  // states that have a row
 };
 
 }  // namespace arcbeam::requests

@@ -110,7 +110,7 @@ cdef class CudaEngine:
             taken += self.rescoring.device_bytes()
         self.pool = MemoryPool(self.context, memory_limit, taken)
         if self.rescoring is not None:
-            self.mail = self.rescoring.open_mail(self.pool, self.stream, threads)
+            self.mail = self.rescoring.open_mail(self.pool, self.stream)
             self.kind = RESCORING if self.mail is None else ASKING
         self.lanes = Lanes(self.kind, self.pool, self.stream)
         self.launches = Launches(self.context, self.kind)

@@ -43,6 +43,7 @@ cdef class DeviceRescoring:
     cdef DeviceBuffer large_labels, small_labels, counters, cache
     cdef PinnedBuffer counted
     cdef uint32_t hypotheses_per_state
+    cdef size_t lookup_threads
     cdef float lookup_margin
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1
     cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
@@ -51,7 +52,7 @@ cdef class DeviceRescoring:
                              arc_cache, error) except -1
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
-    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream, size_t threads)
+    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int ask_back(self, Stream stream) except -1

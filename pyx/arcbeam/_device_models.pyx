@@ -145,15 +145,19 @@ cdef class DeviceRescoring:
     hypotheses_per_state : int
         0 for no limit.
     lookup_margin : float
+    lookup_threads : int
+        That answer where lanes ask the host.
     placement, gpu_budget, arc_cache
         As in :class:`arcbeam.DecoderOptions`.
     """
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
-                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache):
+                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache,
+                  size_t lookup_threads):
         cdef size_t free_bytes = 0, total_bytes = 0
         self.rescoring = rescoring
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
+        self.lookup_threads = lookup_threads
         with context:
             context.memory_info(&free_bytes, &total_bytes)
         for where in (((), ()), (ARCS, ()), ((), ARCS)):  # what this model has taken already counts as free for it
@@ -264,10 +268,10 @@ cdef class DeviceRescoring:
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
         return 0
 
-    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream, size_t threads):
+    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream):
         """What lanes ask the host with, its tables in the engine's pool; None if nobody is asked."""
         if self.placement.name in ("host", "cpu"):
-            self.mail = LaneMail(pool, stream, self.rescoring, threads)
+            self.mail = LaneMail(pool, stream, self.rescoring, self.lookup_threads)
         return self.mail
 
     cdef int begin_batch(self, Stream stream) except -1:

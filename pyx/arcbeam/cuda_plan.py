@@ -28,7 +28,7 @@ WAIT_CYCLES = 1 << 28
 """Clock cycles, a tenth of a second or two, after which a lane that hears nothing of its log-probs stops."""
 MAIL_ENTRIES = 1 << 12
 """Of the table in which a lane that asks the host keeps the answers, at first; a multiple of 16."""
-ANSWERING_THREADS = 64
+ANSWERING_THREADS = 16
 """The most that look words up for a GPU; with none, lanes stop for every answer."""
 MAIL_HISTORIES = 1 << 18
 """Histories of a KenLM in a batch for whose words there is room at first."""
@@ -133,6 +133,11 @@ def piece_frames(row_bytes: int, lanes: int) -> int:
     """Frames of a piece of log-probs on their way, for so many lanes that decode at a time."""
     wanted = PIECES_BYTES // max(1, lanes)
     return max(1, min(wanted, PIECE_BYTES) // row_bytes)
+
+
+def answering_threads(cores: int) -> int:
+    """Threads that look words up for lanes; a core is left to the one that waits for the kernel."""
+    return min(max(1, cores - 1), ANSWERING_THREADS)
 
 
 def gathering_threads(cores: int) -> int:
