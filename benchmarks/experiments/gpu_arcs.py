@@ -20,6 +20,7 @@ TITLE = "Arcs settled"
 # Graph, set, utterances; char-large is there where its LM is, see data/make_lm.py.
 WORKLOADS = (
     ("spm512-3gram", "workload-512", 1056),
+    ("spm1024-3gram", "workload-1024", 1056),
     ("char-3gram", "throughput", 760),
     ("char-large", "throughput", 760),
 )
