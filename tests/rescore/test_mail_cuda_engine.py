@@ -1,6 +1,7 @@
 """The engine where lanes ask the host: answers come from threads beside the kernel, or between launches."""
 
 import gc
+import os
 import pickle
 
 import numpy as np
@@ -8,7 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, KenLM, UnsupportedError, cuda_plan
+from arcbeam import (
+    CapacityError,
+    CtcDecoder,
+    CudaOutOfMemoryError,
+    FormatError,
+    KenLM,
+    LanguageModel,
+    UnsupportedError,
+    cuda_plan,
+)
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.test_rescoring import language_models, with_words
@@ -167,6 +177,24 @@ def test_pickled_decoders(gpu, asked):
         decoder = pickle.loads(pickle.dumps(on_gpu(asked)))
         assert decoder._engine.placement == "host"
         check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
+    """What is lost reads as zeros, in threads of the host; the search ends, and says so."""
+    resident.LARGE.save(tmp_path / "large.lm")
+    models = {"language_model": LanguageModel.load(tmp_path / "large.lm"), "graph_language_model": SMALL}
+    decoder = on_gpu(models, placement="host", arc_cache=0)
+    check = CtcDecoder._check_files
+    checks = []
+
+    def check_then_shrink(self):
+        check(self)
+        checks.append(os.truncate(tmp_path / "large.lm", 64))
+
+    monkeypatch.setattr(CtcDecoder, "_check_files", check_then_shrink)
+    with pytest.raises(FormatError, match="shrank from"):
+        decoder.decode(BATCH)
+    assert len(checks) == 1 and gpu.errors == []
 
 
 def test_what_does_not_go_together(gpu, asked):
