@@ -168,8 +168,9 @@ ARCBEAM_HD constexpr std::uint32_t tile_values(Precision precision) {
 
 constexpr std::uint64_t common_bytes(Precision precision, std::uint64_t lanes, std::uint64_t tests,
                                      std::uint64_t context, std::uint64_t warps) {
-    return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * lanes * context) + 2U * padded16(4U * tests) +
-           2U * padded16(8U * tests) + padded16(4U * 2U * tile_values(precision) * warps);
+    return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * ((lanes + 31U) / 32U)) +
+           padded16(4U * lanes * context) + 2U * padded16(4U * tests) + 2U * padded16(8U * tests) +
+           padded16(4U * 2U * tile_values(precision) * warps);
 }
 
 ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {

@@ -81,8 +81,9 @@ struct Lanes {
     simt::Array<std::uint32_t> first_test, tests;  // of this round
     simt::Array<std::uint32_t> found;              // test that found a label in this round, or kNowhere
     simt::Array<std::uint32_t> label_frame, token, duration;
-    simt::Array<std::uint32_t> list;    // [listed()]: lanes that a stage works on
-    simt::Array<std::int32_t> context;  // [lanes, context]
+    simt::Array<std::uint32_t> list;         // [listed()]: lanes that a stage works on
+    simt::Array<std::int32_t> context;       // [lanes, context]
+    simt::Array<std::uint32_t> part_takers;  // of 32 lanes each: who is to be listed, or how many tests they get
     simt::Array<std::uint32_t> test_lane, test_row;
     simt::Array<std::uint64_t> best, best_length;  // keys of the tests
 
@@ -93,6 +94,7 @@ struct Lanes {
             *array = carver.take<std::uint32_t>(params.num_lanes);
         }
         context = carver.take<std::int32_t>(params.num_lanes * params.network.context);
+        part_takers = carver.take<std::uint32_t>((params.num_lanes + simt::kWarpSize - 1U) / simt::kWarpSize);
         test_lane = carver.take<std::uint32_t>(params.most_tests);
         test_row = carver.take<std::uint32_t>(params.most_tests);
         best = carver.take<std::uint64_t>(params.most_tests);
@@ -160,25 +162,33 @@ struct Lanes {
         return simt::load(frame.at(i)) < simt::load(frames.at(i));
     }
 
-    // The lanes for which `wanted` is true, in their order. Barriers of the block on both sides.
+    // The lanes for which `wanted` is true, in their order; warps share them, 32 at a time. Barriers of the block
+    // on both sides.
     template <class Wanted>
     ARCBEAM_DEVICE void make_list(const Wanted& wanted) const {
         simt::block_barrier();
-        if (simt::warp() == 0U) {
-            std::uint32_t listed = 0U;
-            for (std::uint32_t base = 0U; base < frame.size; base += simt::kWarpSize) {
-                const std::uint32_t i = base + simt::lane();
-                const bool take = i < frame.size && wanted(i);
-                const std::uint32_t takers = simt::ballot(simt::kAllLanes, take);
-                if (take) {
-                    simt::store(list.at(listed + simt::place_in(takers)), i);
-                }
-                listed += simt::popcount(takers);
+        const bool one_part = frame.size <= simt::kWarpSize;
+        each_part([&](std::uint32_t part, std::uint32_t i) {
+            const bool take = i < frame.size && wanted(i);
+            const std::uint32_t takers = simt::ballot(simt::kAllLanes, take);
+            if (one_part) {
+                put_in_list(take, takers, 0U, i);
+            } else if (simt::lane() == 0U) {
+                simt::store(part_takers.at(part), takers);
             }
-            if (simt::lane() == 0U) {
-                simt::store(words.at(BlockWords::kListed), listed);
-            }
+        });
+        simt::block_barrier();
+        if (one_part) {
+            return;
         }
+        each_part([&](std::uint32_t part, std::uint32_t i) {
+            std::uint32_t before = 0U;
+            for (std::uint32_t p = simt::lane(); p < part; p += simt::kWarpSize) {
+                before += simt::popcount(simt::load(part_takers.at(p)));
+            }
+            const std::uint32_t takers = simt::load(part_takers.at(part));
+            put_in_list((takers >> simt::lane() & 1U) != 0U, takers, simt::reduce_add(simt::kAllLanes, before), i);
+        });
         simt::block_barrier();
     }
 
@@ -222,14 +232,11 @@ struct Lanes {
     }
 
     // Follows the results of the lanes' tests until a label, the end of the tests, or that of the frames (Bataev et
-    // al. 2024, Algorithm 3). A duration may pass over frames that were tested in vain. A barrier of the block must
-    // follow.
-    ARCBEAM_DEVICE void follow(const LoopParams& params) const {
-        for (std::uint32_t i = simt::thread_rank(); i < frame.size; i += simt::block_size()) {
-            simt::store(found.at(i), kNowhere);
-            if (is_active(i)) {
-                follow_one(params, i);
-            }
+    // al. 2024, Algorithm 3). A duration may pass over frames that were tested in vain.
+    ARCBEAM_DEVICE void follow(const LoopParams& params, std::uint32_t i) const {
+        simt::store(found.at(i), kNowhere);
+        if (is_active(i)) {
+            follow_one(params, i);
         }
     }
 
@@ -239,6 +246,16 @@ struct Lanes {
     ARCBEAM_DEVICE void each_part(const Take& take) const {
         for (std::uint32_t part = simt::warp(); part * simt::kWarpSize < frame.size; part += simt::num_warps()) {
             take(part, part * simt::kWarpSize + simt::lane());
+        }
+    }
+
+    // By a warp, of its part; with the last part it is known how many are listed.
+    ARCBEAM_DEVICE void put_in_list(bool take, std::uint32_t takers, std::uint32_t before, std::uint32_t i) const {
+        if (take) {
+            simt::store(list.at(before + simt::place_in(takers)), i);
+        }
+        if (i + simt::kWarpSize - simt::lane() >= frame.size && simt::lane() == 0U) {
+            simt::store(words.at(BlockWords::kListed), before + simt::popcount(takers));
         }
     }
 
@@ -267,7 +284,7 @@ struct Lanes {
         }
     }
 
-    // How many tests a lane gets, and after how many of its part; those of the part go to `list`, which is free.
+    // How many tests a lane gets, and after how many of its part.
     ARCBEAM_DEVICE void want_tests(const LoopParams& params, std::uint32_t share, std::uint32_t earliest,
                                    std::uint32_t part, std::uint32_t i) const {
         std::uint32_t wanted = 0U;
@@ -290,18 +307,18 @@ struct Lanes {
             simt::store(tests.at(i), wanted);
         }
         if (simt::lane() == simt::kWarpSize - 1U) {
-            simt::store(list.at(part), end);
+            simt::store(part_takers.at(part), end);
         }
     }
 
     ARCBEAM_DEVICE void place_tests(std::uint32_t part, std::uint32_t i) const {
         std::uint32_t before = 0U;
         for (std::uint32_t p = simt::lane(); p < part; p += simt::kWarpSize) {
-            before += simt::load(list.at(p));
+            before += simt::load(part_takers.at(p));
         }
         before = simt::reduce_add(simt::kAllLanes, before);
         if ((part + 1U) * simt::kWarpSize >= frame.size && simt::lane() == 0U) {
-            simt::store(words.at(BlockWords::kTests), before + simt::load(list.at(part)));
+            simt::store(words.at(BlockWords::kTests), before + simt::load(part_takers.at(part)));
         }
         if (i < frame.size) {
             const std::uint32_t begin = before + simt::load(first_test.at(i));

@@ -86,8 +86,10 @@ class Loop {
                 ending = Ending::cancelled;
                 break;
             }
-            lanes_.follow(params_);
-            lanes_.make_list([this](std::uint32_t i) { return simt::load(lanes_.found.at(i)) != kNowhere; });
+            lanes_.make_list([this](std::uint32_t i) {
+                lanes_.follow(params_, i);
+                return simt::load(lanes_.found.at(i)) != kNowhere;
+            });
         }
         if (kMailed && !barrier_.wait()) {  // words order nothing else: all have loaded what is saved now
             return;

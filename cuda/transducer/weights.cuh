@@ -131,13 +131,23 @@ class Weights {
         const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
         const std::uint32_t pieces =
             matrix.stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
-        for (std::uint32_t i = simt::thread_rank(); i < held * pieces; i += simt::block_size()) {
-            const std::uint32_t row = i / pieces;
-            const std::uint32_t piece = i - row * pieces;
-            const auto* const source =
-                reinterpret_cast<const Piece*>(from + static_cast<std::size_t>(row) * matrix.stride) + piece;
-            simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(row) * apart) + piece,
-                        row < share.count ? simt::load_readonly(source) : Piece{});
+        constexpr std::uint32_t kAtOnce = 8U;  // from the device's memory
+        const std::uint32_t count = held * pieces;
+        for (std::uint32_t first = simt::thread_rank(); first < count; first += kAtOnce * simt::block_size()) {
+            Piece found[kAtOnce];
+            for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
+                const std::uint32_t row = (first + k * simt::block_size()) / pieces;
+                const std::uint32_t piece = (first + k * simt::block_size()) % pieces;
+                const auto* const source = reinterpret_cast<const Piece*>(
+                    from + static_cast<std::size_t>(row < share.count ? row : 0U) * matrix.stride);
+                found[k] = share.count > 0U ? simt::load_readonly(source + piece) : Piece{};
+            }
+            for (std::uint32_t k = 0U; k < kAtOnce && first + k * simt::block_size() < count; ++k) {
+                const std::uint32_t row = (first + k * simt::block_size()) / pieces;
+                const std::uint32_t piece = (first + k * simt::block_size()) % pieces;
+                simt::store(reinterpret_cast<Piece*>(to + static_cast<std::size_t>(row) * apart) + piece,
+                            row < share.count ? found[k] : Piece{});
+            }
         }
     }
 
