@@ -76,6 +76,7 @@ struct ProjectParams {
     float* projected;           // [frames of all utterances][output.stride]
     std::uint64_t* bad_inputs;  // of each utterance: frame << 32 | feature of the first that is not finite
     std::uint32_t num_groups;
+    std::uint32_t staged;  // 1, in bfloat16: blocks have shared memory for kStagedFrames, see project_staged.cuh
 };
 
 enum class LaneOutcome : std::uint32_t { decoded = 0, bad_input = 1, not_finite = 2 };
@@ -175,6 +176,12 @@ constexpr std::uint64_t common_bytes(Precision precision, std::uint64_t lanes, s
 
 ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {
     return precision == Precision::float32 ? 4U : 2U;
+}
+
+// What frames take that a block rounds to bfloat16 and projects together.
+constexpr std::uint32_t kStagedFrames = 64U;
+constexpr std::uint64_t staged_frames_bytes(const DeviceNetwork& network) {
+    return 2U * std::uint64_t{kStagedFrames} * ((network.encoder.stride / kStep | 1U) * kStep);
 }
 
 // What streamed float32 weights and their inputs pass through, see together.cuh.

@@ -7,6 +7,7 @@
 
 #include "transducer/features.cuh"
 #include "transducer/product.cuh"
+#include "transducer/project_staged.cuh"
 
 namespace arcbeam::transducer {
 
@@ -246,9 +247,8 @@ ARCBEAM_DEVICE void project(const ProjectParams& params) {
     const std::uint32_t rows = params.network.encoder.rows;
     const std::uint32_t frames = params.num_groups * FrameGroup::kFrames;
     if constexpr (kPrecision == Precision::bfloat16) {
-        constexpr std::uint32_t kLarge = 64U;
-        if ((rows + kLarge - 1U) / kLarge * params.num_groups >= simt::num_warps() * simt::grid_size()) {
-            share_tiles<false, static_cast<int>(kLarge), kFrames>(stage, rows, frames);
+        if (params.staged != 0U) {
+            project_staged(params);
             return;
         }
     }

@@ -11,8 +11,9 @@
 #include "transducer/loop.cuh"
 #include "transducer/project.cuh"
 
-#define ARCBEAM_TRANSDUCER_KERNELS(precision)                                                                \
-    ARCBEAM_KERNEL(arcbeam_transducer_project_##precision, 256, arcbeam::transducer::ProjectParams) {        \
+#define ARCBEAM_TRANSDUCER_KERNELS(precision, blocks)                                                        \
+    ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_project_##precision, 256, blocks,                            \
+                             arcbeam::transducer::ProjectParams) {                                           \
         arcbeam::transducer::project<arcbeam::transducer::Precision::precision>(params);                     \
     }                                                                                                        \
     ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_few_##precision, 512, 1, arcbeam::transducer::LoopParams) {  \
@@ -25,5 +26,5 @@
         arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, false, false>(params);  \
     }
 
-ARCBEAM_TRANSDUCER_KERNELS(float32)
-ARCBEAM_TRANSDUCER_KERNELS(bfloat16)
+ARCBEAM_TRANSDUCER_KERNELS(float32, 1)
+ARCBEAM_TRANSDUCER_KERNELS(bfloat16, 2)

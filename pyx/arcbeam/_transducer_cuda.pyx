@@ -15,7 +15,8 @@ from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_device cimport (
     common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, joined_bytes, JointActivation, kept_bytes, kMostLayers,
-    kMostTokensByMail, LoopParams, mail_words, Precision, ProjectParams, staged_bytes, Statistic, together_bytes,
+    kMostTokensByMail, LoopParams, mail_words, Precision, ProjectParams, staged_bytes, staged_frames_bytes, Statistic,
+    together_bytes,
 )
 from arcbeam._transducer_group cimport Group
 
@@ -94,7 +95,7 @@ cdef class CudaEngine:
             self._set_confidence(&self.params.confidence, confidence)
         self._send_weights(weights, joint, np.array(durations or (0,), dtype=np.uint32))
         with self.context:
-            for kernel in self.kernels.values():
+            for kernel in (self.project, *self.kernels.values()):
                 (<Function> kernel).allow_shared(self.context.state.shared_per_block)
 
     cdef int _set_confidence(self, ConfidenceParams* into, measure) except -1:
@@ -268,7 +269,11 @@ cdef class CudaEngine:
         shape.blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         shape.blocks *= <uint32_t> transducer_plan.PROJECT_BLOCKS[self.precision_name]
         shape.threads, shape.cluster = transducer_plan.PROJECT_THREADS, 1
-        shape.shared_bytes = <uint32_t> together_bytes() if self.precision == Precision.float32 else 0
+        if self.precision == Precision.float32:
+            shape.shared_bytes = <uint32_t> together_bytes()
+        elif (self.group.num_groups >= transducer_plan.STAGED_GROUPS
+              and staged_frames_bytes(params.network) <= self.context.state.shared_per_block):
+            params.staged, shape.shared_bytes = 1, <uint32_t> staged_frames_bytes(params.network)
         launch(self.project, &shape, &params, self.stream)
         return 0
 

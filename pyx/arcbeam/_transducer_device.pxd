@@ -60,6 +60,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         float* projected
         uint64_t* bad_inputs
         uint32_t num_groups
+        uint32_t staged
 
     cdef struct LaneState:
         uint32_t frame
@@ -128,6 +129,7 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
     uint64_t together_bytes()
     uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)
     uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, uint64_t tests)
+    uint64_t staged_frames_bytes(const DeviceNetwork& network)
     uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, uint64_t lanes, uint64_t tests)
     uint64_t mail_words(const DeviceNetwork& network, uint64_t lanes, uint64_t tests, uint64_t blocks)
     uint32_t value_bytes(Precision precision)

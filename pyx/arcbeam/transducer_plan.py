@@ -70,8 +70,10 @@ MOST_LANES = 1024
 MOST_FRAMES = 1 << 20
 """Frames of all of them, unless one alone has more: their projections lie in memory."""
 PROJECT_THREADS = 256
-PROJECT_BLOCKS = {"float32": 1, "bfloat16": 3}
+PROJECT_BLOCKS = {"float32": 1, "bfloat16": 2}
 """Of a multiprocessor: as many as have registers, for most of the time goes into waiting for loads."""
+STAGED_GROUPS = 256
+"""Groups of eight frames from which on, in bfloat16, blocks project 64 frames together; before, few would have work."""
 PATIENCE_CYCLES = 1 << 34
 """Of a block at a barrier, until it gives up: about ten seconds."""
 

@@ -104,6 +104,12 @@ def test_bfloat16_is_near_that_of_the_cpu(kind, in_bfloat16):
         np.testing.assert_allclose(in_bfloat16[i].state.hidden, wanted[i].state.hidden, rtol=0, atol=0.02)
 
 
+@pytest.mark.parametrize("groups", [1, transducer_plan.ANY])
+def test_frames_that_blocks_round_together(kind, in_bfloat16, groups, monkeypatch):
+    monkeypatch.setattr(transducer_plan, "STAGED_GROUPS", groups)
+    same(make(kind, "cuda", precision="bfloat16").decode(frames_of(kind, LENGTHS)), in_bfloat16)
+
+
 def test_chunks_in_bfloat16(kind, in_bfloat16):
     decoder, frames = make(kind, "cuda", precision="bfloat16"), frames_of(kind, LENGTHS)
     states, tokens = [None] * len(frames), [[] for _ in frames]

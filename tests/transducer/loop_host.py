@@ -77,7 +77,7 @@ class LoopHost:
         self.layers = len(getattr(prediction, "layers", ()))
         self.context = 0 if self.layers else prediction.context
         self.launches = 0
-        self.project_threads = 64
+        self.project_threads, self.project_staged = 64, False
 
     def decode(self, batch, states=None, shape=None, *, cancel=0, **schedule):
         """Gives a Found for each array [frames, features]; with `cancel` the launch is asked to end at once."""
@@ -172,7 +172,7 @@ class LoopHost:
         if groups:
             params = build.kernel_params(
                 network=network, utterances=views, groups=np.array(groups, np.uint32), projected=projected, bad=bad,
-                num_groups=np.uint32(len(groups)), padding=np.uint32(0),
+                num_groups=np.uint32(len(groups)), staged=np.uint32(self.project_staged),
             )  # fmt: skip
             self.kernels.launch(
                 f"arcbeam_transducer_project_{self.precision}",
@@ -180,7 +180,7 @@ class LoopHost:
                 grid=2,
                 block=self.project_threads,
                 arrays=arrays,
-                shared_bytes=32768,
+                shared_bytes=max(32768, 128 * (self.weights["encoder"].shape[1] + 32)),
                 **schedule,
             )
         return projected, bad

@@ -60,18 +60,24 @@ def same(found, hypotheses, frames):
         assert one.frame - len(utterance) == state.skip
 
 
+@pytest.mark.parametrize("features", [39, 40])
+@pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_project_in_bfloat16(dtype):
-    arrays = random_arrays(4, joint=150, features=39)
+def test_project_in_bfloat16(dtype, staged, features):
+    arrays = random_arrays(4, joint=150, features=features)
     for name in ("encoder_weight", "encoder_bias"):  # so that sums are exact, whatever their order
         arrays[name] = np.rint(8 * arrays[name]).astype(np.float32) / 8
     _, host = both(arrays, options_of("rnnt", precision="bfloat16"))
-    frames = [np.rint(4 * random_frames(i, n, 39)).astype(dtype) / dtype(4) for i, n in enumerate((0, 1, 8, 39))]
+    host.project_staged = staged
+    lengths = (0, 1, 8, 39, 90, 3)
+    frames = [np.rint(4 * random_frames(i, n, features)).astype(dtype) / dtype(4) for i, n in enumerate(lengths)]
     joined = np.concatenate(frames).astype(np.float32)
     for schedule in schedules(3):
         projected, bad = host.project(frames, **schedule)
-        assert bad == [None] * 4
+        assert bad == [None] * 6
         assert np.array_equal(projected, joined @ arrays["encoder_weight"].T + arrays["encoder_bias"])
+    frames[4][88, 3] = frames[4][70, 38] = frames[4][70, 5] = np.inf
+    assert host.project(frames)[1] == [None, None, None, None, (70, 5), None]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -59,6 +59,15 @@ def test_many_utterances(gpu, monkeypatch, kind):
     assert len(gpu.launches) > 8
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_frames_that_blocks_round_together(gpu, monkeypatch, dtype):
+    batch = [x.astype(dtype) for x in BATCH]
+    wanted = make("cuda", precision="bfloat16").decode(batch)
+    assert sum(len(one.tokens) for one in wanted) > 5
+    monkeypatch.setattr(transducer_plan, "STAGED_GROUPS", 1)
+    same(make("cuda", precision="bfloat16").decode(batch), wanted)
+
+
 def test_tokens_that_no_key_by_mail_has_room_for(gpu, monkeypatch):
     monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 66)
     plan = dict.fromkeys(transducer_plan.PLAN, ((transducer_plan.ANY, "few", 8, 8, 1),))
