@@ -21,7 +21,6 @@ class GridBarrier {
         if (simt::thread_rank() == 0U) {
             simt::atomic_add<simt::Scope::device, simt::Order::release>(arrived_, 1U);
             simt::store(verdict_, all_arrive() ? 0U : 1U);
-            simt::fence<simt::Scope::device>();  // once, and not with every look
         }
         simt::block_barrier();
         return simt::load(verdict_) == 0U;
@@ -32,7 +31,7 @@ class GridBarrier {
 
     ARCBEAM_DEVICE bool is_complete() const {
         // A difference, for the count may wrap around.
-        return static_cast<std::int32_t>(simt::load_relaxed<simt::Scope::device>(arrived_) - target_) >= 0;
+        return static_cast<std::int32_t>(simt::load_acquire<simt::Scope::device>(arrived_) - target_) >= 0;
     }
 
     ARCBEAM_DEVICE bool all_arrive() const {

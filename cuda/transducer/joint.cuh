@@ -25,38 +25,56 @@ ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
     }
 }
 
-// Piece `part` of the hidden layers, of a test a warp's width.
-struct Part {
-    std::uint32_t test;
-    std::uint32_t value;  // of this lane
-    ARCBEAM_DEVICE Part(std::uint32_t part, std::uint32_t parts)
-        : test(part / parts), value(part % parts * kStep + simt::lane()) {}
-};
+// Four values that a matrix will be multiplied by, at an address that is a multiple of as many.
+template <Precision kPrecision>
+ARCBEAM_DEVICE void store_inputs(Value<kPrecision>* to, const float* values) {
+    if constexpr (kPrecision == Precision::float32) {
+        simt::store(reinterpret_cast<Piece*>(to),
+                    Piece{{bits_of(values[0]), bits_of(values[1]), bits_of(values[2]), bits_of(values[3])}});
+    } else {
+        const std::uint32_t low = to_bfloat16(values[0]) | to_bfloat16(values[1]) << 16U;
+        const std::uint32_t high = to_bfloat16(values[2]) | to_bfloat16(values[3]) << 16U;
+        simt::store(reinterpret_cast<std::uint64_t*>(to), std::uint64_t{high} << 32U | low);
+    }
+}
 
 // The hidden layers of all tests, with zeros up to the stride, by so many warps; `apart` values from each other.
-// Frames come from far, so a warp has several pieces on their way at a time.
+// Frames come from far, so a lane has several pieces on their way at a time, without branches, which would wait for
+// each.
 template <Precision kPrecision>
 ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const float* predictions,
                          std::uint32_t worker, std::uint32_t workers, Value<kPrecision>* to, std::uint32_t apart) {
-    constexpr std::uint32_t kAtOnce = 8U;
+    constexpr std::uint32_t kAtOnce = 4U;
     const DeviceNetwork& network = params.network;
     const std::uint32_t stride = network.output.stride;
-    const std::uint32_t parts = stride / kStep;
-    const std::uint32_t count = lanes.num_tests() * parts;
+    const std::uint32_t pieces = stride / 4U;
+    const std::uint32_t steps = (pieces + simt::kWarpSize - 1U) / simt::kWarpSize;  // of a test
+    const std::uint32_t count = lanes.num_tests() * steps;
     for (std::uint32_t first = worker; first < count; first += kAtOnce * workers) {
-        float sum[kAtOnce];
-        for (std::uint32_t k = 0U; k < kAtOnce; ++k) {  // without branches, which would wait for their loads
-            const Part part{first + k * workers < count ? first + k * workers : first, parts};
-            const std::uint32_t i = part.value < network.prediction.rows ? part.value : 0U;
-            const std::size_t row = simt::load(lanes.test_row.at(part.test));
-            const std::size_t lane = simt::load(lanes.test_lane.at(part.test));
-            sum[k] = simt::load_readonly(params.projected + row * stride + i) +
-                     simt::load(predictions + lane * stride + i);
+        Piece frame[kAtOnce];
+        Piece prediction[kAtOnce];
+        std::uint32_t tests[kAtOnce];
+        std::uint32_t of_test[kAtOnce];
+        for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
+            const std::uint32_t step = first + k * workers < count ? first + k * workers : first;
+            tests[k] = step / steps;
+            of_test[k] = (step - tests[k] * steps) * simt::kWarpSize + simt::lane();
+            const std::uint32_t piece = of_test[k] < pieces ? of_test[k] : 0U;
+            const std::size_t row = simt::load(lanes.test_row.at(tests[k]));
+            const std::size_t lane = simt::load(lanes.test_lane.at(tests[k]));
+            frame[k] = simt::load_readonly(reinterpret_cast<const Piece*>(params.projected + row * stride) + piece);
+            prediction[k] = simt::load(reinterpret_cast<const Piece*>(predictions + lane * stride) + piece);
         }
         for (std::uint32_t k = 0U; k < kAtOnce && first + k * workers < count; ++k) {
-            const Part part{first + k * workers, parts};
-            const float value = part.value < network.prediction.rows ? activate(network.activation, sum[k]) : 0.0F;
-            simt::store(to + static_cast<std::size_t>(part.test) * apart + part.value, as_input<kPrecision>(value));
+            float values[4];
+            for (std::uint32_t i = 0U; i < 4U; ++i) {
+                const float sum = from_bits(frame[k].words[i]) + from_bits(prediction[k].words[i]);
+                values[i] =
+                    4U * of_test[k] + i < network.prediction.rows ? activate(network.activation, sum) : 0.0F;
+            }
+            if (of_test[k] < pieces) {
+                store_inputs<kPrecision>(to + static_cast<std::size_t>(tests[k]) * apart + 4U * of_test[k], values);
+            }
         }
     }
 }

@@ -70,6 +70,7 @@ struct BlockWords {
     static constexpr std::uint32_t kActive = 4U;    // of a plan: lanes that are not at their end
     static constexpr std::uint32_t kFull = 5U;      // 1: one of them has no room
     static constexpr std::uint32_t kEarliest = 6U;  // frame of them
+    static constexpr std::uint32_t kPlan = 7U;      // of up to 32 lanes
     static constexpr std::uint32_t kCount = 8U;
 };
 
@@ -196,6 +197,9 @@ struct Lanes {
     // share the lanes, 32 at a time. Barriers of the block on both sides.
     ARCBEAM_DEVICE Plan plan(const LoopParams& params) const {
         simt::block_barrier();
+        if (frame.size <= simt::kWarpSize) {
+            return plan_one_part(params);
+        }
         each_part([&](std::uint32_t, std::uint32_t i) { count_active(params, i); });
         simt::block_barrier();
         const std::uint32_t active = simt::load(words.at(BlockWords::kActive));
@@ -267,19 +271,90 @@ struct Lanes {
         }
     }
 
-    ARCBEAM_DEVICE void count_active(const LoopParams& params, std::uint32_t i) const {
+    // Of 32 lanes.
+    struct Active {
+        std::uint32_t count;
+        std::uint32_t earliest;
+        bool full;
+    };
+
+    [[nodiscard]] ARCBEAM_DEVICE Active active_of_part(const LoopParams& params, std::uint32_t i) const {
         const bool works = i < frame.size && is_active(i);
-        const std::uint32_t active = simt::ballot(simt::kAllLanes, works);
+        const std::uint32_t active = simt::popcount(simt::ballot(simt::kAllLanes, works));
         const bool full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room);
         std::uint32_t earliest = 0xffffffffU;
         if (params.frame_looping != 0U) {
             earliest = simt::reduce_min(simt::kAllLanes, works ? simt::load(frame.at(i)) : earliest);
         }
-        if (simt::lane() == 0U && active != 0U) {
-            simt::atomic_add<simt::Scope::block>(words.at(BlockWords::kActive), simt::popcount(active));
-            simt::atomic_min<simt::Scope::block>(words.at(BlockWords::kEarliest), earliest);
-            if (full) {
+        return {active, earliest, full};
+    }
+
+    ARCBEAM_DEVICE void count_active(const LoopParams& params, std::uint32_t i) const {
+        const Active active = active_of_part(params, i);
+        if (simt::lane() == 0U && active.count != 0U) {
+            simt::atomic_add<simt::Scope::block>(words.at(BlockWords::kActive), active.count);
+            simt::atomic_min<simt::Scope::block>(words.at(BlockWords::kEarliest), active.earliest);
+            if (active.full) {
                 simt::atomic_or<simt::Scope::block>(words.at(BlockWords::kFull), 1U);
+            }
+        }
+    }
+
+    // The plan of up to 32 lanes, by one warp.
+    ARCBEAM_DEVICE Plan plan_one_part(const LoopParams& params) const {
+        const std::uint32_t i = simt::lane();
+        if (simt::warp() == 0U) {
+            const Active active = active_of_part(params, i);
+            Plan found_plan = active.full ? Plan::room : Plan::end;
+            if (!active.full && active.count > 0U) {
+                found_plan = Plan::test;
+                const std::uint32_t wanted =
+                    wanted_of(params, params.most_tests / active.count, active.earliest, i);
+                const std::uint32_t end = sum_up_to(wanted);
+                put_tests(end - wanted, wanted, i);
+                if (simt::lane() == simt::kWarpSize - 1U) {
+                    simt::store(words.at(BlockWords::kTests), end);
+                }
+            }
+            if (simt::lane() == 0U) {
+                simt::store(words.at(BlockWords::kPlan), static_cast<std::uint32_t>(found_plan));
+            }
+        }
+        simt::block_barrier();
+        return static_cast<Plan>(simt::load(words.at(BlockWords::kPlan)));
+    }
+
+    [[nodiscard]] ARCBEAM_DEVICE std::uint32_t wanted_of(const LoopParams& params, std::uint32_t share,
+                                                         std::uint32_t earliest, std::uint32_t i) const {
+        if (i >= frame.size || !is_active(i)) {
+            return 0U;
+        }
+        if (params.frame_looping != 0U) {
+            return simt::load(frame.at(i)) == earliest ? 1U : 0U;
+        }
+        const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
+        std::uint32_t wanted = simt::load(window.at(i));
+        wanted = wanted < left ? wanted : left;
+        return wanted < share ? wanted : share;
+    }
+
+    // Of this lane of the warp and those before.
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t sum_up_to(std::uint32_t value) {
+        for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
+            const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, value, d);
+            value += simt::lane() >= d ? before : 0U;
+        }
+        return value;
+    }
+
+    ARCBEAM_DEVICE void put_tests(std::uint32_t begin, std::uint32_t wanted, std::uint32_t i) const {
+        if (i < frame.size) {
+            simt::store(first_test.at(i), begin);
+            simt::store(tests.at(i), wanted);
+            const std::uint32_t row = simt::load(first_row.at(i)) + simt::load(frame.at(i));
+            for (std::uint32_t k = 0U; k < wanted; ++k) {
+                simt::store(test_lane.at(begin + k), i);
+                simt::store(test_row.at(begin + k), row + k);
             }
         }
     }
@@ -287,21 +362,8 @@ struct Lanes {
     // How many tests a lane gets, and after how many of its part.
     ARCBEAM_DEVICE void want_tests(const LoopParams& params, std::uint32_t share, std::uint32_t earliest,
                                    std::uint32_t part, std::uint32_t i) const {
-        std::uint32_t wanted = 0U;
-        if (i < frame.size && is_active(i)) {
-            const std::uint32_t left = simt::load(frames.at(i)) - simt::load(frame.at(i));
-            wanted = simt::load(window.at(i));
-            wanted = wanted < left ? wanted : left;
-            wanted = wanted < share ? wanted : share;
-            if (params.frame_looping != 0U) {
-                wanted = simt::load(frame.at(i)) == earliest ? 1U : 0U;
-            }
-        }
-        std::uint32_t end = wanted;
-        for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
-            const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, end, d);
-            end += simt::lane() >= d ? before : 0U;
-        }
+        const std::uint32_t wanted = wanted_of(params, share, earliest, i);
+        const std::uint32_t end = sum_up_to(wanted);
         if (i < frame.size) {
             simt::store(first_test.at(i), end - wanted);
             simt::store(tests.at(i), wanted);
@@ -321,13 +383,7 @@ struct Lanes {
             simt::store(words.at(BlockWords::kTests), before + simt::load(part_takers.at(part)));
         }
         if (i < frame.size) {
-            const std::uint32_t begin = before + simt::load(first_test.at(i));
-            simt::store(first_test.at(i), begin);
-            const std::uint32_t row = simt::load(first_row.at(i)) + simt::load(frame.at(i));
-            for (std::uint32_t k = 0U; k < simt::load(tests.at(i)); ++k) {
-                simt::store(test_lane.at(begin + k), i);
-                simt::store(test_row.at(begin + k), row + k);
-            }
+            put_tests(before + simt::load(first_test.at(i)), simt::load(tests.at(i)), i);
         }
     }
 

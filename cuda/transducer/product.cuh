@@ -120,7 +120,7 @@ ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, 
     for (int i = 0; i < kValues; ++i) {
         sum[i] = 0.0F;
     }
-    constexpr int kDeep = kColumns == 1 ? 16 : 8;
+    constexpr int kDeep = kColumns == 1 ? 16 : kRows == 8 ? 4 : 8;
     in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
         constexpr int kSteps = decltype(deep)::value;
         float weight[kSteps][kRows];
@@ -174,7 +174,7 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
         inputs[half] =
             reinterpret_cast<const Piece*>(columns(column < num_columns ? column : num_columns - 1U)) + place;
     }
-    constexpr int kDeep = Rows::kAtHand || kTiles == 1 ? 8 : 4;
+    constexpr int kDeep = kTiles == 1 ? (Rows::kAtHand ? 10 : 8) : (Rows::kAtHand ? 8 : 4);
     in_steps<kDeep>(rows.inputs / kStep, [&](auto deep, std::uint32_t step) {
         constexpr int kSteps = decltype(deep)::value;
         Piece input[kSteps][2];
@@ -309,8 +309,11 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
             share_tiles<kKept, 24, 16>(stage, rows, columns, tiles);
         }
     } else if constexpr (kKept) {
+        const std::uint32_t across = ((columns + 3U) / 4U + tiles.apart - 1U) / tiles.apart;
         if ((rows + 3U) / 4U * columns <= workers) {
             share_tiles<true, 4, 1>(stage, rows, columns, tiles);
+        } else if ((rows + 7U) / 8U * across >= workers) {  // inputs are then read half as often
+            share_tiles<true, 8, 4>(stage, rows, columns, tiles);
         } else {
             share_tiles<true, 4, 4>(stage, rows, columns, tiles);
         }

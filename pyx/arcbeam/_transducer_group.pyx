@@ -97,7 +97,9 @@ cdef class Group:
         self.room = transducer_plan.first_room(longest)
         self.records.reserve(self._record_bytes(), False)
         set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # all of it is copied back
-        set_bytes(self.work.address, 0, self.predictions_at, self.stream)
+        set_bytes(self.work.address, 0, self.joined_at, self.stream)
+        if self.joint_stride != self.params.network.prediction.rows:  # what is beyond is read as well, four at a time
+            set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
         self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
         self._send_states(states, values)
         copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)

@@ -42,7 +42,7 @@ class LoopShape:
 
 THREADS = {"few": 512, "kept": 512, "many": 256}
 MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
-JOINS_ALONE = 32
+JOINS_ALONE = 8
 """Tests of a round up to which every block makes their hidden layers: all of them read all frames and predictions."""
 ANY = 1 << 32
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
