@@ -142,6 +142,8 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
+        with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
+            pass
         with self.turn:
             return {"weights": self.weights.capacity, **self.group.memory()}
 
@@ -160,6 +162,8 @@ cdef class CudaEngine:
         -------
         list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
         """
+        with self.context:
+            pass
         with self.turn:
             while True:
                 try:

@@ -230,7 +230,13 @@ class LoopHost:
 
     def _shared_bytes(self, shape, lanes, tests, unit_stride, joint_stride):
         warps, exact = shape.threads // 32, self.precision == "float32"
-        common = 32 + 16 * padded(4 * lanes, 16) + padded(4 * -(-lanes // 32), 16) + padded(4 * lanes * self.context, 16) + 2 * padded(4 * tests, 16)
+        common = (
+            32
+            + 16 * padded(4 * lanes, 16)
+            + padded(4 * -(-lanes // 32), 16)
+            + padded(4 * lanes * self.context, 16)
+            + 2 * padded(4 * tests, 16)
+        )
         common += 2 * padded(8 * tests, 16)
         common += padded(4 * 2 * (128 if exact else 384) * warps, 16)
         if shape.kernel == "many":
