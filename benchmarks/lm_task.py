@@ -28,7 +28,10 @@ SETS = ("ljspeech-200", "test-other-100")
 BOOKS = "books-lm"
 PRUNED = 1e-6  # threshold of the small model of books-lm: 0.7 million n-grams
 PIECES, WORKLOAD = "spm512-3gram", "workload-512"  # a search of many tokens, as in `gpu_rescoring`
-TAKES = {"folder": "of the models and graphs (large-lm of the cache if it is there, else books-lm, made on first use)"}
+TAKES = {
+    "folder": "of the models and graphs (large-lm of the cache if it is there, else books-lm, made on first use)",
+    "cores": "of the rows of several cores (all; 1 for no such rows, where other work disturbs them)",
+}
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class Contender:
     more: Mapping[str, Any] = field(default_factory=dict)
 
 
-def cores() -> int:
-    return len(os.sched_getaffinity(0))
+def cores(context: Context) -> int:
+    return int(context.options.get("cores", len(os.sched_getaffinity(0))))
 
 
 def folder_of(context: Context) -> Path:
@@ -205,7 +208,7 @@ def measure(
         kind = c.placement if c.placement in ("none", "cpu") else "auto"
         key = (kind, c.graph, c.hypotheses)
         if key not in twins:
-            twin = decoder(task, Contender("twin", "cpu", kind, c.graph, c.hypotheses, cores()), beam)
+            twin = decoder(task, Contender("twin", "cpu", kind, c.graph, c.hypotheses, cores(context)), beam)
             twins[key] = twin.decode(utterances)
         return twins[key]
 

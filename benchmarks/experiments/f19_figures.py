@@ -36,12 +36,13 @@ COLUMNS = [
 
 
 def contenders(context: Context) -> list[Contender]:
-    cores = lm_task.cores()
+    cores = lm_task.cores(context)
     found = [
         Contender("CPU, one core"),
         Contender("CPU, one core, no rescoring", placement="none"),
-        Contender(f"CPU, {cores} cores", threads=cores),
     ]
+    if cores > 1:
+        found.append(Contender(f"CPU, {cores} cores", threads=cores))
     if context.gpu:
         found += [Contender(f"GPU, {place}", "cuda", place) for place in ("none", "resident", "host", "host-direct")]
     return found

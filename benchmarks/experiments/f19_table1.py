@@ -46,11 +46,11 @@ COLUMNS = [
 
 def contenders(context: Context, name: str) -> list[Contender]:
     """The CPU engine on one core first: all others are compared with it."""
-    cores = lm_task.cores()
+    cores = lm_task.cores(context)
     part = ONE_CORE if name == lm_task.WORKLOAD else None
     found = [
         Contender("CPU, one core", first=part),
-        Contender(f"CPU, {cores} cores", threads=cores),
+        *([Contender(f"CPU, {cores} cores", threads=cores)] if cores > 1 else []),
         Contender("CPU, one core, no rescoring", placement="none", first=part),
         Contender("CPU, one core, KenLM", placement="cpu", first=part),
     ]

@@ -41,10 +41,11 @@ COLUMNS = [
 
 
 def contenders(context: Context) -> list[Contender]:
-    cores = lm_task.cores()
+    cores = lm_task.cores(context)
     small: dict[str, Any] = {"hypotheses": HYPOTHESES}
     found = []
-    for device, threads in (("CPU", 1), (f"CPU, {cores} cores", cores)):
+    for threads in sorted({1, cores}):
+        device = "CPU" if threads == 1 else f"CPU, {threads} cores"
         found += [
             Contender(f"{device}: not at all", placement="none", threads=threads),
             Contender(f"{device}: in ours", threads=threads, **small),

@@ -106,7 +106,8 @@ def test_real_time_factors(task):
     assert {row["set"] for row in rows} == {*lm_task.SETS, "throughput", lm_task.WORKLOAD}
     of_set = [row for row in rows if row["set"] == lm_task.SETS[0]]
     assert [row["contender"] for row in of_set if row["device"] == "cpu"] == [
-        "CPU, one core", f"CPU, {lm_task.cores()} cores", "CPU, one core, no rescoring", "CPU, one core, KenLM",
+        "CPU, one core", f"CPU, {lm_task.cores(Context())} cores", "CPU, one core, no rescoring",
+        "CPU, one core, KenLM",
     ]  # fmt: skip
     on_gpu = {row["contender"]: row for row in of_set if row["device"] == "cuda"}
     assert len(on_gpu) == 10 and {row["mode"] for row in rows if row["set"] == "throughput"} == {"multi"}
@@ -131,6 +132,8 @@ def test_on_the_cpu_alone(task, monkeypatch, tmp_path):
         if _matplotlib():
             experiment.draw([*rows, {"status": "failed"}], tmp_path / f"{name}.png")
             assert (tmp_path / f"{name}.png").stat().st_size > 1000
+    alone = list(registry.load("kl14_table2").run(Context(1, 2, {"beam": "3", "cores": "1"})))
+    assert {row["threads"] for row in alone} == {1} and len(alone) == 3
     assert {(row["graph"], row["hypotheses"]) for row in rows} == {("small", None), ("bigram", 5), ("small", 3)}
 
 
