@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import arcbeam
+from arcbeam.decoder import DecodeStats
 from arcbeam.errors import ArcbeamError
 from arcbeam.symbols import TokenTable
 from benchmarks import datasets, gpu, graphs, placements, rescoring_models, timing
@@ -143,12 +144,12 @@ def large_kenlm(folder: Path) -> "arcbeam.KenLM":
     return arcbeam.KenLM(path)
 
 
-def load(context: Context, names: Sequence[str] = ("small",)) -> Task:
-    """The models, and the graphs of these names."""
+def load(context: Context, names: Sequence[str] = ("small",), kenlm: bool = True) -> Task:
+    """The models, KenLM's only where it is wanted, and the graphs of these names."""
     folder, say = folder_of(context), context.progress
     models = {
         "language_model": large_model(folder, say),
-        placements.KENLM: placements.kenlm(lambda: large_kenlm(folder), say),
+        placements.KENLM: placements.kenlm(lambda: large_kenlm(folder), say) if kenlm else None,
     }
     return Task(
         models,
@@ -201,15 +202,16 @@ def measure(
     Seconds are of the clock, and of processor time where one core works alone, which is the same on a quiet machine.
     The ratio is to the first contender that could be made, by seconds a second of audio, within a turn.
     """
-    twins: dict[tuple[str, str, int | None], list[Any]] = {}
+    twins: dict[tuple[str, str, int | None], tuple[list[Any], float]] = {}
 
-    def wanted(c: Contender) -> list[Any]:
-        """What the CPU engine says on all cores, with KenLM's model where the contender has that."""
+    def wanted(c: Contender) -> tuple[list[Any], float]:
+        """What the CPU engine says on all cores, with KenLM's model where the contender has that; and its WER."""
         kind = c.placement if c.placement in ("none", "cpu") else "auto"
         key = (kind, c.graph, c.hypotheses)
         if key not in twins:
             twin = decoder(task, Contender("twin", "cpu", kind, c.graph, c.hypotheses, cores(context)), beam)
-            twins[key] = twin.decode(utterances)
+            answers = twin.decode(utterances)
+            twins[key] = answers, word_error_rate(dataset.references, [h.text for h in answers])
         return twins[key]
 
     utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
@@ -219,19 +221,26 @@ def measure(
     statuses: dict[str, str] = {}
     turns: dict[str, Callable[[], Any]] = {}
     parts: dict[str, datasets.Dataset] = {}
+    works: dict[str, DecodeStats] = {}
     for c in contenders:
         part = parts[c.label] = dataset.first(c.first)
         made, statuses[c.label] = placements.seat(lambda c=c: decoder(task, c, beam))  # type: ignore[misc]
         if made is None:
             continue
         rows = (utterances if c.device == "cpu" else arrays)[: len(part.ids)]
-        mine = turn(made, rows, c.single)
+        batches = [[row] for row in rows] if c.single else [rows]
         try:
-            gpu.compare(mine(), wanted(c)[: len(part.ids)])
+            found: list[Any] = []
+            each = []
+            for batch in batches:
+                found += made.decode(batch)
+                each.append(made.stats)
+            gpu.compare(found, wanted(c)[0][: len(part.ids)])
         except (ArcbeamError, gpu.Wrong) as error:  # the others' rows are worth having
             statuses[c.label] = f"failed: {type(error).__name__}: {error}"
             continue
-        seats[c.label], turns[c.label] = made, mine
+        seats[c.label], works[c.label] = made, placements.total(each)
+        turns[c.label] = lambda made=made, batches=batches: [made.decode(batch) for batch in batches]  # type: ignore[misc]
     times = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
     first = next((c for c in contenders if c.label in turns), None)
     taken = {c.label: spent(c, times[c.label]) for c in contenders if c.label in turns}
@@ -247,10 +256,9 @@ def measure(
             yield row | {"status": statuses[c.label]}
             continue
         mine, seconds = taken[c.label], parts[c.label].seconds
-        found = wanted(c)
         words = sum(len(r.split()) for r in dataset.references)
-        wer = word_error_rate(dataset.references, [h.text for h in found])
-        work = seats[c.label].stats
+        wer = wanted(c)[1]
+        work = works[c.label] if c.single else seats[c.label].stats
         row |= {
             "rtf": statistics.median(mine) / seconds, "rtf_spread": [min(mine) / seconds, max(mine) / seconds],
             "rtfx": seconds / statistics.median(mine), "taken": mine, "wall": times[c.label].wall,
@@ -259,7 +267,7 @@ def measure(
             "shift": dataset.frame_shift,
         }  # fmt: skip
         if c.placement != "none":
-            row |= placements.looked_up(seats[c.label])
+            row |= placements.looked_up(work)
         if first is not None:
             longer = seconds / parts[first.label].seconds
             row["ratio"] = longer * statistics.median(a / b for a, b in zip(taken[first.label], mine, strict=True))
@@ -271,28 +279,24 @@ def spent(contender: Contender, took: timing.Timing) -> list[float]:
     return took.cpu if contender.device == "cpu" and contender.threads == 1 else took.wall
 
 
-def turn(made: "arcbeam.CtcDecoder", rows: Sequence[Any], single: bool) -> Callable[[], list[Any]]:
-    if single:
-        return lambda: [hypothesis for row in rows for hypothesis in made.decode([row])]
-    return lambda: made.decode(rows)
-
-
 def several(
     context: Context, task: Task, sets: Sequence[datasets.Dataset], beams: Sequence[float],
     contenders: Callable[[str], Sequence[Contender]],
 ) -> Iterator[Row]:  # fmt: skip
-    """Rows of :func:`measure` for every set and beam; on a GPU each set in a process of its own."""
-    for dataset in sets:
-        arguments = context, task, dataset, beams, contenders(dataset.name)
+    """Rows of :func:`measure` for every set and beam; on a GPU in a process of their own."""
+    with placements.words_matched_once():
         if context.gpu:
-            yield from gpu.rows_or_failure({"set": dataset.name}, sweep, *arguments)
+            what: Row = {"set": ", ".join(dataset.name for dataset in sets)}
+            yield from gpu.rows_or_failure(what, sweep, context, task, sets, beams, contenders)
         else:
-            yield from sweep(*arguments)
+            yield from sweep(context, task, sets, beams, contenders)
 
 
 def sweep(
-    context: Context, task: Task, dataset: datasets.Dataset, beams: Sequence[float], contenders: Sequence[Contender]
-) -> Iterator[Row]:
-    for beam in beams:
-        context.progress(f"{dataset.name}, beam {beam:g}")
-        yield from measure(context, task, dataset, beam, contenders)
+    context: Context, task: Task, sets: Sequence[datasets.Dataset], beams: Sequence[float],
+    contenders: Callable[[str], Sequence[Contender]],
+) -> Iterator[Row]:  # fmt: skip
+    for dataset in sets:
+        for beam in beams:
+            context.progress(f"{dataset.name}, beam {beam:g}")
+            yield from measure(context, task, dataset, beam, contenders(dataset.name))

@@ -49,7 +49,7 @@ def contenders(context: Context) -> list[Contender]:
 
 
 def run(context: Context) -> Iterator[Row]:
-    task = lm_task.load(context)
+    task = lm_task.load(context, kenlm=False)
     sets = [datasets.load(name).first(context.utterances) for name in lm_task.SETS]
     yield from lm_task.several(context, task, sets, BEAMS, lambda name: contenders(context))
 

@@ -92,8 +92,9 @@ def run(context: Context) -> Iterator[Row]:
                 head = [next(file) for _ in range(5)]
             facts["kenlm"]["ngrams"] = sum(int(line.partition("=")[2]) for line in head if line.startswith("ngram "))
     beams = [float(beam) for beam in context.options.get("beams", "17,12").split(",")]
-    for options in (o for o in gpu.BEAMS if o.beam in beams):
-        for group in TOGETHER:
+    every = [(options, group) for options in gpu.BEAMS if options.beam in beams for group in TOGETHER]
+    with placements.words_matched_once():
+        for options, group in every:
             context.progress(f"beam {options.beam:g}: {', '.join(name for name, _ in group)}")
             what = {"search": gpu.beam_text(options), "placement": group[0][0]}
             yield from gpu.rows_or_failure(
@@ -181,4 +182,4 @@ def group_rows(
         }
         if f"{YARDSTICK} 0" in times:
             more["of_resident"] = timing.ratio(took, times[f"{YARDSTICK} 0"])[0]
-        yield row | more | placements.looked_up(decoder)
+        yield row | more | placements.looked_up(decoder.stats)

@@ -1,9 +1,12 @@
 """The experiments with large language models, small: on an emulated GPU and on the CPU."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from arcbeam import Graph, LanguageModel, SymbolTable
+from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, rescoring
+from arcbeam.decoder import DecodeStats
 from arcbeam.errors import CapacityError, UnsupportedError
 from benchmarks import graphs, lm_task, placements, registry, rescoring_models
 from benchmarks.datasets import DataMissing
@@ -13,6 +16,7 @@ from tests.benchmarks.test_gpu_experiments import _matplotlib, small  # noqa: F4
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.conftest import emulated_gpu  # noqa: F401
 from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_log_probs
 
 
 @pytest.fixture
@@ -81,6 +85,30 @@ def test_placements_that_are_not_there():
         placements.seat(lambda: 1 / 0)
 
 
+def test_the_work_of_several_batches():
+    work = DecodeStats(1, 2, None, 3, None, None, 4, lookups=5, lookup_misses=2)
+    both = placements.total([work, work])
+    assert (both.frames, both.expanded_tokens, both.lookups, both.lookup_rounds) == (2, None, 10, None)
+    assert placements.looked_up(both) == {"lookups": 5.0, "distinct": 5.0, "hits": 60.0, "bytes": None, "rounds": None}
+    asked_again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3)
+    assert placements.looked_up(asked_again)["hits"] == 0.0 and placements.looked_up(asked_again)["rounds"] == 3.0
+
+
+def test_words_are_matched_once(models, monkeypatch):
+    calls = []
+    match = rescoring._in_automaton
+    monkeypatch.setattr(rescoring, "_in_automaton", lambda *a: calls.append(1) or match(*a))
+    graph = graphs.get("any").graph
+    log_probs = [random_log_probs(0, 5, 12)]
+    wanted = CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0]
+    assert len(calls) == 2
+    with placements.words_matched_once():
+        found = [CtcDecoder(graph, device="cpu", **models).decode(log_probs)[0] for _ in range(3)]
+    assert len(calls) == 4 and all(h.score == wanted.score and h.text == wanted.text for h in found)
+    CtcDecoder(graph, device="cpu", **models)
+    assert len(calls) == 6
+
+
 # After F19 and KL14
 
 
@@ -91,7 +119,7 @@ def task(models, monkeypatch):
     small_model = models["graph_language_model"]
     graph = graphs.get("any").graph
 
-    def load(context, names=("small",)):
+    def load(context, names=("small",), kenlm=True):
         return lm_task.Task(made, dict.fromkeys(names, graph), dict.fromkeys(names, small_model))
 
     monkeypatch.setattr(lm_task, "load", load)
