@@ -17,7 +17,7 @@ import numpy as np
 
 from arcbeam import TransducerDecoder, transducer_plan
 from arcbeam.devices import cuda_devices
-from benchmarks import adapters, gpu, timing
+from benchmarks import adapters, gpu, seeds, timing
 from benchmarks.registry import Column, Context, Row
 from benchmarks.transducer_floor import floor_s
 from data import synthetic_transducer as synthetic
@@ -95,8 +95,9 @@ def every_batch(context: Context, model: str) -> Iterator[Row]:
 
 def rows_of(context: Context, model: str) -> Iterator[Row]:
     sizes = synthetic.Sizes()
+    seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if model == "TDT" else None
-    arrays = synthetic.weights(sizes, tdt=durations is not None)
+    arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
     options: dict[str, Any] = {"durations": durations, "activation": "relu"}
     precisions = (context.options["precision"],) if "precision" in context.options else PRECISIONS
     decoders = {
@@ -113,7 +114,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         missing = f"NeMo missing: {adapters.why(error)}"
     wanted = [int(n) for n in context.options["batches"].split(",")] if "batches" in context.options else BATCHES
     batches = [batch for batch in wanted if batch <= (context.utterances or max(wanted))]
-    frames, texts, places = synthetic.utterances(max(batches), FRAMES, sizes)
+    frames, texts, places = synthetic.utterances(max(batches), FRAMES, sizes, seed=seed)
     multiprocessors = cuda_devices()[0].multiprocessors
     for batch in batches:
         context.progress(f"{model}, batch {batch}")

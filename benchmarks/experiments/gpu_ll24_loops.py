@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from arcbeam import TransducerDecoder
-from benchmarks import gpu, timing
+from benchmarks import gpu, seeds, timing
 from benchmarks.experiments.gpu_ll24 import PRECISIONS
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -45,15 +45,18 @@ def run(context: Context) -> Iterator[Row]:
 def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterator[Row]:
     gpu.require()
     sizes = synthetic.Sizes()
+    seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if what["model"] == "TDT" else None
-    arrays = synthetic.weights(sizes, tdt=durations is not None)
+    arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
     options: dict[str, Any] = {"durations": durations, "activation": "relu", "precision": what["precision"]}
     loops = {
         name: TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", algorithm=name, **options)
         for name in ("frame-looping", "label-looping")
     }
     batches = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
-    frames, _, _ = synthetic.utterances(max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift)
+    frames, _, _ = synthetic.utterances(
+        max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift, seed=seed
+    )
     for batch in batches:
         context.progress(f"{what}, batch {batch}")
         [sent] = gpu.send([frames[:batch]])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import adapters, gpu, timing
+from benchmarks import adapters, gpu, seeds, timing
 from benchmarks.experiments import gpu_ll24
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -62,8 +62,9 @@ def run(context: Context) -> Iterator[Row]:
 def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
     gpu.require()
     sizes, shift = synthetic.Sizes(), SUBSAMPLING[what["subsampling"]]
+    seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if what["model"] == "TDT" else None
-    arrays = synthetic.weights(sizes, tdt=durations is not None)
+    arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
     ours = {
         precision: TransducerDecoder.from_arrays(
             arrays, sizes.blank, durations=durations, activation="relu", device="cuda", precision=precision
@@ -74,7 +75,9 @@ def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
     peers = peers_of(arrays, sizes.blank, durations, context.options.get("without", "").split(","), missing)
     batches = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
     batches = [batch for batch in batches if batch <= (context.utterances or max(batches))]
-    frames, texts, _ = synthetic.utterances(max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift)
+    frames, texts, _ = synthetic.utterances(
+        max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift, seed=seed
+    )
     for batch in batches:
         context.progress(f"{what}, batch {batch}")
         [sent] = gpu.send([frames[:batch]])

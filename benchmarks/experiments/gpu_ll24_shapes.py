@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 from arcbeam import TransducerDecoder, transducer_plan
-from benchmarks import gpu, timing
+from benchmarks import gpu, seeds, timing
 from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -65,12 +65,12 @@ def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
     gpu.require()
     wanted = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
     sizes = synthetic.Sizes()
+    seed = seeds.used("network and utterances", 0)
     durations = synthetic.DURATIONS if what["model"] == "TDT" else None
-    decoder = TransducerDecoder.from_arrays(
-        synthetic.weights(sizes, tdt=durations is not None), sizes.blank, durations=durations, activation="relu",
-        precision=what["precision"], device="cuda",
-    )  # fmt: skip
-    frames, _, _ = synthetic.utterances(max(wanted), FRAMES, sizes)
+    arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
+    options = {"durations": durations, "activation": "relu", "precision": what["precision"]}
+    decoder = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", **options)
+    frames, _, _ = synthetic.utterances(max(wanted), FRAMES, sizes, seed=seed)
     for batch in wanted:
         context.progress(f"{what}, batch {batch}")
         yield from one(context, decoder, {**what, "batch": batch}, frames[:batch])

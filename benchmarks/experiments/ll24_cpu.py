@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import timing
+from benchmarks import seeds, timing
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
@@ -78,11 +78,12 @@ def torch_loop(arrays: dict[str, np.ndarray], durations: tuple[int, ...] | None)
 
 def run(context: Context) -> Iterator[Row]:
     count = context.utterances or UTTERANCES
-    frames, texts, _ = synthetic.utterances(count, FRAMES)
+    seed = seeds.used("network and utterances", 0)
+    frames, texts, _ = synthetic.utterances(count, FRAMES, seed=seed)
     seconds = count * FRAMES * FRAME_SHIFT
     for model, durations in (("RNN-T", None), ("TDT", synthetic.DURATIONS)):
         context.progress(model)
-        arrays = synthetic.weights(tdt=durations is not None)
+        arrays = synthetic.weights(tdt=durations is not None, seed=seed)
         options: dict[str, Any] = {"durations": durations, "activation": "relu", "threads": 1}
         turns: dict[tuple[str, int], Callable[[], list[list[int]]]] = {}
         for name in ("label-looping", "frame-looping"):

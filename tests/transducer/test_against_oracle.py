@@ -34,6 +34,16 @@ def test_any_network(case, precision):
                 check(hypothesis, written, options["durations"] is not None)
 
 
+@pytest.mark.parametrize(("tokens", "units"), [(16_384, 24), (128, 1_024)])
+def test_sizes_of_published_models(tokens, units):
+    arrays = random_arrays(2, tokens=tokens, units=units, joint=units, layers=1, blank=tokens - 1, blank_bias=2.0)
+    frames = random_frames(2, 6)
+    written = oracle.decode(arrays, frames, tokens - 1)
+    assert len(written.tokens) > 0
+    decoder = TransducerDecoder.from_arrays(arrays, tokens - 1, threads=1)
+    check(decoder.decode([frames])[0], written, False)
+
+
 @pytest.mark.parametrize("durations", [None, [0, 1, 2, 3, 4], [0]])
 @pytest.mark.parametrize("max_symbols", [1, 3])
 def test_max_symbols_are_reached(durations, max_symbols):
