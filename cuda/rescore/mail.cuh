@@ -110,28 +110,29 @@ ARCBEAM_DEVICE_NOINLINE void make_room_in_mail(RescoringControl& control) {
     simt::block_barrier();
 }
 
-// One thread waits for the answers of the round that has been posted.
-ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& mail) {
-    const std::uint64_t wanted = simt::load(&mail.head()->posted);
+// One thread waits for the answers of the round that has been posted. Each load of the head is a way over the bus.
+ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& mail, std::uint64_t wanted) {
     simt::Backoff backoff{params.search.wait_cycles};
     while (simt::load_relaxed<Scope::system>(&mail.head()->answered) != wanted) {
         if (!backoff.wait()) {
             return false;
         }
     }
-    return simt::load_acquire<Scope::system>(&mail.head()->answered) == wanted;
+    simt::fence<Scope::system>();
+    return true;
 }
 
-// Waits for the answers of the round and takes them into the table; false if they do not come. All threads come
-// here behind a barrier; others are passed.
-ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, RescoringControl& control) {
+// Waits for the answers of the round, so many, and takes them into the table; false if they do not come. All
+// threads come here behind a barrier; others are passed.
+ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::uint32_t posted,
+                                          RescoringControl& control) {
     const Mail mail = mail_of(control);
     if (simt::thread_rank() == 0U) {
         const std::uint64_t began = simt::cycles();
-        const bool came = wait_for_answers(params, mail);
+        const std::uint64_t round = simt::load(&control.mail_round);
+        const bool came = wait_for_answers(params, mail, round << 32U | posted);
         simt::atomic_add<Scope::device>(&params.counters->waited, simt::cycles() - began);
-        const auto count = static_cast<std::uint32_t>(simt::load(&mail.head()->posted));
-        simt::store(&control.num_answers, came ? count : kNoIndex);
+        simt::store(&control.num_answers, came ? posted : kNoIndex);
     }
     simt::block_barrier();
     const std::uint32_t count = simt::load(&control.num_answers);
@@ -158,6 +159,11 @@ ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, Rescori
     return true;
 }
 
+// The same for a round that the launch before has posted.
+ARCBEAM_DEVICE bool take_late_answers(const RescoringParams& params, RescoringControl& control) {
+    return take_answers(params, static_cast<std::uint32_t>(simt::load(&mail_of(control).head()->posted)), control);
+}
+
 // Sends what has been listed; says whether all is answered, and whether there was anything to send. Without an
 // answer, or without room to list a question, the frame has to be given up, and the lane to stop. All threads come
 // here; barriers are passed, the first before anything else.
@@ -181,7 +187,7 @@ ARCBEAM_DEVICE Sent send_questions(const RescoringParams& params, RescoringContr
         simt::store_release<Scope::system>(&mail_of(control).head()->posted,
                                            static_cast<std::uint64_t>(round) << 32U | count);
     }
-    return {take_answers(params, control), true};
+    return {take_answers(params, count, control), true};
 }
 
 }  // namespace arcbeam

@@ -40,7 +40,7 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
         return Need::log_probs;
     }
     const bool is_open = kLanesAsk && simt::load(&lane.words->mail_open) != 0U;
-    return is_open && !take_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
+    return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
 }
 
 // Why a question has no answer.
