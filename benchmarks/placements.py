@@ -66,7 +66,7 @@ def kenlm(load: Callable[[], "arcbeam.KenLM"], say: Callable[[str], None]) -> "a
 
 
 def looked_up(work: DecodeStats) -> Row:
-    """What was asked of the large model, a frame: words, distinct ones, hit rate, bytes, rounds.
+    """What was asked of the large model, a frame: words, distinct ones, hit rate, bytes, rounds; and waiting, %.
 
     A frame that is begun anew, for there was no room or no answer yet, may have asked more than it has distinct words.
     """
@@ -77,15 +77,20 @@ def looked_up(work: DecodeStats) -> Row:
         "hits": max(0.0, 100 * (1 - work.lookup_misses / max(1, distinct))),
         "bytes": None if work.model_bytes_read is None else work.model_bytes_read / work.frames,
         "rounds": None if work.lookup_rounds is None else work.lookup_rounds / work.frames,
+        "waits": None if work.lookup_waiting is None else 100 * work.lookup_waiting,
     }
 
 
 def total(each: Sequence[DecodeStats]) -> DecodeStats:
-    """The work of several batches."""
+    """The work of several batches; how long lanes waited is weighed by frames."""
     sums: dict[str, Any] = {}
     for field in fields(DecodeStats):
         values = [getattr(one, field.name) for one in each]
+        if field.name == "lookup_waiting" and None not in values:
+            values = [value * one.frames for value, one in zip(values, each, strict=True)]
         sums[field.name] = None if None in values else sum(values)
+    if sums["lookup_waiting"] is not None:
+        sums["lookup_waiting"] /= max(1, sums["frames"])
     return DecodeStats(**sums)
 
 

@@ -64,6 +64,7 @@ COLUMNS = [
     Column("distinct", "distinct", "{:.2f}"),
     Column("hit rate, %", "hits", "{:.1f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
+    Column("lanes wait, % of their time", "waits", "{:.1f}"),
     Column("status", "status"),
 ]
 

@@ -44,6 +44,7 @@ COLUMNS = [
     Column("distinct", "distinct", "{:.2f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
     Column("rounds a frame", "rounds", "{:.2f}"),
+    Column("lanes wait, % of their time", "waits", "{:.1f}"),
     Column("on the GPU, MB", "device_mb", "{:,.1f}"),
     Column("status", "status"),
 ]

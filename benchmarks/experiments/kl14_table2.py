@@ -36,6 +36,7 @@ COLUMNS = [
     Column("look-ups a frame", "lookups", "{:.2f}"),
     Column("asked", "asked", "{:.2f}"),
     Column("rounds a frame", "rounds", "{:.2f}"),
+    Column("lanes wait, % of their time", "waits", "{:.1f}"),
     Column("status", "status"),
 ]
 

@@ -89,8 +89,17 @@ def test_the_work_of_several_batches():
     work = DecodeStats(1, 2, None, 3, None, None, 4, lookups=5, lookup_misses=2)
     both = placements.total([work, work])
     assert (both.frames, both.expanded_tokens, both.lookups, both.lookup_rounds) == (2, None, 10, None)
-    assert placements.looked_up(both) == {"lookups": 5.0, "distinct": 5.0, "hits": 60.0, "bytes": None, "rounds": None}
-    asked_again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3)
+    assert placements.looked_up(both) == {
+        "lookups": 5.0,
+        "distinct": 5.0,
+        "hits": 60.0,
+        "bytes": None,
+        "rounds": None,
+        "waits": None,
+    }
+    asked_again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3, lookup_waiting=0.25)
+    longer = dataclasses.replace(asked_again, frames=3, lookup_waiting=0.5)
+    assert placements.total([asked_again, longer]).lookup_waiting == 0.4375
     assert placements.looked_up(asked_again)["hits"] == 0.0 and placements.looked_up(asked_again)["rounds"] == 3.0
 
 
