@@ -2,6 +2,6 @@
 #define ARCBEAM_LANES_ASK
 #include "rescore/work.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work(params); }
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work<false>(params); }
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_dense, 256, 2, arcbeam::RescoringParams) { arcbeam::work(params); }
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_dense, 256, 2, arcbeam::RescoringParams) { arcbeam::work<false>(params); }

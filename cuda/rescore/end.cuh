@@ -55,7 +55,7 @@ ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const Resco
         }
         for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
             if (simt::load(&scratch.at(i)->packed) == best) {
-                keep_first(params, &lane.words->end_history, history_key(i));
+                keep_first<BlockTeam>(params, &lane.words->end_history, history_key(i));
             }
         }
         simt::block_barrier();

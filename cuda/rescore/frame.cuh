@@ -10,50 +10,50 @@
 namespace arcbeam {
 
 // Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+template <class Team>
 ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, RescoringLane& lane,
                                           std::uint32_t smallest_acoustic, FrameEnd why) {
-    simt::block_barrier();
-    if (simt::thread_rank() == 0U) {
+    Team::barrier();
+    if (Team::rank() == 0U) {
         simt::store(&lane.control->smallest_acoustic, smallest_acoustic);
     }
-    free_tables(work);
-    reset_rescoring_frame(lane);
-    simt::block_barrier();
+    free_tables<Team>(work);
+    reset_rescoring_frame<Team>(lane);
+    Team::barrier();
     return why;
 }
 
-// Ranks what has not been ranked, and gives those that stay their places; names the source of every winner. Tells
-// in control.tied whether one has an equal: then its source may be either.
-ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
-                                   std::uint32_t num_hypotheses, const RescoringWorkspace& work,
-                                   RescoringControl& control) {
+// Gives those that stay their places, and names the source of every winner. Tells in control.tied whether one has
+// an equal: then its source may be either.
+template <class Team>
+ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
+                                            std::uint32_t num_hypotheses, const RescoringWorkspace work,
+                                            RescoringControl& control) {
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    std::uint32_t best = kNoCost;
-    for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
-        bool stays = false;
-        if (i < num_hypotheses) {
-            const auto key =
-                static_cast<std::uint32_t>(work.key_best()[static_cast<std::uint32_t>(work.place()[i])] >> 32U);
-            best = key < best ? key : best;
-            const std::uint32_t kept = work.kept()[i];
-            stays = kept == kStays || (kept == kUndecided && is_among_best(params, i, work));
-        }
-        const std::uint32_t place = take_place<BlockTeam>(&control.num_kept, stays);
-        if (i < num_hypotheses) {
-            work.kept()[i] = stays ? place : kNoIndex;
+    for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
+        const std::uint32_t kept =
+            i < num_hypotheses ? simt::load_relaxed<Team::kScope>(work.kept().at(i)) : kNoIndex;
+        const bool stays = kept == kStays || kept == kUndecided;
+        const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
+        if (stays) {
+            work.kept()[i] = place;
         }
     }
-    best = simt::reduce_min(simt::kAllLanes, best);
-    if (simt::lane() == 0U && best != kNoCost) {
-        simt::atomic_min<Scope::block>(&control.best_survivor, best);
+    if (simt::load(&control.long_ends) != 0U) {
+        cut_lists<Team>(params, kNoIndex, work, control, [&](std::uint32_t index, bool stays) {
+            const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
+            if (index != kNoIndex) {
+                simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
+            }
+        });
     }
     constexpr std::uint32_t kEach = 4U;
-    for (std::uint32_t first = simt::thread_rank(); first < num_candidates; first += kEach * simt::block_size()) {
+    for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
         std::uint32_t place[kEach];
         Candidate candidate[kEach];
         std::uint32_t winner[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t i = first + k * simt::block_size();
+            const std::uint32_t i = first + k * Team::size();
             place[k] = kNoIndex;
             candidate[k] = Candidate{kNoPacked, 0U, 0U};
             if (i < num_candidates) {
@@ -68,9 +68,9 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            if (winner[k] != kNoIndex && simt::atomic_cas<Scope::block>(work.source().at(winner[k]), kUnclaimed,
+            if (winner[k] != kNoIndex && simt::atomic_cas<Team::kScope>(work.source().at(winner[k]), kUnclaimed,
                                                                         candidate[k].source) != kUnclaimed) {
-                simt::store_relaxed<Scope::block>(&control.tied, 1U);
+                simt::store_relaxed<Team::kScope>(&control.tied, 1U);
             }
         }
     }
@@ -78,6 +78,7 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
 // different histories, for an arc leaves one state.
+template <class Team>
 ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
                                          std::uint32_t num_hypotheses, const RescoringWorkspace work,
                                          const Array<History> histories, std::uint32_t first_log_last,
@@ -91,12 +92,12 @@ ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uin
                                                     : static_cast<History>(histories[source - first_log_last]);
         return history_bits(history);
     };
-    for (std::uint32_t i = simt::thread_rank(); i < num_hypotheses; i += simt::block_size()) {
+    for (std::uint32_t i = Team::rank(); i < num_hypotheses; i += Team::size()) {
         least[i] = kNoPacked;
     }
-    simt::block_barrier();
+    Team::barrier();
     for (std::uint32_t pass = 0U; pass < 2U; ++pass) {
-        for (std::uint32_t i = simt::thread_rank(); i < num_candidates; i += simt::block_size()) {
+        for (std::uint32_t i = Team::rank(); i < num_candidates; i += Team::size()) {
             const std::uint32_t place = simt::load(&work.extension().at(i)->place);
             const Candidate candidate = work.candidate()[i];
             if (place == kNoIndex || work.key_best()[place] != candidate.packed) {
@@ -105,12 +106,12 @@ ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uin
             const std::uint32_t index = work.key_index()[place];
             const std::uint64_t key = source_history(candidate.source);
             if (pass == 0U) {
-                keep_first(params, least.at(index), key);
+                keep_first<Team>(params, least.at(index), key);
             } else if (least[index] == key) {
                 work.source()[index] = candidate.source;
             }
         }
-        simt::block_barrier();
+        Team::barrier();
     }
 }
 
@@ -136,14 +137,15 @@ struct Survivor {
 
 // Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. Two
 // at a time, for their loads may come from device memory.
-ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
-                                     const Tokens& old, const Tokens& tokens, const Array<History>& histories,
-                                     const LogPlace& into) {
+template <class Team>
+ARCBEAM_DEVICE_NOINLINE void commit_histories(std::uint32_t num_hypotheses, float best,
+                                              const RescoringWorkspace work, const Tokens old, const Tokens tokens,
+                                              const Array<History> histories, const LogPlace into) {
     constexpr std::uint32_t kEach = 2U;
-    for (std::uint32_t first = simt::thread_rank(); first < num_hypotheses; first += kEach * simt::block_size()) {
+    for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
         Survivor one[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t i = first + k * simt::block_size();
+            const std::uint32_t i = first + k * Team::size();
             one[k].key = kNoIndex;
             if (i < num_hypotheses) {
                 one[k].key = work.place()[i];
@@ -186,57 +188,56 @@ ARCBEAM_DEVICE void commit_histories(std::uint32_t num_hypotheses, float best, c
             }
             work.key_owner()[one[k].key] = kNoIndex;
             work.key_best()[one[k].key] = kNoPacked;
-            const std::uint32_t i = first + k * simt::block_size();
-            if (one[k].list != kNoIndex && work.rank()[i] == 0U) {  // one of each list
-                work.list_state()[one[k].list] = kNoIndex;
-                work.list_count()[one[k].list] = kNoIndex;
+            if (one[k].list != kNoIndex) {  // all of a list do the same
+                simt::store_relaxed<Team::kScope>(work.list_state().at(one[k].list), kNoIndex);
+                simt::store_relaxed<Team::kScope>(work.list_count().at(one[k].list), kNoIndex);
             }
         }
     }
 }
 
 // From candidates within the bound to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+template <class Team>
 ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, RescoringLane& lane,
                                          std::uint32_t num_candidates, float bound, const RescoringWorkspace& work,
                                          std::uint32_t next_frame) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
-    const std::uint32_t admitted = recombine_histories(params, 0U, num_candidates, bound, work, words);
+    const std::uint32_t admitted = recombine_histories<Team>(params, 0U, num_candidates, bound, work, words);
     std::uint32_t smallest_acoustic = kNoCost;
-    if (simt::thread_rank() == 0U) {
+    if (Team::rank() == 0U) {
         smallest_acoustic = simt::load(&control.smallest_acoustic);
         simt::store(&control.smallest_acoustic, kNoCost);
     }
-    simt::block_barrier();
-    const FrameEnd closed = close_with_histories(params, lane, num_candidates, bound, work);
+    Team::barrier();
+    const FrameEnd closed = close_with_histories<Team>(params, lane, num_candidates, bound, work);
     if (closed != FrameEnd::committed) {
-        return give_up_rescoring(work, lane, smallest_acoustic, closed);
+        return give_up_rescoring<Team>(work, lane, smallest_acoustic, closed);
     }
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     const std::uint32_t num_hypotheses = simt::load(&words.num_hypotheses);
     if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {  // before they are cut, to be simple
         lane.log_wanted = num_hypotheses;
-        return give_up_rescoring(work, lane, smallest_acoustic, FrameEnd::log_full);
+        return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::log_full);
     }
-    if (simt::load(&words.long_ends) != 0U) {
-        const auto undecided = [&work](std::uint32_t i) { return work.kept()[i] == kUndecided ? i : kNoIndex; };
-        rank_lists(params.hypotheses_per_state, num_hypotheses, undecided, work, words);
+    if (simt::load(&words.long_ends) != 0U && !rank_lists<Team>(kNoIndex, num_hypotheses, work, words)) {
+        return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::no_room);
     }
-    find_survivors(params, all_candidates, num_hypotheses, work, words);
-    if (next_frame < lane.utterance.frames) {
+    find_survivors<Team>(params, all_candidates, num_hypotheses, work, words);
+    if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params.search, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {
             prefetch_row(params.search, lane.utterance, next_frame + 1U);
         }
     }
-    simt::block_barrier();
+    Team::barrier();
     const float best = from_ordered(simt::load(&words.best_survivor));
     const std::uint32_t num_tokens = simt::load(&words.num_kept);
     if (simt::load(&words.tied) != 0U) {
-        settle_ties(params, all_candidates, num_hypotheses, work, lane.histories,
-                    lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
+        settle_ties<Team>(params, all_candidates, num_hypotheses, work, lane.histories,
+                          lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
     }
-    if (simt::thread_rank() == 0U) {  // for the next frame; what is counted later is reset then
+    if (Team::rank() == 0U) {  // for the next frame; what is counted later is reset then
         reset_counts(control);
         reset_first_words(words);
     }
@@ -250,7 +251,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    commit_histories(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    commit_histories<Team>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;
@@ -258,7 +259,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     lane.state.log_size += num_tokens;
     lane.state.offset += static_cast<double>(best);
     lane.state.tokens_seen += num_tokens;
-    simt::block_barrier();
+    Team::barrier();
     return FrameEnd::committed;
 }
 
@@ -277,27 +278,30 @@ ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const Rescori
 
 // The candidates of a frame whose acoustic costs and cut-off are there, rescored: committed but for the rest of the
 // frame, or dead, since none is finite. Tables go to shared memory if there are few enough candidates for them.
+template <class Team>
 ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, RescoringLane& lane,
                                            const Expanded& expanded, Room room, RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
-    if (simt::thread_rank() == 0U) {
+    if (Team::rank() == 0U) {
         reset_later_words(control);
     }
-    note_words(params, lane, expanded.num_candidates, expanded.bound, work);
-    simt::block_barrier();
+    note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    Team::barrier();
     if (room == Room::mixed) {
         const RescoringWorkspace mixed = mixed_rescoring(lane);
-        if (simt::load(&control.num_within) <= mixed.hypotheses) {  // hypotheses are seldom more
+        const std::uint32_t within = simt::load(&control.num_within);
+        if (within + within / 2U <= mixed.hypotheses) {  // with the closure hypotheses are seldom more
             work = mixed;
         }
     }
     const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
-    if (num_wanted != 0U && !look_up_and_rescore(params, lane, num_wanted, 0U, work)) {
-        return give_up_rescoring(work, lane, simt::load(&lane.control->smallest_acoustic), kFrameUnanswered);
+    if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, 0U, work)) {
+        return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic), kFrameUnanswered);
     }
     return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }
 
+template <class Team>
 ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, RescoringLane& lane, float cut,
                                           Room room) {
     const Counts before = lane.counts;
@@ -308,11 +312,11 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
     if (lane.state.started == 0U) {
         begin_rescoring(params, work, lane);
     } else {
-        const Expanded expanded = leave_tokens<BlockTeam>(params.search, lane, cut, work.plain());
+        const Expanded expanded = leave_tokens<Team>(params.search, lane, cut, work.plain());
         end = expanded.end;
         if (end == FrameEnd::committed) {
             num_candidates = expanded.num_candidates;
-            end = rescore_candidates(params, lane, expanded, room, work);
+            end = rescore_candidates<Team>(params, lane, expanded, room, work);
         }
         if (end == FrameEnd::dead) {
             return end;
@@ -320,7 +324,8 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
     }
     if (end == FrameEnd::committed) {
         const float bound = beam_bound(from_ordered(simt::load(&lane.words->best)), params.beam);
-        end = settle_histories(params, lane, num_candidates, bound, work, lane.state.frame + lane.state.started);
+        end = settle_histories<Team>(params, lane, num_candidates, bound, work,
+                                     lane.state.frame + lane.state.started);
     }
     if (end != FrameEnd::committed) {
         lane.counts = before;

@@ -2,8 +2,10 @@
 // The rule is the twin's, cpu_reference/decode/hypotheses.hpp.
 //
 //     key table    (state, history) -> the candidate that came first with it, the best cost and arc, its hypothesis
-//     list table   state            -> how many hypotheses it has, and where they stand side by side when it is
-//     complete
+//     list table   state            -> how many hypotheses it has; where they stand side by side if they are too
+//                                      many
+//     ranking      [members | those that stand here, hypothesis, hypothesis, ...] ...        ... list, list
+//                  a list that is too long, once it is complete; and from the end on, all such lists
 //
 // A key is not stored but read from its candidate, so an entry is claimed by one 32-bit exchange. What a candidate
 // is must therefore have been written a barrier before it is offered.
@@ -14,9 +16,12 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kUndecided = 0xfffffffeU;  // of a hypothesis that has not been ranked
+constexpr std::uint32_t kUndecided = 0xfffffffeU;  // of a hypothesis whose state has not been cut
 constexpr std::uint32_t kStays = 0xfffffffdU;      // of one that is among the best n of its state
+constexpr std::uint32_t kRanked = 0xfffffffcU;     // of one that stands in the ranking
 constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner that has not been named
+constexpr std::uint32_t kAsks = 0x80000000U;       // of a candidate in the key table: it asks for a word
+constexpr std::uint32_t kInRanking = 0x80000000U;  // of a list: what follows is where it stands in the ranking
 
 // What a candidate has besides its cost, arc, state and source.
 struct alignas(16) Extension {
@@ -32,9 +37,9 @@ struct RescoringWorkspace {
     unsigned char* tables;
     unsigned char* rest;
     std::uint32_t table_size;
-    std::uint32_t most_asked;
     std::uint32_t hypotheses;  // for which there is room
-    std::uint32_t capacity;    // for which `rest` has been laid out
+    std::uint32_t most_ranked;
+    std::uint32_t capacity;  // for which `rest` has been laid out
     std::uint32_t candidates;
 
     template <class T>
@@ -42,9 +47,8 @@ struct RescoringWorkspace {
         return {reinterpret_cast<T*>(memory + offset), size};
     }
     template <class T>
-    ARCBEAM_DEVICE Array<T> of_table(std::uint64_t bytes_before, std::uint32_t asked_before = 0U) const {
-        return array<T>(tables, bytes_before * table_size + 4U * static_cast<std::uint64_t>(asked_before),
-                        table_size);
+    ARCBEAM_DEVICE Array<T> of_table(std::uint64_t bytes_before) const {
+        return array<T>(tables, bytes_before * table_size, table_size);
     }
     template <class T>
     ARCBEAM_DEVICE Array<T> of_hypothesis(std::uint64_t bytes_before) const {
@@ -54,39 +58,32 @@ struct RescoringWorkspace {
     ARCBEAM_DEVICE Array<T> of_candidate(std::uint64_t bytes_before) const {
         return array<T>(rest, 44U * static_cast<std::uint64_t>(capacity) + bytes_before * candidates, candidates);
     }
-    template <class T>
-    ARCBEAM_DEVICE Array<T> behind_tables(std::uint64_t bytes_before) const {
-        const std::uint64_t before =
-            28U * static_cast<std::uint64_t>(table_size) + 4U * static_cast<std::uint64_t>(most_asked);
-        return array<T>(tables, before + bytes_before * hypotheses, hypotheses);
-    }
 
     // Keys
     ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
-    // The candidate that came first; kNoIndex: free
+    // The candidate that came first; kNoIndex: free. With kAsks one that asks for a word, see lookup.cuh
     ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> key_index() const {  // the hypothesis
-        return of_table<std::uint32_t>(24U, most_asked);
-    }
-    // States, kNoIndex: free; where the ranking of their hypotheses begins, and how many they have, less one
+    ARCBEAM_DEVICE Array<std::uint32_t> key_index() const { return of_table<std::uint32_t>(20U); }  // hypothesis
+    // States, kNoIndex: free; and how many hypotheses they have, less one, or where in the ranking these are
     ARCBEAM_DEVICE Array<std::uint32_t> list_state() const { return of_table<std::uint32_t>(12U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> list_start() const { return of_table<std::uint32_t>(16U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(20U); }
-    // lookup.cuh: the candidate that asks; kNoIndex: free
-    ARCBEAM_DEVICE Array<std::uint32_t> asked() const {
-        return array<std::uint32_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_asked);
-    }
+    ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(16U); }
 
-    // Of a hypothesis: its key, and its place among those of its state
-    ARCBEAM_DEVICE Array<std::uint32_t> place() const { return behind_tables<std::uint32_t>(0U); }
-    ARCBEAM_DEVICE Array<std::uint32_t> rank() const { return behind_tables<std::uint32_t>(4U); }
-    // ordered cost << 32 | hypothesis: those of a state that has too many side by side
-    ARCBEAM_DEVICE Array<std::uint64_t> ranking() const { return behind_tables<std::uint64_t>(8U); }
+    // ordered cost << 32 | hypothesis, and between them numbers of members and places taken; from the end on
+    // depth << 32 | list
+    ARCBEAM_DEVICE Array<std::uint64_t> ranking() const {
+        return array<std::uint64_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_ranked);
+    }
+    // Of a hypothesis: its key
+    ARCBEAM_DEVICE Array<std::uint32_t> place() const {
+        const std::uint64_t before =
+            24U * static_cast<std::uint64_t>(table_size) + 8U * static_cast<std::uint64_t>(most_ranked);
+        return array<std::uint32_t>(tables, before, hypotheses);
+    }
     // The place of its state in the list table; kNoIndex where hypotheses are not limited
     ARCBEAM_DEVICE Array<std::uint32_t> list() const { return of_hypothesis<std::uint32_t>(0U); }
     // The token-log index of the token that its winner leaves
     ARCBEAM_DEVICE Array<std::uint32_t> source() const { return of_hypothesis<std::uint32_t>(4U); }
-    // kUndecided, kStays, kNoIndex: cut; at last the index among those that are kept
+    // kUndecided, kRanked, kStays, kNoIndex: cut; at last the index among those that are kept
     ARCBEAM_DEVICE Array<std::uint32_t> kept() const { return of_hypothesis<std::uint32_t>(8U); }
     ARCBEAM_DEVICE Array<StateArcs> arcs() const { return of_hypothesis<StateArcs>(12U); }
     ARCBEAM_DEVICE Array<Leaving> epsilons() const {
@@ -114,25 +111,32 @@ struct RescoringWorkspace {
 
 ARCBEAM_DEVICE RescoringWorkspace rescoring_workspace(unsigned char* memory, std::uint32_t capacity,
                                                       std::uint32_t candidates, std::uint32_t table_size) {
-    unsigned char* const rest = memory + rescoring_tables_bytes(capacity, candidates, table_size);
-    return {memory, rest, table_size, candidates, capacity, capacity, candidates};
+    unsigned char* const rest = memory + rescoring_tables_bytes(capacity, table_size);
+    return {memory, rest, table_size, capacity, capacity, capacity, candidates};
 }
 
 // Frees all tables. A barrier must follow.
+template <class Team>
 ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
-    for (std::uint32_t i = simt::thread_rank(); i < work.key_owner().size; i += simt::block_size()) {
+    for (std::uint32_t i = Team::rank(); i < work.table_size; i += Team::size()) {
         work.key_best()[i] = kNoPacked;
         work.key_owner()[i] = kNoIndex;
         work.list_state()[i] = kNoIndex;
         work.list_count()[i] = kNoIndex;
     }
-    for (std::uint32_t i = simt::thread_rank(); i < work.asked().size; i += simt::block_size()) {
-        work.asked()[i] = kNoIndex;
-    }
 }
+
+// What one thread counts on the side.
+struct alignas(16) LookupCounts {
+    std::uint32_t lookups = 0;
+    std::uint32_t distinct = 0;
+    std::uint32_t misses = 0;
+    std::uint32_t reads = 0;
+};
 
 // Words of a block beside those of Control. Steps of a frame that look words up take turns with two slots.
 struct RescoringControl {
+    LookupCounts of_helpers;     // what other blocks of the cluster have counted
     std::uint64_t end_history;   // of the best last token
     unsigned char* mail_memory;  // see mail.cuh
     unsigned char* mail_mapped;
@@ -148,9 +152,10 @@ struct RescoringControl {
     std::uint32_t overflow;      // there was too little room
     std::uint32_t num_kept;
     std::uint32_t tied;           // some winner has an equal
-    std::uint32_t long_levels;    // as has_level: some state of this depth has too many hypotheses;
-    std::uint32_t long_ends;      // some state without epsilon arcs has
-    std::uint32_t num_ranked;     // places of the ranking that are taken
+    std::uint32_t num_long;       // states that have too many hypotheses;
+    std::uint32_t long_levels;    // as has_level: of these depths, if with epsilon arcs;
+    std::uint32_t long_ends;      // some without
+    std::uint32_t num_ranked;     // entries of the ranking that are taken
     std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
@@ -175,39 +180,45 @@ ARCBEAM_DEVICE std::uint32_t key_home(std::uint32_t state, const History& histor
 }
 
 // Offers candidate i to its key.
+template <class Team>
 ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uint32_t state, const History& history,
                                  const RescoringWorkspace& work, RescoringControl& control) {
-    const std::uint32_t size = work.key_owner().size;
+    const std::uint32_t size = work.table_size;
     std::uint32_t place = key_home(state, history, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Scope::block>(work.key_owner().at(place));
+        std::uint32_t found = simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (simt::load_relaxed<Scope::block>(&control.num_hypotheses) >= work.hypotheses) {
+            if (simt::load_relaxed<Team::kScope>(&control.num_hypotheses) >= work.hypotheses) {
                 break;
             }
-            found = simt::atomic_cas<Scope::block>(work.key_owner().at(place), kNoIndex, i);
+            found = simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, i);
             added = found == kNoIndex;
         }
         if (added || (simt::load(&work.candidate().at(found)->place) == state &&
                       simt::load(&work.extension().at(found)->history) == history)) {
-            simt::atomic_min<Scope::block>(work.key_best().at(place), packed);
+            simt::atomic_min<Team::kScope>(work.key_best().at(place), packed);
             return {place, added};
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    simt::store_relaxed<Scope::block>(&control.overflow, 1U);
+    simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
     return {kNoIndex, false};
 }
 
-// Counts a hypothesis among those of its state; returns its place there. There is an entry for each.
-ARCBEAM_DEVICE std::uint32_t enlist(std::uint32_t index, std::uint32_t state, const RescoringWorkspace& work) {
-    const std::uint32_t size = work.list_state().size;
+constexpr std::uint64_t kNoEpsilons = 0xffffffffU;  // the depth of a list in the ranking: of a state without any
+
+// Counts a hypothesis among those of its state, which is listed itself when they become too many. There is an entry
+// for each.
+template <class Team>
+ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, std::uint32_t n, std::uint32_t depth,
+                           const RescoringWorkspace& work, RescoringControl& control) {
+    const std::uint32_t size = work.table_size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Scope::block>(work.list_state().at(place));
+        std::uint32_t found = simt::load_relaxed<Team::kScope>(work.list_state().at(place));
         if (found == kNoIndex) {
-            found = simt::atomic_cas<Scope::block>(work.list_state().at(place), kNoIndex, state);
+            found = simt::atomic_cas<Team::kScope>(work.list_state().at(place), kNoIndex, state);
         }
         if (found == kNoIndex || found == state) {
             break;
@@ -215,27 +226,32 @@ ARCBEAM_DEVICE std::uint32_t enlist(std::uint32_t index, std::uint32_t state, co
         place = place + 1U == size ? 0U : place + 1U;
     }
     work.list()[index] = place;
-    const std::uint32_t rank = simt::atomic_add<Scope::block>(work.list_count().at(place), 1U) + 1U;
-    work.rank()[index] = rank;
-    return rank;
+    if (simt::atomic_add<Team::kScope>(work.list_count().at(place), 1U) + 1U != n) {
+        return;
+    }
+    const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_long, 1U) + 1U;
+    if (simt::load_relaxed<Team::kScope>(&control.num_ranked) + at > work.most_ranked) {
+        simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
+        return;
+    }
+    work.ranking()[work.most_ranked - at] = static_cast<std::uint64_t>(depth) << 32U | place;
+    if (depth != kNoIndex) {
+        simt::atomic_or<Team::kScope>(&control.long_levels, level_bit(depth));
+    } else {
+        simt::store_relaxed<Team::kScope>(&control.long_ends, 1U);
+    }
 }
 
-// Enters a new hypothesis, and asks for what the frame and the next one will read of its state. All lanes of a warp
-// come here, some with nothing to add.
-ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, std::uint32_t state,
-                                   std::uint32_t place, const RescoringWorkspace& work, RescoringControl& control) {
-    const std::uint32_t index = take_place<BlockTeam>(&control.num_hypotheses, added);
-    if (added && index >= work.hypotheses) {
-        simt::store_relaxed<Scope::block>(&control.overflow, 1U);
-        added = false;
-    }
-    StateRow row{};
-    row.epsilon.depth = kNoIndex;
-    bool is_long = false;
+// Enters a new hypothesis, and asks for what the frame and the next one will read of its state, whose row is here.
+// All lanes of a warp come here, some with nothing to add.
+template <class Team>
+ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, std::uint32_t index,
+                                   std::uint32_t state, std::uint32_t place, const StateRow& row,
+                                   const RescoringWorkspace& work, RescoringControl& control) {
+    const bool has_epsilon = added && row.epsilon.depth != kNoIndex;
     if (added) {
-        row = load_row(params.search.graph, state);
         if (params.hypotheses_per_state != 0U) {
-            is_long = enlist(index, state, work) >= params.hypotheses_per_state;
+            enlist<Team>(index, state, params.hypotheses_per_state, row.epsilon.depth, work, control);
         } else {
             work.list()[index] = kNoIndex;
         }
@@ -247,112 +263,213 @@ ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, st
         if (row.arcs.first_emitting != row.arcs.arcs_end) {
             simt::prefetch(params.search.graph.labels + row.arcs.first_emitting);
         }
-        if (row.epsilon.depth != kNoIndex) {
+        if (has_epsilon) {
             simt::prefetch(params.search.graph.states + row.epsilon.next_state);
             if (params.epsilon_words != 0U) {
                 simt::prefetch(params.words + row.arcs.first_arc);
             }
         }
     }
-    const bool has_epsilon = row.epsilon.depth != kNoIndex;
-    const std::uint32_t at = take_place<BlockTeam>(&control.num_epsilons, has_epsilon);
+    const std::uint32_t at = take_place<Team>(&control.num_epsilons, has_epsilon);
     const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? row.epsilon.depth + 1U : 0U);
     const std::uint32_t bits = simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(row.epsilon.depth) : 0U);
     if (has_epsilon) {
         work.epsilons()[at] = leaving(index, row.epsilon);
     }
     if (bits != 0U && simt::lane() == 0U) {
-        simt::atomic_max<Scope::block>(&control.levels, levels);
-        simt::atomic_or<Scope::block>(&control.has_level, bits);
-    }
-    if (is_long) {  // few
-        if (has_epsilon) {
-            simt::atomic_or<Scope::block>(&control.long_levels, level_bit(row.epsilon.depth));
-        } else {
-            simt::store_relaxed<Scope::block>(&control.long_ends, 1U);
-        }
+        simt::atomic_max<Team::kScope>(&control.levels, levels);
+        simt::atomic_or<Team::kScope>(&control.has_level, bits);
     }
 }
 
-// Admits candidates [first, last): their keys and hypotheses. A barrier must follow. Returns how many were admitted
-// by this thread.
-ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
-                                                 std::uint32_t last, float bound, const RescoringWorkspace& work,
-                                                 RescoringControl& control) {
+// Admits candidates [first, last): their keys and hypotheses; the best of them may be the best survivor. A barrier
+// must follow. Returns how many were admitted by this thread. Two candidates a thread at a time, for what a new
+// state takes is a load that waits.
+template <class Team>
+ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
+                                                          std::uint32_t last, float bound,
+                                                          const RescoringWorkspace work,
+                                                          RescoringControl& control) {
+    constexpr std::uint32_t kEach = 2U;
     std::uint32_t admitted = 0U;
+    std::uint32_t best = kNoCost;
     const std::uint32_t end = first + (last - first + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    for (std::uint32_t i = first + simt::thread_rank(); i < end; i += simt::block_size()) {
-        Offered offered{kNoIndex, false};
-        std::uint32_t state = 0U;
-        if (i < last) {
-            const Candidate candidate = work.candidate()[i];
-            state = candidate.place;
-            if (admits(bound, packed_cost(candidate.packed))) {
-                const History history = simt::load(&work.extension().at(i)->history);
-                offered = offer_key(i, candidate.packed, state, history, work, control);
-                ++admitted;
+    for (std::uint32_t begin = first + Team::rank(); begin < end; begin += kEach * Team::size()) {
+        Candidate candidate[kEach];
+        History history[kEach];
+        Offered offered[kEach];
+        std::uint32_t index[kEach];
+        StateRow row[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = begin + k * Team::size();
+            candidate[k] = Candidate{kNoPacked, 0U, 0U};
+            history[k] = History{0U, 0U};
+            if (i < last) {
+                candidate[k] = work.candidate()[i];
+                history[k] = simt::load(&work.extension().at(i)->history);
             }
-            simt::store(&work.extension().at(i)->place, offered.place);
         }
-        add_hypothesis(params, offered.added, state, offered.place, work, control);
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = begin + k * Team::size();
+            offered[k] = {kNoIndex, false};
+            if (i < last) {
+                if (admits(bound, packed_cost(candidate[k].packed))) {
+                    offered[k] =
+                        offer_key<Team>(i, candidate[k].packed, candidate[k].place, history[k], work, control);
+                    ++admitted;
+                    const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
+                    best = key < best ? key : best;
+                }
+                simt::store(&work.extension().at(i)->place, offered[k].place);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            index[k] = take_place<Team>(&control.num_hypotheses, offered[k].added);
+            if (offered[k].added && index[k] >= work.hypotheses) {
+                simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
+                offered[k].added = false;
+            }
+            row[k] = StateRow{};
+            row[k].epsilon.depth = kNoIndex;
+            if (offered[k].added) {
+                row[k] = load_row(params.search.graph, candidate[k].place);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            add_hypothesis<Team>(params, offered[k].added, index[k], candidate[k].place, offered[k].place, row[k],
+                                 work, control);
+        }
+    }
+    best = simt::reduce_min(simt::kAllLanes, best);
+    if (simt::lane() == 0U && best != kNoCost) {
+        simt::atomic_min<Team::kScope>(&control.best_survivor, best);
     }
     return admitted;
 }
 
-// Puts the hypotheses of states that have more than n of them side by side; their lists are complete. each(i) names
-// a hypothesis, or kNoIndex, for i below `count`: all of a state or none. Barriers are passed, one at the end.
-template <class Each>
-ARCBEAM_DEVICE void rank_lists(std::uint32_t n, std::uint32_t count, const Each& each,
-                               const RescoringWorkspace& work, RescoringControl& control) {
-    for (std::uint32_t pass = 0U; pass < 2U; ++pass) {
-        for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
-            const std::uint32_t index = each(i);
-            if (index == kNoIndex) {
-                continue;
-            }
-            const std::uint32_t list = work.list()[index];
-            const std::uint32_t members = work.list_count()[list] + 1U;
-            const std::uint32_t rank = work.rank()[index];
-            if (members <= n) {
-                continue;
-            }
-            if (pass == 0U && rank == 0U) {
-                work.list_start()[list] = simt::atomic_add<Scope::block>(&control.num_ranked, members);
-            } else if (pass == 1U) {
-                const std::uint32_t start = work.list_start()[list];
-                const std::uint32_t key = work.place()[index];
-                work.ranking()[start + rank] = (work.key_best()[key] >> 32U) << 32U | index;
+// Puts the hypotheses of states that have more than n of them side by side: those of this depth, whose lists are
+// complete. Barriers are passed, one at the end. False if there is too little room.
+template <class Team>
+ARCBEAM_DEVICE_NOINLINE bool rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
+                                        const RescoringWorkspace work, RescoringControl& control) {
+    constexpr std::uint32_t kEach = 4U;
+    const std::uint32_t num_long = simt::load(&control.num_long);
+    for (std::uint32_t i = Team::rank(); i < num_long; i += Team::size()) {
+        const std::uint64_t entry = work.ranking()[work.most_ranked - 1U - i];
+        if (static_cast<std::uint32_t>(entry >> 32U) != depth) {
+            continue;
+        }
+        const auto list = static_cast<std::uint32_t>(entry);
+        const std::uint32_t members = work.list_count()[list] + 1U;
+        const std::uint32_t start = simt::atomic_add<Team::kScope>(&control.num_ranked, members + 1U);
+        if (start + members + 1U + num_long > work.most_ranked) {
+            simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
+            continue;
+        }
+        work.ranking()[start] = static_cast<std::uint64_t>(members) << 32U;
+        work.list_count()[list] = start | kInRanking;
+    }
+    Team::barrier();
+    if (simt::load(&control.overflow) != 0U) {
+        return false;
+    }
+    for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
+        std::uint32_t list[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            list[k] = kNoIndex;
+            if (i < num_hypotheses && work.kept()[i] == kUndecided) {
+                list[k] = work.list()[i];
             }
         }
-        simt::block_barrier();
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            const std::uint32_t start = list[k] != kNoIndex ? work.list_count()[list[k]] : 0U;
+            if ((start & kInRanking) != 0U) {
+                auto* const taken =
+                    reinterpret_cast<std::uint32_t*>(work.ranking().at(start & ~kInRanking));  // the lower half
+                const std::uint32_t at = simt::atomic_add<Team::kScope>(taken, 1U);
+                const std::uint64_t best = work.key_best()[static_cast<std::uint32_t>(work.place()[i])];
+                work.ranking()[(start & ~kInRanking) + 1U + at] = (best >> 32U) << 32U | i;
+                work.kept()[i] = kRanked;
+            }
+        }
     }
+    Team::barrier();
+    return true;
 }
 
-// Whether a hypothesis is among the best n of its state, by (cost, history): counts those before it. Its list has
-// been ranked if it is too long.
-ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, std::uint32_t index,
+// What is left of a list in the ranking: its entries [first, first + count).
+struct Ranked {
+    std::uint32_t first;
+    std::uint32_t count;
+};
+
+// Cuts what cannot be among the best n of a list, by a warp, and moves the others to the front. Of n lanes each
+// knows one hypothesis that costs no more than the bound.
+template <class Team>
+ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const RescoringWorkspace& work) {
+    constexpr std::uint32_t kEach = 4U;
+    const Array<std::uint64_t> ranking = work.ranking();
+    const auto members = static_cast<std::uint32_t>(ranking[start] >> 32U);
+    const std::uint32_t first = start + 1U;
+    if (members <= simt::kWarpSize || n > simt::kWarpSize) {
+        return {first, members};
+    }
+    const std::uint32_t lane = simt::lane();
+    std::uint32_t least = kNoCost;
+    for (std::uint32_t begin = lane; begin < members; begin += kEach * simt::kWarpSize) {
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = begin + k * simt::kWarpSize;
+            const std::uint64_t entry = i < members ? static_cast<std::uint64_t>(ranking[first + i]) : kNoPacked;
+            const auto cost = static_cast<std::uint32_t>(entry >> 32U);
+            least = cost < least ? cost : least;
+        }
+    }
+    std::uint32_t bound = 0U;
+    for (std::uint32_t i = 0U; i < n; ++i) {
+        bound = simt::reduce_min(simt::kAllLanes, least);
+        const std::uint32_t lanes = simt::ballot(simt::kAllLanes, least == bound);
+        least = simt::is_leader(lanes) ? kNoCost : least;
+    }
+    std::uint32_t count = 0U;
+    for (std::uint32_t begin = 0U; begin < members; begin += kEach * simt::kWarpSize) {
+        std::uint64_t entry[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = begin + k * simt::kWarpSize + lane;
+            entry[k] = i < members ? static_cast<std::uint64_t>(ranking[first + i]) : kNoPacked;
+        }
+        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const bool is_near = static_cast<std::uint32_t>(entry[k] >> 32U) <= bound && entry[k] != kNoPacked;
+            const std::uint32_t near = simt::ballot(simt::kAllLanes, is_near);
+            if (is_near) {
+                ranking[first + count + simt::place_in(near)] = entry[k];
+            } else if (entry[k] != kNoPacked) {
+                const auto index = static_cast<std::uint32_t>(entry[k]);
+                simt::store_relaxed<Team::kScope>(work.kept().at(index), kNoIndex);
+            }
+            count += simt::popcount(near);
+        }
+    }
+    simt::warp_sync(simt::kAllLanes);
+    return {first, count};
+}
+
+// Whether entry `at` is among the best n of these, by (cost, history): counts those before it.
+ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& ranked, std::uint32_t at,
                                   const RescoringWorkspace& work) {
     constexpr std::uint32_t kEach = 4U;
     const std::uint32_t n = params.hypotheses_per_state;
-    if (n == 0U) {
-        return true;
-    }
-    const std::uint32_t list = work.list()[index];
-    const std::uint32_t members = work.list_count()[list] + 1U;
-    if (members <= n) {
-        return true;
-    }
-    const std::uint32_t start = work.list_start()[list];
-    const std::uint32_t rank = work.rank()[index];
-    const std::uint64_t own = work.ranking()[start + rank];
+    const std::uint64_t own = work.ranking()[ranked.first + at];
     const auto cost = static_cast<std::uint32_t>(own >> 32U);
     std::uint32_t before = 0U;
-    for (std::uint32_t first = 0U; first < members && before < n; first += kEach) {
+    for (std::uint32_t first = 0U; first < ranked.count && before < n; first += kEach) {
         std::uint64_t others[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             others[k] = kNoPacked;
-            if (first + k < members) {
-                others[k] = work.ranking()[start + first + k];
+            if (first + k < ranked.count) {
+                others[k] = work.ranking()[ranked.first + first + k];
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -360,12 +477,36 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, std::uint32_t i
             before += key < cost ? 1U : 0U;
             if (key == cost && others[k] != own) {
                 const std::uint32_t place = work.place()[static_cast<std::uint32_t>(others[k])];
-                const std::uint32_t own_place = work.place()[index];
+                const std::uint32_t own_place = work.place()[static_cast<std::uint32_t>(own)];
                 before += precedes(params, work.history(place), work.history(own_place)) ? 1U : 0U;
             }
         }
     }
     return before < n;
+}
+
+// Cuts the lists of this depth that have been ranked, a warp each. Calls keep(hypothesis, stays) for what is left
+// of them, in all lanes of a warp; those that it is not called for are cut. Others may look at what is kept
+// meanwhile.
+template <class Team, class Keep>
+ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, const RescoringWorkspace& work,
+                              const RescoringControl& control, const Keep& keep) {
+    const std::uint32_t num_long = simt::load(&control.num_long);
+    for (std::uint32_t i = Team::rank() / simt::kWarpSize; i < num_long; i += Team::size() / simt::kWarpSize) {
+        const std::uint64_t entry = work.ranking()[work.most_ranked - 1U - i];
+        if (static_cast<std::uint32_t>(entry >> 32U) != depth) {
+            continue;
+        }
+        const std::uint32_t start = work.list_count()[static_cast<std::uint32_t>(entry)] & ~kInRanking;
+        const Ranked ranked = cut_dear<Team>(start, params.hypotheses_per_state, work);
+        for (std::uint32_t first = 0U; first < ranked.count; first += simt::kWarpSize) {
+            const std::uint32_t at = first + simt::lane();
+            const bool stays = at < ranked.count && is_among_best(params, ranked, at, work);
+            const std::uint64_t own =
+                at < ranked.count ? static_cast<std::uint64_t>(work.ranking()[ranked.first + at]) : kNoPacked;
+            keep(static_cast<std::uint32_t>(own), stays);
+        }
+    }
 }
 
 }  // namespace arcbeam

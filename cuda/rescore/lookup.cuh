@@ -3,7 +3,7 @@
 //
 // note_words     reads the words of the frame's candidates, and lists those to look up
 // claim_words    of the candidates with the same history and word one is to ask for all (Fukunaga et al. 2019,
-//                Algorithms 1 and 2): a hash table of the lane, whose keys are read from the candidates
+//                Algorithms 1 and 2): in the table of keys, whose own entries are passed over
 // answer_words   each distinct (history, word) is answered once: by the arc cache, or by the models' views,
 // wherever
 //                these lie
@@ -20,9 +20,10 @@
 namespace arcbeam {
 
 // Adds a candidate to those whose words are looked up.
+template <class Team>
 ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slot, const RescoringWorkspace& work,
                          RescoringControl& control) {
-    const std::uint32_t at = take_place<BlockTeam>(&control.num_wanted[slot], wanted);
+    const std::uint32_t at = take_place<Team>(&control.num_wanted[slot], wanted);
     if (wanted) {
         work.wanted()[at] = candidate;
     }
@@ -30,6 +31,7 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 
 // Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
 // is rescored already. Four candidates a thread at a time, for their words come from far.
+template <class Team>
 ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
                                float bound, const RescoringWorkspace& work) {
     constexpr std::uint32_t kEach = 4U;
@@ -38,12 +40,12 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
     std::uint32_t within = 0U;
-    for (std::uint32_t first = simt::thread_rank(); first < of_warps; first += kEach * simt::block_size()) {
+    for (std::uint32_t first = Team::rank(); first < of_warps; first += kEach * Team::size()) {
         Candidate candidate[kEach];
         std::uint32_t word[kEach];
         History history[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t i = first + k * simt::block_size();
+            const std::uint32_t i = first + k * Team::size();
             candidate[k] = Candidate{kNoPacked, 0U, 0U};
             if (i < n) {
                 candidate[k] = work.candidate()[i];
@@ -58,56 +60,59 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            const std::uint32_t i = first + k * simt::block_size();
-            if (admits(bound, packed_cost(candidate[k].packed))) {
+            const std::uint32_t i = first + k * Team::size();
+            if (i < n) {
                 work.extension()[i] = Extension{history[k], kNoIndex, word[k]};
+            }
+            if (admits(bound, packed_cost(candidate[k].packed))) {
                 const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
                 best = word[k] == kNoWord && key < best ? key : best;
                 ++within;
             } else if (i < n) {
                 simt::store(&work.candidate().at(i)->packed, kNoPacked);
             }
-            want(i, word[k] != kNoWord, 0U, work, control);
+            want<Team>(i, word[k] != kNoWord, 0U, work, control);
         }
     }
     best = simt::reduce_min(simt::kAllLanes, best);
     within = simt::reduce_add(simt::kAllLanes, within);
     if (simt::lane() == 0U && within != 0U) {
-        simt::atomic_min<Scope::block>(&control.best, best);
-        simt::atomic_add<Scope::block>(&control.num_within, within);
+        simt::atomic_min<Team::kScope>(&control.best, best);
+        simt::atomic_add<Team::kScope>(&control.num_within, within);
     }
 }
 
+template <class Team>
 ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, const RescoringWorkspace& work,
                                 RescoringControl& control) {
-    const std::uint32_t size = work.asked().size;
+    const std::uint32_t size = work.table_size;
     const std::uint32_t of_warps = (num_wanted + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    for (std::uint32_t at = simt::thread_rank(); at < of_warps; at += simt::block_size()) {
+    for (std::uint32_t at = Team::rank(); at < of_warps; at += Team::size()) {
         bool asks = false;
         std::uint32_t candidate = 0U;
         if (at < num_wanted) {
             candidate = work.wanted()[at];
-            const History history = simt::load(&work.extension().at(candidate)->history);
-            const std::uint32_t word = simt::load(&work.extension().at(candidate)->word);
-            std::uint32_t place = key_home(word, history, size);
-            for (;;) {  // there are as many entries as candidates with words
+            const Extension own = work.extension()[candidate];
+            std::uint32_t place = key_home(own.word, own.history, size);
+            for (;;) {  // there are free entries enough
                 const std::uint32_t found =
-                    simt::atomic_cas<Scope::block>(work.asked().at(place), kNoIndex, candidate);
+                    simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, candidate | kAsks);
                 asks = found == kNoIndex;
                 if (asks) {
                     simt::store(&work.extension().at(candidate)->place, place);
                     work.wanted()[at] = kNoIndex;
                     break;
                 }
-                if (simt::load(&work.extension().at(found)->word) == word &&
-                    simt::load(&work.extension().at(found)->history) == history) {
-                    simt::store(&work.extension().at(candidate)->place, found);
+                const std::uint32_t other = found & ~kAsks;  // keys are in their way
+                if ((found & kAsks) != 0U && simt::load(&work.extension().at(other)->word) == own.word &&
+                    simt::load(&work.extension().at(other)->history) == own.history) {
+                    simt::store(&work.extension().at(candidate)->place, other);
                     break;
                 }
                 place = place + 1U == size ? 0U : place + 1U;
             }
         }
-        const std::uint32_t into = take_place<BlockTeam>(&control.num_distinct[slot], asks);
+        const std::uint32_t into = take_place<Team>(&control.num_distinct[slot], asks);
         if (asks) {
             work.distinct()[into] = candidate;
         }
@@ -117,34 +122,81 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
 // So many lanes look one word up in one model; twice as many ask for a candidate.
 constexpr std::uint32_t kSearching = 8U;
 
-// LmView::find by so many lanes, those of the mask: in each round they look at as many labels at equal distances.
-// `reads` counts what they load of the index, by the lane.
+// Such a group of lanes within those of a mask, which come to all of this together: a warp whose groups have masks
+// of their own would take one group after the other.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted,
-                                           std::uint32_t mask, std::uint32_t& reads) {
-    if (state == kLmEmptyHistory) {
-        return wanted - 1U;
+struct Lanes {
+    std::uint32_t mask;
+
+    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::lane() % lanes; }
+    ARCBEAM_DEVICE static std::uint32_t group() { return ((1U << lanes) - 1U) << (simt::lane() - rank()); }
+    ARCBEAM_DEVICE bool any_group(bool vote) const { return lanes == 1U ? vote : simt::any(mask, vote); }
+    ARCBEAM_DEVICE std::uint32_t votes(bool vote) const {
+        if constexpr (lanes == 1U) {
+            return vote ? 1U : 0U;
+        } else {
+            return simt::ballot(mask, vote) & group();
+        }
     }
-    const std::uint32_t rank = simt::lane() % lanes;
-    if (rank == 0U) {  // what backing off will need is on its way then
-        simt::prefetch(lm.backoff_steps + (state >> kLmBlockBits));
-        simt::prefetch(lm.backoff_bases + (state >> kLmBlockBits));
+    template <class T>
+    ARCBEAM_DEVICE T from(T value, std::uint32_t of_rank) const {
+        if constexpr (lanes == 1U) {
+            return value;
+        } else {
+            return simt::shuffle(mask, value, simt::lane() - rank() + of_rank);
+        }
     }
-    std::uint32_t begin = lm.first_arc(state);
-    std::uint32_t end = lm.first_arc(state + 1U);
-    reads += rank == 0U ? 2U : 0U;
-    while (begin < end && end - begin > lanes) {  // a page that was lost reads as zeros: end may lie before
-        const std::uint32_t step = (end - begin + lanes) / (lanes + 1U);
-        const std::uint32_t at = begin + (rank + 1U) * step - 1U;
-        const bool below = at < end && lm.label(at) < wanted;
-        reads += at < end ? 1U : 0U;
-        begin += simt::popcount(simt::ballot(mask, below) & mask) * step;
-        end = end - begin < step ? end : begin + step;
+};
+
+// LmView::find by the lanes of a group, if it is one that seeks: in each round each looks at several labels, all at
+// equal distances; at one where the index is far. `reads` counts what they load of the index, by the lane.
+template <std::uint32_t lanes>
+ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
+                                           bool is_far, const Lanes<lanes>& together, std::uint32_t& reads) {
+    constexpr std::uint32_t kEach = lanes == 1U ? 8U : 4U;
+    const std::uint32_t rank = together.rank();
+    const std::uint32_t each = is_far ? 1U : kEach;
+    const std::uint32_t labels = each * lanes;  // of a round
+    std::uint32_t begin = 0U;
+    std::uint32_t end = 0U;
+    if (seeks && state != kLmEmptyHistory) {
+        if (rank == 0U) {  // what backing off will need is on its way then
+            simt::prefetch(lm.backoff_steps + (state >> kLmBlockBits));
+            simt::prefetch(lm.backoff_bases + (state >> kLmBlockBits));
+        }
+        begin = lm.first_arc(state);
+        end = lm.first_arc(state + 1U);
+        reads += rank == 0U ? 3U : 0U;
     }
-    const std::uint32_t at = begin + rank;
-    const std::uint32_t found = simt::ballot(mask, begin < end && at < end && lm.label(at) == wanted) & mask;
-    reads += rank == 0U ? 1U : 0U;
-    return found == 0U ? kNoLmArc : begin + simt::lowest_bit(found) % lanes;
+    for (;;) {
+        const bool more = begin < end && end - begin > labels;  // a page that was lost reads as zeros
+        if (!together.any_group(more)) {
+            break;
+        }
+        const std::uint32_t step = (end - begin + labels) / (labels + 1U);
+        bool below[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t at = begin + (k * lanes + rank + 1U) * step - 1U;
+            below[k] = more && k < each && at < end;
+            reads += below[k] ? 1U : 0U;
+            below[k] = below[k] && lm.label(at) < wanted;
+        }
+        std::uint32_t passed = 0U;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            passed += simt::popcount(together.votes(below[k]));
+        }
+        begin += more ? passed * step : 0U;
+        end = !more || end - begin < step ? end : begin + step;
+    }
+    std::uint32_t arc = kNoLmArc;
+    for (std::uint32_t k = 0U; k < kEach; ++k) {
+        const std::uint32_t at = begin + k * lanes + rank;
+        const bool is_here = k < each && begin < end && at < end && lm.label(at) == wanted;
+        arc = is_here ? at : arc;
+    }
+    const std::uint32_t found = together.votes(arc != kNoLmArc);
+    arc = together.from(arc, lanes == 1U || found == 0U ? 0U : simt::lowest_bit(found) % lanes);
+    return seeks && state == kLmEmptyHistory ? wanted - 1U : arc;
 }
 
 // What a look-up loads of a model, counted by the lane.
@@ -160,105 +212,137 @@ struct BackedOff {
     std::uint32_t own = kLmEmptyHistory;
     float sum = 0.0F;
 
-    // Adds what has been kept to the sum, from the longest history down.
-    ARCBEAM_DEVICE void add_up(const LmView& lm, std::uint32_t mask) {
-        const std::uint32_t rank = simt::lane() % lanes;
-        const float weight = rank < count ? lm.backoff_weights[own] : 0.0F;
-        for (std::uint32_t i = 0U; i < count; ++i) {
-            sum = lm_back_off(sum, simt::shuffle(mask, weight, simt::lane() - rank + i));
+    // Adds what groups have kept to their sums, from the longest history down.
+    ARCBEAM_DEVICE void add_up(const LmView& lm, bool wanted, const Lanes<lanes>& together) {
+        if (!together.any_group(wanted && count != 0U)) {
+            return;
         }
-        count = 0U;
+        const float weight = wanted && together.rank() < count ? lm.backoff_weights[own] : 0.0F;
+        for (std::uint32_t i = 0U; i < lanes; ++i) {
+            const float next = together.from(weight, i);
+            sum = wanted && i < count ? lm_back_off(sum, next) : sum;
+        }
+        count = wanted ? 0U : count;
     }
 
-    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, std::uint32_t mask) {
-        if (count == lanes) {
-            add_up(lm, mask);
-        }
-        own = simt::lane() % lanes == count ? state : own;
-        ++count;
+    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, bool wanted, const Lanes<lanes>& together) {
+        add_up(lm, wanted && count == lanes, together);
+        own = wanted && together.rank() == count ? state : own;
+        count += wanted ? 1U : 0U;
     }
 };
 
-// lm_step() by so many lanes: once the index has told which arc the word takes, what it costs and all that backing
-// off costs is read side by side. Where only these are in host memory, a look-up waits for the bus once.
+// lm_step() by the lanes of a group, if it is one that seeks: once the index has told which arc the word takes,
+// what it costs and all that backing off costs is read side by side. Where only these are in host memory, a look-up
+// waits for the bus once.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
-                              Reads& reads) {
+ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks, bool is_far,
+                              const Lanes<lanes>& together, Reads& reads) {
     BackedOff<lanes> backed_off;
-    const std::uint32_t one = simt::lane() % lanes == 0U ? 1U : 0U;
-    if (label == kUnknownLabel) {
-        for (; state != kLmEmptyHistory; state = lm.backoff_state(state)) {
-            backed_off.keep(lm, state, mask);
+    const std::uint32_t one = together.rank() == 0U ? 1U : 0U;
+    const bool unknown = label == kUnknownLabel;
+    std::uint32_t arc = kNoLmArc;
+    for (bool open = seeks;;) {
+        const std::uint32_t found =
+            find_together<lanes>(lm, state, label, open && !unknown, is_far, together, reads.of_index);
+        arc = open ? found : arc;
+        open = open && found == kNoLmArc && !(unknown && state == kLmEmptyHistory);
+        if (!together.any_group(open)) {
+            break;
+        }
+        backed_off.keep(lm, state, open, together);
+        if (open) {
+            state = lm.backoff_state(state);
             reads.of_index += 2U * one;
             reads.others += one;
         }
-        backed_off.add_up(lm, mask);
-        return lm_unknown(backed_off.sum);
     }
-    std::uint32_t arc = find_together<lanes>(lm, state, label, mask, reads.of_index);
-    while (arc == kNoLmArc) {
-        backed_off.keep(lm, state, mask);
-        state = lm.backoff_state(state);
-        reads.of_index += 2U * one;
+    LmArc found{kLmEmptyHistory, 0.0F};
+    if (seeks && !unknown) {
+        found = lm.arcs[arc];
         reads.others += one;
-        arc = find_together<lanes>(lm, state, label, mask, reads.of_index);
     }
-    const LmArc found = lm.arcs[arc];
-    reads.others += one;
-    backed_off.add_up(lm, mask);
-    return lm_found(backed_off.sum, found, state);
+    backed_off.add_up(lm, seeks, together);
+    return unknown ? lm_unknown(backed_off.sum) : lm_found(backed_off.sum, found, state);
 }
 
 // What is asked, and where the answers go.
 struct Questions {
-    Array<std::uint32_t> distinct;
+    Array<std::uint32_t> distinct;  // those that ask
     std::uint32_t num_distinct;
     Array<Extension> extension;
-    Array<std::uint32_t> asked;
+    Array<std::uint32_t> asked;  // the table of those that do; of no size: each asks for itself alone,
+    Array<Candidate> candidate;  // and is rescored at once
+    std::uint32_t* best;
 };
+
+// Adds a deviation to a candidate's cost. Returns its ordered() cost.
+ARCBEAM_DEVICE std::uint32_t rescore_one(const Array<Candidate>& candidates, std::uint32_t candidate,
+                                         float deviation) {
+    const std::uint64_t packed = simt::load(&candidates.at(candidate)->packed);
+    const float cost = rescore_cost(packed_cost(packed), deviation);
+    simt::store(&candidates.at(candidate)->packed, pack(cost, packed_arc(packed)));
+    return is_finite(cost) ? ordered(cost) : kNoCost;
+}
 
 // One half of the lanes that answer for a candidate ask the large model, the other the small one. Returns what the
 // thread has counted.
-template <bool kTogether>
+template <class Team, bool kTogether>
 ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, const Questions questions) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
+    constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
+    const Lanes<kHalf> together{simt::kAllLanes};
     const std::uint32_t lane = simt::lane();
     const bool is_large = (lane / kHalf) % 2U == 0U;
     const bool is_first = lane % (2U * kHalf) == 0U;
-    const std::uint32_t half = ((1U << kHalf) - 1U) << lane / kHalf * kHalf;
-    const std::uint32_t both = ((1U << 2U * kHalf) - 1U) << lane / (2U * kHalf) * (2U * kHalf);
+    const bool is_far = is_large && params.index_is_far != 0U;
     const LmView& lm = is_large ? params.lms.large : params.lms.small;
     const std::uint32_t* const labels = is_large ? params.lms.large_labels : params.lms.small_labels;
-    const std::uint32_t groups = simt::block_size() / (2U * kHalf);
-    for (std::uint32_t at = simt::thread_rank() / (2U * kHalf); at < questions.num_distinct; at += groups) {
-        const std::uint32_t candidate = questions.distinct[at];
-        const Extension asked = questions.extension[candidate];
-        const std::uint32_t label = simt::load_readonly(labels + asked.word);
+    for (std::uint32_t first = Team::rank() / simt::kWarpSize * kGroups; first < questions.num_distinct;
+         first += Team::size() / simt::kWarpSize * kGroups) {
+        const std::uint32_t at = first + lane / (2U * kHalf);
+        const bool has = at < questions.num_distinct;
+        std::uint32_t candidate = 0U;
+        std::uint32_t label = 0U;
+        Extension asked{};
+        if (has) {
+            candidate = questions.distinct[at];
+            asked = questions.extension[candidate];
+            label = simt::load_readonly(labels + asked.word);
+        }
         const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         LmStep step{};
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
-        const bool cached = params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
-        if (!simt::all(half, cached)) {  // another lane may have been told of an older answer
+        const bool cached = has && params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
+        // Another lane may have been told of an older answer.
+        const bool seeks = together.votes(has && !cached) != 0U;
+        if (simt::any(simt::kAllLanes, seeks)) {
             Reads reads;
-            step = step_in<kHalf>(lm, state, wanted, half, reads);
+            const LmStep found = step_in<kHalf>(lm, state, wanted, seeks, is_far, together, reads);
+            step = seeks ? found : step;
             if (is_large) {
                 counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
             }
-            if (lane % kHalf == 0U) {
+            if (seeks && lane % kHalf == 0U) {
                 counts.misses += is_large ? 1U : 0U;
                 if (params.cache.size != 0U) {
                     keep_cached(params.cache, params.counters, key, wanted, step);
                 }
             }
         }
-        const LmStep other{simt::shuffle_xor(both, step.cost, kHalf),
-                           simt::shuffle_xor(both, step.next_state, kHalf), 0U};
-        simt::warp_sync(both);  // all have read what is overwritten
-        if (is_first) {
+        const LmStep other{simt::shuffle_xor(simt::kAllLanes, step.cost, kHalf),
+                           simt::shuffle_xor(simt::kAllLanes, step.next_state, kHalf), 0U};
+        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        if (has && is_first) {
             const Deviation deviation = deviate(params.lms, label, step, other);
-            questions.asked[asked.place] = kNoIndex;
+            if (questions.asked.size != 0U) {
+                questions.asked[asked.place] = kNoIndex;
+            } else {
+                const std::uint32_t cost = rescore_one(questions.candidate, candidate, deviation.cost);
+                simt::atomic_min<Team::kScope>(questions.best, cost);
+            }
             std::uint32_t bits;
             std::memcpy(&bits, &deviation.cost, sizeof bits);
             questions.extension[candidate] = Extension{deviation.next, bits, asked.word};
@@ -268,13 +352,12 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
     return counts;
 }
 
-ARCBEAM_DEVICE void answer_words(const RescoringParams& params, std::uint32_t num_distinct,
-                                 const RescoringWorkspace& work, LookupCounts& counts) {
-    const Questions questions{work.distinct(), num_distinct, work.extension(), work.asked()};
+template <class Team>
+ARCBEAM_DEVICE void answer_words(const RescoringParams& params, const Questions& questions, LookupCounts& counts) {
     // Few words are answered sooner by many lanes each; of many, more at a time.
-    const LookupCounts some = num_distinct <= simt::block_size() / kSearching
-                                  ? answer_some<true>(params, questions)
-                                  : answer_some<false>(params, questions);
+    const LookupCounts some = questions.num_distinct <= Team::size() / kSearching
+                                  ? answer_some<Team, true>(params, questions)
+                                  : answer_some<Team, false>(params, questions);
     counts.distinct += some.distinct;
     counts.misses += some.misses;
     counts.reads += some.reads;

@@ -46,14 +46,15 @@ ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
 }
 
 // Of all that threads bring the first stays; kNoPacked stands for none yet.
+template <class Team>
 ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
     if (!kLanesAsk || params.history_words == nullptr) {
-        simt::atomic_min<Scope::block>(least, bits);
+        simt::atomic_min<Team::kScope>(least, bits);
         return;
     }
-    std::uint64_t found = simt::load_relaxed<Scope::block>(least);
+    std::uint64_t found = simt::load_relaxed<Team::kScope>(least);
     while (found == kNoPacked || precedes(params, history_of(bits), history_of(found))) {
-        const std::uint64_t before = simt::atomic_cas<Scope::block>(least, found, bits);
+        const std::uint64_t before = simt::atomic_cas<Team::kScope>(least, found, bits);
         if (before == found) {
             return;
         }

@@ -9,14 +9,6 @@ namespace arcbeam {
 // How a frame may end beside what decode/frame.cuh knows: given up, for the host has not answered.
 constexpr FrameEnd kFrameUnanswered = FrameEnd{16U};
 
-// What one thread counts on the side.
-struct LookupCounts {
-    std::uint32_t lookups = 0;
-    std::uint32_t distinct = 0;
-    std::uint32_t misses = 0;
-    std::uint32_t reads = 0;
-};
-
 struct RescoringLane : Lane {
     RescoringControl* words;
     RescoringWorkspace room;          // in shared memory
@@ -57,9 +49,10 @@ ARCBEAM_DEVICE RescoringWorkspace spilled_rescoring(const SpillView& spill) {
 ARCBEAM_DEVICE RescoringWorkspace mixed_rescoring(const RescoringLane& lane) {
     RescoringWorkspace work = spilled_rescoring(lane.state.spill);
     work.tables = lane.large_table.data;
-    work.table_size = work.most_asked = mixed_table_size(lane.large_table.size);
+    work.table_size = mixed_table_size(lane.large_table.size);
     const std::uint32_t most = work.table_size / 4U * 3U;
     work.hypotheses = most < work.capacity ? most : work.capacity;
+    work.most_ranked = most / 2U;
     return work;
 }
 
@@ -90,6 +83,7 @@ ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
     simt::store(&control.overflow, 0U);
     simt::store(&control.num_kept, 0U);
     simt::store(&control.tied, 0U);
+    simt::store(&control.num_long, 0U);
     simt::store(&control.long_levels, 0U);
     simt::store(&control.long_ends, 0U);
     simt::store(&control.num_ranked, 0U);
@@ -106,9 +100,10 @@ ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
 }
 
 // All of it, for a frame that begins anew. A barrier must follow.
+template <class Team>
 ARCBEAM_DEVICE void reset_rescoring_frame(RescoringLane& lane) {
-    reset_frame<BlockTeam>(*lane.control);
-    if (simt::thread_rank() == 0U) {
+    reset_frame<Team>(*lane.control);
+    if (Team::rank() == 0U) {
         reset_first_words(*lane.words);
         reset_later_words(*lane.words);
     }

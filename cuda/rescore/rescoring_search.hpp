@@ -48,6 +48,7 @@ struct RescoringParams {
     std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
     Asks asks;
     std::uint32_t words_a_history;
+    std::uint32_t index_is_far;  // in host memory: what is read of it had better be little
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.
@@ -57,27 +58,24 @@ constexpr std::uint64_t rescoring_tokens_bytes(std::uint64_t capacity) {
 
 // The tables of a workspace come first, and of these what is all bits 1 where they are free. All numbers are
 // multiples of 4.
-constexpr std::uint64_t rescoring_free_bytes(std::uint64_t candidates, std::uint64_t table_size) {
-    return 24U * table_size + 4U * candidates;
-}
+constexpr std::uint64_t rescoring_free_bytes(std::uint64_t table_size) { return 20U * table_size; }
 
-constexpr std::uint64_t rescoring_tables_bytes(std::uint64_t capacity, std::uint64_t candidates,
-                                               std::uint64_t table_size) {
-    return rescoring_free_bytes(candidates, table_size) + 4U * table_size + 16U * capacity;
+constexpr std::uint64_t rescoring_tables_bytes(std::uint64_t capacity, std::uint64_t table_size) {
+    return rescoring_free_bytes(table_size) + 4U * table_size + 12U * capacity;
 }
 
 constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::uint64_t candidates,
                                                   std::uint64_t table_size) {
-    return rescoring_tables_bytes(capacity, candidates, table_size) + 44U * capacity + 40U * candidates;
+    return rescoring_tables_bytes(capacity, table_size) + 44U * capacity + 40U * candidates;
 }
 
 // Tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame lies in
-// global memory: so many entries, and three quarters as many hypotheses.
+// global memory: so many entries, three quarters as many hypotheses, and half of these in the ranking.
 constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
-    return static_cast<std::uint32_t>(bytes / 44U / 16U * 16U);
+    return static_cast<std::uint32_t>(bytes / 30U / 16U * 16U);
 }
 
-constexpr std::uint64_t kRescoringControlBytes = 128U;
+constexpr std::uint64_t kRescoringControlBytes = 160U;
 
 // Dynamic shared memory of the kernel.
 constexpr std::uint64_t rescoring_shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,

@@ -2,32 +2,38 @@
 // here is the plain search's, decode/utterance.cuh.
 #pragma once
 
+#include "rescore/cluster.cuh"
 #include "rescore/end.cuh"
 
 namespace arcbeam {
 
-// Adds what was looked up to the launch's sums.
+// Adds what was looked up to the launch's sums; other blocks of the cluster have been asked for their counts.
+template <bool kClusters>
 ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& lane) {
-    const std::uint32_t lookups = simt::reduce_add(simt::kAllLanes, lane.lookups.lookups);
-    const std::uint32_t distinct = simt::reduce_add(simt::kAllLanes, lane.lookups.distinct);
-    const std::uint32_t misses = simt::reduce_add(simt::kAllLanes, lane.lookups.misses);
-    const std::uint32_t reads = simt::reduce_add(simt::kAllLanes, lane.lookups.reads);
+    LookupCounts sums = warp_sums(lane.lookups);
+    if (kClusters && simt::thread_rank() == 0U) {
+        const LookupCounts more = simt::load(&lane.words->of_helpers);
+        sums = {sums.lookups + more.lookups, sums.distinct + more.distinct, sums.misses + more.misses,
+                sums.reads + more.reads};
+        simt::store(&lane.words->of_helpers, LookupCounts{});
+    }
     if (simt::lane() == 0U) {
-        simt::atomic_add<Scope::device>(&params.counters->lookups, std::uint64_t{lookups});
-        simt::atomic_add<Scope::device>(&params.counters->distinct, std::uint64_t{distinct});
-        simt::atomic_add<Scope::device>(&params.counters->misses, std::uint64_t{misses});
-        simt::atomic_add<Scope::device>(&params.counters->reads, std::uint64_t{reads});
+        simt::atomic_add<Scope::device>(&params.counters->lookups, std::uint64_t{sums.lookups});
+        simt::atomic_add<Scope::device>(&params.counters->distinct, std::uint64_t{sums.distinct});
+        simt::atomic_add<Scope::device>(&params.counters->misses, std::uint64_t{sums.misses});
+        simt::atomic_add<Scope::device>(&params.counters->reads, std::uint64_t{sums.reads});
     }
     lane.lookups = LookupCounts{};
 }
 
 // Puts the lane down until the next launch.
+template <bool kClusters>
 ARCBEAM_DEVICE void stop_rescoring(const RescoringParams& params, RescoringLane& lane, Need need) {
     if (lane.state.num_tokens <= lane.shared_capacity) {
         copy_histories(lane.histories, spilled_histories(lane.state.spill), lane.state.num_tokens);
     }
-    add_lookups(params, lane);
-    stop<false>(params.search, lane, need);
+    stop<kClusters>(params.search, lane, need);
+    add_lookups<kClusters>(params, lane);
 }
 
 // Takes up a lane that stopped; says what it still lacks.
@@ -48,7 +54,19 @@ ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) {
     return simt::load(&lane.words->mail_full) != 0U ? kNeedsMail : kNeedsAnswers;
 }
 
+template <bool kClusters>
+ARCBEAM_DEVICE FrameEnd one_rescored_frame_in(const RescoringParams& params, RescoringLane& lane, float cut,
+                                              Room room) {
+    if constexpr (kClusters) {
+        if (lane.state.started != 0U && lane.state.num_tokens >= params.search.team_tokens) {
+            return rescore_together(params, lane, cut, room);
+        }
+    }
+    return advance_rescoring<BlockTeam>(params, lane, cut, room);
+}
+
 // One frame, in shared memory if it seems to fit there.
+template <bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
     const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.search.max_active,
                              lane.histogram, *lane.control);
@@ -56,11 +74,11 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, Rescor
     const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;
     for (Room room = few ? Room::shared : Room::mixed;;) {
         if (room != Room::shared && !lane.large_table_is_free) {
-            free_tables(mixed_rescoring(lane));
+            free_tables<BlockTeam>(mixed_rescoring(lane));
             simt::block_barrier();
         }
         lane.large_table_is_free = room != Room::shared;
-        const FrameEnd end = advance_rescoring(params, lane, cut, room);
+        const FrameEnd end = one_rescored_frame_in<kClusters>(params, lane, cut, room);
         if (end != FrameEnd::no_room || room == Room::spilled) {
             return end;
         }
@@ -69,6 +87,7 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, Rescor
 }
 
 // Writes the result; says what it lacks if it cannot.
+template <bool kClusters>
 ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
     Control& control = *lane.control;
     const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
@@ -83,8 +102,8 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     if (!write_path(params.search, lane)) {
         return Need::paths;
     }
-    collect_counts<false>(lane);
-    add_lookups(params, lane);
+    collect_counts<kClusters>(lane);
+    add_lookups<kClusters>(params, lane);
     if (simt::thread_rank() == 0U) {
         const std::uint64_t best = simt::load(&control.best_end);
         UtteranceResult& result = params.search.results[lane.state.utterance];
@@ -111,12 +130,13 @@ ARCBEAM_DEVICE bool make_room_in_log(RescoringLane& lane) {
 }
 
 // Decodes the lane's utterance to its end; says what it lacks if it cannot.
+template <bool kClusters>
 ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLane& lane) {
     const SearchParams& search = params.search;
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
         if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();
-            report_bad_row<false>(search, lane, lane.state.frame);
+            report_bad_row<kClusters>(search, lane, lane.state.frame);
             return Need::nothing;
         }
         const std::uint32_t row = lane.state.frame + lane.state.started;  // which a frame fetches for the next one
@@ -126,7 +146,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
         if (should_stop(search, lane)) {
             return Need::launch;
         }
-        const FrameEnd end = one_rescored_frame(params, lane);
+        const FrameEnd end = one_rescored_frame<kClusters>(params, lane);
         if (end == FrameEnd::no_room) {
             return Need::spill;
         }
@@ -139,7 +159,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
             }
         } else if (end == FrameEnd::dead) {
             simt::block_barrier();
-            reset_rescoring_frame(lane);
+            reset_rescoring_frame<BlockTeam>(lane);
             lane.state.alive = 0U;
             simt::block_barrier();
         } else {
@@ -150,11 +170,12 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
             }
         }
     }
-    const Rows rows = lane.state.alive == 0U ? check_rows<false>(search, lane, lane.state.frame + 1U) : Rows::good;
+    const Rows rows =
+        lane.state.alive == 0U ? check_rows<kClusters>(search, lane, lane.state.frame + 1U) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }
-    return finish_rescoring(params, lane);
+    return finish_rescoring<kClusters>(params, lane);
 }
 
 }  // namespace arcbeam

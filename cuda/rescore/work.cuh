@@ -12,7 +12,10 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, RescoringLane& la
         simt::store(&lane.control->utterance,
                     next < params.num_utterances ? simt::load_readonly(params.order + next) : kNoIndex);
     }
-    reset_rescoring_frame(lane);
+    if (simt::thread_rank() == 0U) {
+        simt::store(&lane.words->of_helpers, LookupCounts{});  // of an utterance that had a bad row
+    }
+    reset_rescoring_frame<BlockTeam>(lane);
     simt::block_barrier();
     const std::uint32_t utterance = simt::load(&lane.control->utterance);
     simt::block_barrier();
@@ -25,25 +28,27 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, RescoringLane& la
     return true;
 }
 
+template <bool kClusters>
 ARCBEAM_DEVICE void work(const RescoringParams& params) {
     const SearchParams& search = params.search;
     RescoringLane lane;
     carve_rescoring_lane(search, simt::shared_memory(), lane);
     lane.tokens = room_for(lane, 0U, 0U);
     lane.histories = lane.shared_histories;
-    lane.state = search.lanes[simt::block_rank()];
+    lane.state = search.lanes[lane_number()];
     lane.state.need = Need::nothing;
     lane.counts = Counts{};
     if (kLanesAsk && simt::thread_rank() == 0U) {
-        open_mail(params.mails[simt::block_rank()], *lane.words);
+        open_mail(params.mails[lane_number()], *lane.words);
     }
-    free_tables(lane.room);
-    reset_rescoring_frame(lane);
+    free_tables<BlockTeam>(lane.room);
+    reset_rescoring_frame<BlockTeam>(lane);
     if (simt::thread_rank() == 0U) {
         simt::store(&lane.control->bad_column, kNoIndex);
         simt::store(&lane.control->smallest_acoustic, kNoCost);
         simt::store(&lane.control->leaving_arcs, std::uint64_t{0});
         simt::store(&lane.control->admitted, std::uint64_t{0});
+        simt::store(&lane.words->of_helpers, LookupCounts{});
     }
     simt::block_barrier();
     const bool stopped = lane.state.utterance != kNoIndex;
@@ -51,19 +56,22 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     bool more = stopped || take_utterance(search, lane);
     while (more) {
         if (need == Need::nothing) {
-            need = rescore_utterance(params, lane);
+            need = rescore_utterance<kClusters>(params, lane);
         }
         if (need != Need::nothing) {
-            stop_rescoring(params, lane, need);
+            stop_rescoring<kClusters>(params, lane, need);
             break;
         }
         more = take_utterance(search, lane);
+    }
+    if constexpr (kClusters) {
+        call(*lane.control, Task::leave);
     }
     if (simt::thread_rank() == 0U) {
         if (kLanesAsk) {
             close_mail(params, *lane.words);
         }
-        search.lanes[simt::block_rank()] = lane.state;
+        search.lanes[lane_number()] = lane.state;
         simt::atomic_add<Scope::device>(search.resting_lanes, 1U);
     }
 }

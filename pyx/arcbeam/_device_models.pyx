@@ -266,6 +266,7 @@ cdef class DeviceRescoring:
         params.hypotheses_per_state = self.hypotheses_per_state
         params.epsilon_words = self.words.of_epsilons
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
+        params.index_is_far = self.placement.name == "host-direct" and not self.placement.index_on_device
         return 0
 
     cdef LaneMail open_mail(self, MemoryPool pool, Stream stream):

@@ -43,9 +43,10 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint32_t index_is_near
         Asks asks
         uint32_t words_a_history
+        uint32_t index_is_far
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
-    uint64_t rescoring_free_bytes(uint64_t candidates, uint64_t table_size)
+    uint64_t rescoring_free_bytes(uint64_t table_size)
     uint64_t rescoring_workspace_bytes(uint64_t capacity, uint64_t candidates, uint64_t table_size)
     uint64_t rescoring_shared_bytes(uint64_t threads, uint64_t columns, uint64_t capacity, uint64_t candidates,
                                     uint64_t table_size)

@@ -81,7 +81,7 @@ cdef class SearchKind:
 
     cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil:
         """Of a workspace, at its beginning: all bits 1 where the tables are free."""
-        return rescoring_free_bytes(2 * capacity, 2 * capacity) if self.rescores else table_bytes(2 * capacity)
+        return rescoring_free_bytes(2 * capacity) if self.rescores else table_bytes(2 * capacity)
 
     cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil:
         if self.rescores:
@@ -99,7 +99,7 @@ cdef class SearchKind:
 
 
 PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
-RESCORING = SearchKind("rescore", ("wide", "dense"), True)
+RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
 ASKING = SearchKind("asking", ("wide", "dense"), True)
 
 

@@ -40,8 +40,11 @@ cdef class Launches:
         params.team_tokens = cuda_plan.TEAM_TOKENS
         params.hot_tokens = cuda_plan.hot_tokens(lanes, self.context.state.multiprocessors)
         params.hot_lanes = 0
+        hot_lanes = cuda_plan.HOT_LANES
+        if self.kind.rescores:
+            params.hot_tokens, hot_lanes = cuda_plan.RESCORING_HOT_TOKENS, cuda_plan.RESCORING_HOT_LANES
         if shape.cluster == 1:
-            params.hot_lanes = min(cuda_plan.HOT_LANES, self.lanes_of(cuda_plan.CLUSTER, columns, room))
+            params.hot_lanes = min(hot_lanes, self.lanes_of(cuda_plan.CLUSTER, columns, room))
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
         self.shape.threads = shape.threads
         self.shape.shared_bytes = <uint32_t> self.kind.shared_bytes(shape.threads, columns, capacity)

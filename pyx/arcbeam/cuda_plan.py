@@ -58,6 +58,8 @@ HOT_TOKENS, HOT_AMONG_MANY = 512, 2048
 """Tokens of a frame on average from which on an utterance is worth a cluster: in a batch of few, and of many,"""
 HOT_LANES = 8
 """once no more than so many are left."""
+RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 128, 16
+"""The same with a large language model, for batches of any size."""
 
 
 def hot_tokens(utterances: int, multiprocessors: int) -> int:

@@ -19,7 +19,7 @@ SOURCES = {
 }
 # Of their Params; search_host.py and rescore_host.py spell them out.
 PARAMETER_BYTES = {"search": 192, "rescore": 520, "asking": 520}
-SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense"), "asking": ("wide", "dense")}
+SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense", "cluster"), "asking": ("wide", "dense")}
 
 
 def image(name: str) -> bytes:

@@ -33,7 +33,7 @@ def lm_view(model, without=()):
 
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
-    control_bytes = 208 + 128
+    control_bytes = 208 + 160
 
     def __init__(
         self,
@@ -49,8 +49,10 @@ class RescoreHost(SearchHost):
         answers_every=0,
         wait_cycles=200,
         histories=20,
+        index_is_far=False,
         **options,
     ):
+        self.index_is_far = index_is_far
         if asks != NOBODY:
             self.source, self.entry = "cuda/rescore/asking.cu", "arcbeam_asking_{}"
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
@@ -86,7 +88,7 @@ class RescoreHost(SearchHost):
             per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0), asks=np.uint32(self.asks),
             words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
-            padding=np.uint32(0),
+            index_is_far=np.uint32(self.index_is_far),
         )  # fmt: skip
         params.arrays |= self.boxes
         return params
@@ -136,11 +138,11 @@ class RescoreHost(SearchHost):
 
     @staticmethod
     def table_bytes(candidates, table_size):
-        return 24 * table_size + 4 * candidates
+        return 20 * table_size
 
     @staticmethod
     def workspace_bytes(capacity, candidates, table_size):
-        return 28 * table_size + 60 * capacity + 44 * candidates
+        return 24 * table_size + 56 * capacity + 40 * candidates
 
     @staticmethod
     def move_histories(larger, old, capacity, before, num_tokens):
@@ -165,6 +167,7 @@ def check(
     wait_cycles=200,
     histories=20,
     unknown_words="error",
+    index_is_far=False,
     **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
@@ -189,6 +192,7 @@ def check(
         answers_every=answers_every,
         wait_cycles=wait_cycles,
         histories=histories,
+        index_is_far=index_is_far,
         **options,
     )
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))

@@ -105,7 +105,35 @@ def test_histories_longer_than_lanes_that_share_a_look_up():
         num_columns=3, finals={0: 0.0},
     )  # fmt: skip
     graph = Graph(**plain.fields() | fields)
-    check(graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS)
+    for index_is_far in (False, True):
+        check(
+            graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS,
+            index_is_far=index_is_far,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("cost", [None, lambda r: 0.5], ids=["costs", "ties"])
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_lists_that_are_longer_than_a_warp(n, cost):
+    """All words lead to few states, with epsilon arcs and without: lists of a hundred histories."""
+    rng = np.random.default_rng(5)
+    rough = {} if cost is None else {"cost": cost}
+    models = random_model(rng, WORDS, 3, share=0.5, **rough), random_model(rng, WORDS, 2, share=0.3, **rough)
+    arcs = [(s, t, label, w, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2) for w in range(1, 50)]
+    arcs += [(0, 2, 0, 0, 0.25), (2, 0, 1, 3, 0.0), (2, 1, 2, 0, 0.5)]
+    source, target, labels, words, weights = (np.array(column) for column in zip(*arcs, strict=True))
+    plain = Graph.from_arcs(
+        (source, target, labels, words, weights.astype(np.float32)), num_states=3, num_columns=2, finals={1: 0.0},
+    )  # fmt: skip
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
+    graph = Graph(**plain.fields() | fields)
+    room = Room(capacity=512, candidates=1536, table_size=1024, spill_capacity=512, log=8192, paths=4096)
+    for some in (room, replace(room, capacity=64, candidates=128, table_size=128)):
+        host = check(
+            graph, models, [graphs.random_log_probs(3, 4, 2)], beam=30.0, max_active=60, hypotheses_per_state=n,
+            room=some, shape=Shape(lanes=1),
+        )  # fmt: skip
+        assert host.counters[0] > 500
 
 
 def test_room_grows_and_nothing_is_lost(graph, models, batch):
@@ -148,6 +176,47 @@ def test_paths_are_followed_in_stretches(graph, models):
 def test_neither_blocks_nor_their_size_change_the_bytes(graph, models, batch, kernel, lanes, block):
     shape = Shape(kernel, lanes, block)
     check(graph, models, batch, hypotheses_per_state=3, cache=16, shape=shape, schedule={"seed": lanes}, **OPTIONS)
+
+
+@pytest.mark.parametrize("team_tokens", [0, 15])
+@pytest.mark.parametrize(("cluster", "lanes", "block"), [(1, 2, 64), (2, 2, 32), (3, 1, 64), (8, 1, 32)])
+def test_clusters_give_the_same_bytes(graph, models, batch, cluster, lanes, block, team_tokens):
+    shape = Shape("cluster", lanes, block, cluster, team_tokens)
+    for room in (Room(), GENEROUS):
+        check(
+            graph, models, batch, hypotheses_per_state=2, cache=16, room=room, shape=shape,
+            schedule={"seed": cluster}, **OPTIONS,
+        )  # fmt: skip
+
+
+def test_clusters_under_fifty_schedules(graph, models, batch):
+    shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=20)
+    for schedule in schedules(50):
+        check(
+            graph, models, batch[:3], hypotheses_per_state=2, room=GENEROUS, shape=shape, schedule=schedule, **OPTIONS
+        )
+
+
+def test_a_cluster_counts_nothing_of_a_bad_utterance(graph, models, batch):
+    spoiled = [logp.copy() for logp in batch]
+    spoiled[2][8, 3] = np.nan
+    rescoring = Rescoring(graph, *models, DecoderOptions())
+    counted = []
+    for shape in (Shape(lanes=1, block=32), Shape("cluster", lanes=1, block=32, cluster=2)):
+        host = RescoreHost(graph, rescoring, beam=5.0, room=GENEROUS)
+        host.decode(spoiled, shape)
+        counted.append(host.counters[0])
+    assert counted[0] == counted[1] > 0
+
+
+def test_hot_utterances_go_on_in_a_cluster(graph, models):
+    batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((20, 3, 30))]
+    shape = Shape(lanes=3, block=32, hot_tokens=5, hot_lanes=2)
+    hosts = [
+        check(graph, models, batch, hypotheses_per_state=3, room=GENEROUS, shape=shape, schedule=schedule, **OPTIONS)
+        for schedule in schedules(10)
+    ]
+    assert 2 in {host.launches for host in hosts}  # whether few are left at work in time is the schedule's doing
 
 
 def test_float16(graph, models, batch):
