@@ -156,6 +156,7 @@ struct RescoringControl {
     std::uint32_t long_levels;    // as has_level: of these depths, if with epsilon arcs;
     std::uint32_t long_ends;      // some without
     std::uint32_t num_ranked;     // entries of the ranking that are taken
+    std::uint32_t unranked;       // there were too few
     std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
@@ -363,14 +364,14 @@ ARCBEAM_DEVICE_NOINLINE bool rank_lists(std::uint32_t depth, std::uint32_t num_h
         const std::uint32_t members = work.list_count()[list] + 1U;
         const std::uint32_t start = simt::atomic_add<Team::kScope>(&control.num_ranked, members + 1U);
         if (start + members + 1U + num_long > work.most_ranked) {
-            simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
+            simt::store_relaxed<Team::kScope>(&control.unranked, 1U);
             continue;
         }
         work.ranking()[start] = static_cast<std::uint64_t>(members) << 32U;
         work.list_count()[list] = start | kInRanking;
     }
     Team::barrier();
-    if (simt::load(&control.overflow) != 0U) {
+    if (simt::load(&control.unranked) != 0U) {
         return false;
     }
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {

@@ -87,6 +87,7 @@ ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
     simt::store(&control.long_levels, 0U);
     simt::store(&control.long_ends, 0U);
     simt::store(&control.num_ranked, 0U);
+    simt::store(&control.unranked, 0U);
 }
 
 ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
