@@ -5,6 +5,7 @@ others read.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +41,9 @@ def main() -> None:
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
     models = {"language_model": large, "graph_language_model": small, "max_active": 60, "lookup_margin": 1.0}
     decodes = 0
-    for shape in (cuda_plan.WIDE, cuda_plan.DENSE):
-        cuda_plan.launch_shapes = lambda *_, shape=shape: (shape,)
+    cuda_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
+    for shape in (cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.CLUSTER, replace(cuda_plan.CLUSTER, cluster=2)):
+        cuda_plan.launch_shapes = lambda *_, shape=shape: (shape, cuda_plan.WIDE)
         for n, where in RUNS:
             options = models | {"beam": 5.0, "hypotheses_per_state": n}
             gpu = CtcDecoder(

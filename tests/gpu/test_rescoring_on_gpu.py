@@ -5,6 +5,7 @@ built it, the graph of 512 pieces with its pruned 3-gram below the 3-gram of the
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,8 +81,29 @@ def test_placements(place, n):
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
     decoder = agree(graph, models, batch, place, beam=8.0, max_active=400, hypotheses_per_state=n)
     stats = decoder.stats
-    assert stats.lookups > stats.distinct_lookups >= stats.lookup_misses
+    assert stats.lookups >= stats.distinct_lookups >= stats.lookup_misses
     assert decoder._engine.placement == place[0]
+
+
+@pytest.mark.parametrize("shape", [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
+@pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
+def test_clusters(monkeypatch, shape, team_tokens):
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape, cuda_plan.WIDE))
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", team_tokens)
+    graph, models = made(6, 3000, 32)
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(8)]  # as few as clusters are for
+    for search in SEARCHES:
+        agree(graph, models, batch, **search)
+
+
+def test_hot_utterances_go_on_in_clusters(monkeypatch):
+    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
+    monkeypatch.setattr(cuda_plan, "RESCORING_HOT_TOKENS", 1)
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
+    graph, models = made(6, 3000, 32)
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(40)]
+    for _ in range(5):
+        agree(graph, models, batch, **SEARCHES[0])
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

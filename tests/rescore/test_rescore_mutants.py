@@ -16,7 +16,7 @@ from tests.rescore import rescore_host
 from tests.simt.build import CACHE, ROOT, KernelError, load, schedules
 
 KERNELS = ROOT / "cuda" / "rescore"
-FILES = ("rescore.cuh", "closure.cuh", "mail.cuh")
+FILES = ("rescore.cuh", "closure.cuh", "mail.cuh", "hypotheses.cuh")
 WORDS = [f"w{i}" for i in range(1, 50)]
 
 
@@ -24,7 +24,11 @@ def barriers() -> list[tuple[str, int]]:
     found = []
     for name in FILES:
         lines = (KERNELS / name).read_text().splitlines()
-        found += [(name, i) for i, line in enumerate(lines) if re.fullmatch(r" *simt::block_barrier\(\);", line)]
+        found += [
+            (name, i)
+            for i, line in enumerate(lines)
+            if re.fullmatch(r" *(simt::block_barrier|Team::barrier)\(\);", line)
+        ]
     return found
 
 
