@@ -1,22 +1,61 @@
 // The closure of a search with histories: one level of epsilon depth. The rule is the twin's,
 // cpu_reference/decode/rescoring_closure.hpp.
 //
-// in   hypotheses [0, num_epsilons) with epsilon arcs as of the last barrier: the lists of states of this depth are
-//      complete, and are cut before their arcs are followed
-// out  candidates, noted from num_candidates on; those with words are listed to be looked up. A barrier must
-// follow.
+// in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete,
+// and
+//      are cut before their arcs are followed
+// out  what their epsilon arcs reach, noted as candidates from control.num_candidates on and offered to its key;
+// but
+//      what has a word is listed to be looked up, and offered in a step of its own. A barrier must follow.
 #pragma once
 
 #include "rescore/rescore.cuh"
 
 namespace arcbeam {
 
-// Notes what the epsilon arcs of a hypothesis reach.
+// What following a level takes beside the hypothesis.
+struct Level {
+    Step step;
+    float bound;
+    std::uint32_t first_log;
+    std::uint32_t num_long;  // see rank_lists(); 0: no list of this depth has been ranked
+};
+
+// Offers a candidate that this thread has just written, and enters what it found first.
+template <class Team>
+ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
+                          const History& history, const Step& step, const RescoringWorkspace& work,
+                          Control& control, RescoringControl& words) {
+    const Offered offered =
+        offer_key<Team, true>(i, candidate.packed, candidate.place, history, step, work, control);
+    simt::store(&work.extension().at(i)->place, offered.place);
+    const auto cost = static_cast<std::uint32_t>(candidate.packed >> 32U);
+    if (cost < simt::load_relaxed<Team::kScope>(&words.best_survivor)) {
+        simt::atomic_min<Team::kScope>(&words.best_survivor, cost);
+    }
+    if (!offered.added) {
+        return;
+    }
+    const std::uint32_t index = step.states_before + simt::atomic_add<Team::kScope>(&control.added[step.slot], 1U);
+    if (index >= work.hypotheses) {
+        return;
+    }
+    const StateRow row = load_row(params.search.graph, candidate.place);
+    enter_hypothesis<Team>(params, index, candidate.place, offered.place, row, step, work, control, words);
+    if (row.epsilon.depth != kNoIndex) {
+        const std::uint32_t at =
+            step.epsilons_before + simt::atomic_add<Team::kScope>(&control.epsilons[step.slot], 1U);
+        work.epsilons()[at] = leaving(index, row.epsilon);
+        simt::atomic_max<Team::kScope>(&control.levels[step.slot], row.epsilon.depth + 1U);
+        simt::atomic_or<Team::kScope>(&words.has_level, level_bit(row.epsilon.depth));
+    }
+}
+
 template <class Team>
 ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32_t index, ArcTarget target,
-                                      float bound, std::uint32_t first_log, const RescoringWorkspace& work,
-                                      Control& control, std::uint32_t& num_wanted) {
-    const float lookup_bound = beam_bound(bound, params.lookup_margin);
+                                      const Level& level, const RescoringWorkspace& work, Control& control,
+                                      RescoringControl& words) {
+    const float lookup_bound = beam_bound(level.bound, params.lookup_margin);
     const StateArcs arcs = work.arcs()[index];
     const std::uint32_t key = work.place()[index];
     const float cost = packed_cost(work.key_best()[key]);
@@ -30,94 +69,120 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
             continue;
         }
         const std::uint32_t word = params.epsilon_words != 0U ? simt::load_readonly(params.words + arc) : kNoWord;
-        if (word == kNoWord && !admits(bound, reached)) {
+        if (word == kNoWord && !admits(level.bound, reached)) {
             continue;
         }
         const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
         if (at >= work.candidates) {
             continue;
         }
-        work.candidate()[at] = Candidate{pack(reached, arc), target.next_state, first_log + index};
+        const Candidate candidate{pack(reached, arc), target.next_state, level.first_log + index};
+        work.candidate()[at] = candidate;
         work.extension()[at] = Extension{history, kNoIndex, word};
-        if (word != kNoWord) {
-            work.wanted()[simt::atomic_add<Team::kScope>(&num_wanted, 1U)] = at;
+        if (word == kNoWord) {
+            reach<Team>(params, at, candidate, history, level.step, work, control, words);
+        } else {
+            work.wanted()[simt::atomic_add<Team::kScope>(&words.num_wanted[level.step.slot], 1U)] = at;
         }
     }
 }
 
 template <class Team>
-ARCBEAM_DEVICE_NOINLINE void follow_level(const RescoringParams& params, std::uint32_t level, bool is_long,
-                                          float bound, std::uint32_t slot, std::uint32_t first_log,
+ARCBEAM_DEVICE_NOINLINE void follow_level(const RescoringParams& params, std::uint32_t depth, const Level level,
                                           const RescoringWorkspace work, Control& control,
                                           RescoringControl& words) {
-    const std::uint32_t num_epsilons = simt::load(&words.num_epsilons);
-    std::uint32_t& num_wanted = words.num_wanted[slot];
-    for (std::uint32_t i = Team::rank(); i < num_epsilons; i += Team::size()) {
+    const bool is_long = level.num_long != 0U;
+    for (std::uint32_t i = Team::rank(); i < level.step.epsilons_before; i += Team::size()) {
         const Leaving from = work.epsilons()[i];
-        if (from.depth != level ||
+        if (from.depth != depth ||
             (is_long && simt::load_relaxed<Team::kScope>(work.kept().at(from.index)) != kUndecided)) {
             continue;
         }
         work.kept()[from.index] = kStays;
-        follow_hypothesis<Team>(params, from.index, ArcTarget{from.next_state, from.weight}, bound, first_log, work,
-                                control, num_wanted);
+        follow_hypothesis<Team>(params, from.index, ArcTarget{from.next_state, from.weight}, level, work, control,
+                                words);
     }
-    if (is_long) {
-        cut_lists<Team>(params, level, work, words, [&](std::uint32_t index, bool stays) {
-            if (index != kNoIndex) {
-                simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
-            }
-            if (stays) {
-                const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
-                const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
-                follow_hypothesis<Team>(params, index, target, bound, first_log, work, control, num_wanted);
-            }
-        });
-    }
+    cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
+        if (index != kNoIndex) {
+            simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
+        }
+        if (stays) {
+            const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
+            const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
+            follow_hypothesis<Team>(params, index, target, level, work, control, words);
+        }
+    });
 }
+
+// The step after this, which all have left behind a barrier. The slot behind it is made ready.
+template <class Team>
+ARCBEAM_DEVICE Step next_step(const Step& step, Control& control, RescoringControl& words) {
+    const Step next{step.next_slot(), step.states_before + simt::load(&control.added[step.slot]),
+                    step.epsilons_before + simt::load(&control.epsilons[step.slot])};
+    if (Team::rank() == 0U) {
+        const std::uint32_t slot = next.next_slot();
+        simt::store(&control.added[slot], 0U);
+        simt::store(&control.epsilons[slot], 0U);
+        simt::store(&control.levels[slot], 0U);
+        simt::store(&words.num_wanted[slot], 0U);
+        simt::store(&words.num_distinct[slot], 0U);
+    }
+    return next;
+}
+
+struct Closed {
+    FrameEnd end;
+    std::uint32_t num_hypotheses;
+};
 
 // Closes the frontier level by level. A barrier was passed.
 template <class Team>
-ARCBEAM_DEVICE FrameEnd close_with_histories(const RescoringParams& params, RescoringLane& lane,
-                                             std::uint32_t num_candidates, float bound,
-                                             const RescoringWorkspace& work) {
-    RescoringControl& control = *lane.words;
-    std::uint32_t slot = 1U;
-    for (std::uint32_t level = 0U; level < simt::load(&control.levels); ++level) {
-        if (simt::load(&control.overflow) != 0U) {
-            return FrameEnd::no_room;
-        }
-        if ((simt::load(&control.has_level) & level_bit(level)) == 0U) {
+ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, RescoringLane& lane,
+                                           std::uint32_t num_candidates, float bound,
+                                           const RescoringWorkspace& work) {
+    Control& control = *lane.control;
+    RescoringControl& words = *lane.words;
+    std::uint32_t levels = simt::load(&control.levels[0]);
+    Step step = next_step<Team>(Step{0U, 0U, 0U}, control, words);
+    for (std::uint32_t depth = 0U; depth < levels && step.states_before <= work.hypotheses; ++depth) {
+        if ((simt::load_relaxed<Team::kScope>(&words.has_level) & level_bit(depth)) == 0U) {
             continue;
         }
-        const std::uint32_t num_hypotheses = simt::load(&control.num_hypotheses);
-        const bool is_long = (simt::load(&control.long_levels) & level_bit(level)) != 0U;
-        if (is_long && !rank_lists<Team>(level, num_hypotheses, work, control)) {
-            return FrameEnd::no_room;
+        Level level{step, bound, lane.state.log_size, 0U};
+        if ((simt::load_relaxed<Team::kScope>(&words.long_levels) & level_bit(depth)) != 0U) {
+            level.num_long = rank_lists<Team>(depth, step.states_before, work, words);
+            if (level.num_long == kNoIndex) {
+                return {FrameEnd::no_room, 0U};
+            }
         }
-        follow_level<Team>(params, level, is_long, bound, slot, lane.state.log_size, work, *lane.control, control);
+        follow_level<Team>(params, depth, level, work, control, words);
         Team::barrier();
-        const std::uint32_t last = simt::load(&lane.control->num_candidates);
-        if (last > work.candidates) {
-            return FrameEnd::no_room;
+        std::uint32_t deeper = simt::load(&control.levels[step.slot]);
+        levels = deeper > levels ? deeper : levels;
+        const std::uint32_t slot = step.slot;
+        step = next_step<Team>(step, control, words);
+        const std::uint32_t num_wanted = simt::load(&words.num_wanted[slot]);
+        if (num_wanted == 0U) {
+            continue;
         }
-        const std::uint32_t num_wanted = simt::load(&control.num_wanted[slot]);
-        if (num_wanted > work.table_size - num_hypotheses) {
-            return FrameEnd::no_room;
+        const std::uint32_t last = simt::load(&control.num_candidates);
+        if (last > work.candidates || step.states_before > work.hypotheses ||
+            num_wanted > work.table_size - step.states_before) {
+            return {FrameEnd::no_room, 0U};
         }
-        if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
-            return kFrameUnanswered;
+        if (!look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
+            return {kFrameUnanswered, 0U};
         }
-        slot = 1U - slot;
-        if (Team::rank() == 0U) {  // that of the step before last: all have read it
-            simt::store(&control.num_wanted[slot], 0U);
-            simt::store(&control.num_distinct[slot], 0U);
-        }
-        recombine_histories<Team>(params, num_candidates, last, bound, work, control);
+        recombine_histories<Team>(params, num_candidates, last, true, bound, step, work, control, words);
         num_candidates = last;
         Team::barrier();
+        deeper = simt::load(&control.levels[step.slot]);
+        levels = deeper > levels ? deeper : levels;
+        step = next_step<Team>(step, control, words);
     }
-    return simt::load(&control.overflow) == 0U ? FrameEnd::committed : FrameEnd::no_room;
+    const bool fits =
+        step.states_before <= work.hypotheses && simt::load(&control.num_candidates) <= work.candidates;
+    return {fits ? FrameEnd::committed : FrameEnd::no_room, step.states_before};
 }
 
 }  // namespace arcbeam

@@ -27,8 +27,8 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
 // an equal: then its source may be either.
 template <class Team>
 ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
-                                            std::uint32_t num_hypotheses, const RescoringWorkspace work,
-                                            RescoringControl& control) {
+                                            std::uint32_t num_hypotheses, std::uint32_t num_long,
+                                            const RescoringWorkspace work, RescoringControl& control) {
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
         const std::uint32_t kept =
@@ -39,14 +39,12 @@ ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::
             work.kept()[i] = place;
         }
     }
-    if (simt::load(&control.long_ends) != 0U) {
-        cut_lists<Team>(params, kNoIndex, work, control, [&](std::uint32_t index, bool stays) {
-            const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
-            if (index != kNoIndex) {
-                simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
-            }
-        });
-    }
+    cut_lists<Team>(params, kNoIndex, num_long, work, [&](std::uint32_t index, bool stays) {
+        const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
+        if (index != kNoIndex) {
+            simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
+        }
+    });
     constexpr std::uint32_t kEach = 4U;
     for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
         std::uint32_t place[kEach];
@@ -203,27 +201,32 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
                                          std::uint32_t next_frame) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
-    const std::uint32_t admitted = recombine_histories<Team>(params, 0U, num_candidates, bound, work, words);
+    const std::uint32_t admitted =
+        recombine_histories<Team>(params, 0U, num_candidates, false, bound, Step{0U, 0U, 0U}, work, control, words);
     std::uint32_t smallest_acoustic = kNoCost;
     if (Team::rank() == 0U) {
         smallest_acoustic = simt::load(&control.smallest_acoustic);
         simt::store(&control.smallest_acoustic, kNoCost);
     }
     Team::barrier();
-    const FrameEnd closed = close_with_histories<Team>(params, lane, num_candidates, bound, work);
-    if (closed != FrameEnd::committed) {
-        return give_up_rescoring<Team>(work, lane, smallest_acoustic, closed);
+    const Closed closed = close_with_histories<Team>(params, lane, num_candidates, bound, work);
+    if (closed.end != FrameEnd::committed) {
+        return give_up_rescoring<Team>(work, lane, smallest_acoustic, closed.end);
     }
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
-    const std::uint32_t num_hypotheses = simt::load(&words.num_hypotheses);
+    const std::uint32_t num_hypotheses = closed.num_hypotheses;
     if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {  // before they are cut, to be simple
         lane.log_wanted = num_hypotheses;
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::log_full);
     }
-    if (simt::load(&words.long_ends) != 0U && !rank_lists<Team>(kNoIndex, num_hypotheses, work, words)) {
+    std::uint32_t num_long = 0U;
+    if (simt::load(&words.long_ends) != 0U) {
+        num_long = rank_lists<Team>(kNoIndex, num_hypotheses, work, words);
+    }
+    if (num_long == kNoIndex) {
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::no_room);
     }
-    find_survivors<Team>(params, all_candidates, num_hypotheses, work, words);
+    find_survivors<Team>(params, all_candidates, num_hypotheses, num_long, work, words);
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params.search, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {

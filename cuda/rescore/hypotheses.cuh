@@ -134,7 +134,7 @@ struct alignas(16) LookupCounts {
     std::uint32_t reads = 0;
 };
 
-// Words of a block beside those of Control. Steps of a frame that look words up take turns with two slots.
+// Words of a block beside those of Control, whose `added` and `epsilons` count hypotheses here.
 struct RescoringControl {
     LookupCounts of_helpers;     // what other blocks of the cluster have counted
     std::uint64_t end_history;   // of the best last token
@@ -143,13 +143,9 @@ struct RescoringControl {
     std::uint64_t mail_began;  // by the multiprocessor's clock
     std::uint32_t best;        // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
-    std::uint32_t num_wanted[2];
-    std::uint32_t num_distinct[2];
-    std::uint32_t num_hypotheses;
-    std::uint32_t num_epsilons;  // of them, with epsilon arcs
-    std::uint32_t levels;        // 1 + the largest depth of these
-    std::uint32_t has_level;     // a bit for each depth below 31 that any has, and one for all others
-    std::uint32_t overflow;      // there was too little room
+    std::uint32_t num_wanted[3];  // of a step, by its slot
+    std::uint32_t num_distinct[3];
+    std::uint32_t has_level;  // a bit for each depth below 31 that any hypothesis has, and one for all others
     std::uint32_t num_kept;
     std::uint32_t tied;           // some winner has an equal
     std::uint32_t num_long;       // states that have too many hypotheses;
@@ -180,20 +176,30 @@ ARCBEAM_DEVICE std::uint32_t key_home(std::uint32_t state, const History& histor
     return scaled(mixed * 0xc2b2ae35U, size);
 }
 
-// Offers candidate i to its key.
+// There is too little room for the step's hypotheses.
 template <class Team>
+ARCBEAM_DEVICE void overflow(const Step& step, const RescoringWorkspace& work, Control& control) {
+    simt::atomic_max<Team::kScope>(&control.added[step.slot], work.hypotheses + 1U - step.states_before);
+}
+
+// Offers candidate i to its key. `fresh`: candidates of this step are written in this step, each before it is
+// offered.
+template <class Team, bool fresh>
 ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uint32_t state, const History& history,
-                                 const RescoringWorkspace& work, RescoringControl& control) {
+                                 const Step& step, const RescoringWorkspace& work, Control& control) {
+    constexpr simt::Order kOrder = fresh ? simt::Order::acquire_release : simt::Order::relaxed;
     const std::uint32_t size = work.table_size;
     std::uint32_t place = key_home(state, history, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
+        std::uint32_t found = fresh ? simt::load_acquire<Team::kScope>(work.key_owner().at(place))
+                                    : simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
         bool added = false;
         if (found == kNoIndex) {
-            if (simt::load_relaxed<Team::kScope>(&control.num_hypotheses) >= work.hypotheses) {
+            if (step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) >=
+                work.hypotheses) {
                 break;
             }
-            found = simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, i);
+            found = simt::atomic_cas<Team::kScope, kOrder>(work.key_owner().at(place), kNoIndex, i);
             added = found == kNoIndex;
         }
         if (added || (simt::load(&work.candidate().at(found)->place) == state &&
@@ -203,17 +209,15 @@ ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uin
         }
         place = place + 1U == size ? 0U : place + 1U;
     }
-    simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
+    overflow<Team>(step, work, control);
     return {kNoIndex, false};
 }
 
-constexpr std::uint64_t kNoEpsilons = 0xffffffffU;  // the depth of a list in the ranking: of a state without any
-
-// Counts a hypothesis among those of its state, which is listed itself when they become too many. There is an entry
-// for each.
+// Counts a hypothesis among those of its state, which is listed itself when they become too many; false if there is
+// no room to do so. There is an entry for each state.
 template <class Team>
-ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, std::uint32_t n, std::uint32_t depth,
-                           const RescoringWorkspace& work, RescoringControl& control) {
+ARCBEAM_DEVICE bool enlist(std::uint32_t index, std::uint32_t state, std::uint32_t n, std::uint32_t depth,
+                           const RescoringWorkspace& work, RescoringControl& words) {
     const std::uint32_t size = work.table_size;
     std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
@@ -228,95 +232,82 @@ ARCBEAM_DEVICE void enlist(std::uint32_t index, std::uint32_t state, std::uint32
     }
     work.list()[index] = place;
     if (simt::atomic_add<Team::kScope>(work.list_count().at(place), 1U) + 1U != n) {
-        return;
+        return true;
     }
-    const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_long, 1U) + 1U;
-    if (simt::load_relaxed<Team::kScope>(&control.num_ranked) + at > work.most_ranked) {
-        simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
-        return;
+    const std::uint32_t at = simt::atomic_add<Team::kScope>(&words.num_long, 1U) + 1U;
+    if (simt::load_relaxed<Team::kScope>(&words.num_ranked) + at > work.most_ranked) {
+        return false;
     }
     work.ranking()[work.most_ranked - at] = static_cast<std::uint64_t>(depth) << 32U | place;
     if (depth != kNoIndex) {
-        simt::atomic_or<Team::kScope>(&control.long_levels, level_bit(depth));
+        simt::atomic_or<Team::kScope>(&words.long_levels, level_bit(depth));
     } else {
-        simt::store_relaxed<Team::kScope>(&control.long_ends, 1U);
+        simt::store_relaxed<Team::kScope>(&words.long_ends, 1U);
     }
+    return true;
 }
 
 // Enters a new hypothesis, and asks for what the frame and the next one will read of its state, whose row is here.
-// All lanes of a warp come here, some with nothing to add.
 template <class Team>
-ARCBEAM_DEVICE void add_hypothesis(const RescoringParams& params, bool added, std::uint32_t index,
-                                   std::uint32_t state, std::uint32_t place, const StateRow& row,
-                                   const RescoringWorkspace& work, RescoringControl& control) {
-    const bool has_epsilon = added && row.epsilon.depth != kNoIndex;
-    if (added) {
-        if (params.hypotheses_per_state != 0U) {
-            enlist<Team>(index, state, params.hypotheses_per_state, row.epsilon.depth, work, control);
-        } else {
-            work.list()[index] = kNoIndex;
-        }
-        work.key_index()[place] = index;
-        work.place()[index] = place;
-        work.source()[index] = kUnclaimed;
-        work.arcs()[index] = row.arcs;
-        work.kept()[index] = kUndecided;
-        if (row.arcs.first_emitting != row.arcs.arcs_end) {
-            simt::prefetch(params.search.graph.labels + row.arcs.first_emitting);
-        }
-        if (has_epsilon) {
-            simt::prefetch(params.search.graph.states + row.epsilon.next_state);
-            if (params.epsilon_words != 0U) {
-                simt::prefetch(params.words + row.arcs.first_arc);
-            }
-        }
+ARCBEAM_DEVICE void enter_hypothesis(const RescoringParams& params, std::uint32_t index, std::uint32_t state,
+                                     std::uint32_t place, const StateRow& row, const Step& step,
+                                     const RescoringWorkspace& work, Control& control, RescoringControl& words) {
+    const std::uint32_t n = params.hypotheses_per_state;
+    if (n == 0U) {
+        work.list()[index] = kNoIndex;
+    } else if (!enlist<Team>(index, state, n, row.epsilon.depth, work, words)) {
+        overflow<Team>(step, work, control);
     }
-    const std::uint32_t at = take_place<Team>(&control.num_epsilons, has_epsilon);
-    const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? row.epsilon.depth + 1U : 0U);
-    const std::uint32_t bits = simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(row.epsilon.depth) : 0U);
-    if (has_epsilon) {
-        work.epsilons()[at] = leaving(index, row.epsilon);
+    work.key_index()[place] = index;
+    work.place()[index] = place;
+    work.source()[index] = kUnclaimed;
+    work.arcs()[index] = row.arcs;
+    work.kept()[index] = kUndecided;
+    if (row.arcs.first_emitting != row.arcs.arcs_end) {
+        simt::prefetch(params.search.graph.labels + row.arcs.first_emitting);
     }
-    if (bits != 0U && simt::lane() == 0U) {
-        simt::atomic_max<Team::kScope>(&control.levels, levels);
-        simt::atomic_or<Team::kScope>(&control.has_level, bits);
+    if (row.epsilon.depth != kNoIndex) {
+        simt::prefetch(params.search.graph.states + row.epsilon.next_state);
+        if (params.epsilon_words != 0U) {
+            simt::prefetch(params.words + row.arcs.first_arc);
+        }
     }
 }
 
-// Admits candidates [first, last): their keys and hypotheses; the best of them may be the best survivor. A barrier
-// must follow. Returns how many were admitted by this thread. Two candidates a thread at a time, for what a new
-// state takes is a load that waits.
+// Admits candidates [first, last), or only those of them that have words: their keys and hypotheses; the best of
+// them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. Two
+// candidates a thread at a time, for what a new state takes is a load that waits.
 template <class Team>
 ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
-                                                          std::uint32_t last, float bound,
-                                                          const RescoringWorkspace work,
-                                                          RescoringControl& control) {
+                                                          std::uint32_t last, bool only_words, float bound,
+                                                          const Step step, const RescoringWorkspace work,
+                                                          Control& control, RescoringControl& words) {
     constexpr std::uint32_t kEach = 2U;
     std::uint32_t admitted = 0U;
     std::uint32_t best = kNoCost;
     const std::uint32_t end = first + (last - first + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t begin = first + Team::rank(); begin < end; begin += kEach * Team::size()) {
         Candidate candidate[kEach];
-        History history[kEach];
+        Extension extension[kEach];
         Offered offered[kEach];
         std::uint32_t index[kEach];
         StateRow row[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t i = begin + k * Team::size();
             candidate[k] = Candidate{kNoPacked, 0U, 0U};
-            history[k] = History{0U, 0U};
+            extension[k] = Extension{{0U, 0U}, kNoIndex, kNoWord};
             if (i < last) {
                 candidate[k] = work.candidate()[i];
-                history[k] = simt::load(&work.extension().at(i)->history);
+                extension[k] = work.extension()[i];
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t i = begin + k * Team::size();
             offered[k] = {kNoIndex, false};
-            if (i < last) {
+            if (i < last && !(only_words && extension[k].word == kNoWord)) {
                 if (admits(bound, packed_cost(candidate[k].packed))) {
-                    offered[k] =
-                        offer_key<Team>(i, candidate[k].packed, candidate[k].place, history[k], work, control);
+                    offered[k] = offer_key<Team, false>(i, candidate[k].packed, candidate[k].place,
+                                                        extension[k].history, step, work, control);
                     ++admitted;
                     const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
                     best = key < best ? key : best;
@@ -325,11 +316,8 @@ ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams&
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            index[k] = take_place<Team>(&control.num_hypotheses, offered[k].added);
-            if (offered[k].added && index[k] >= work.hypotheses) {
-                simt::store_relaxed<Team::kScope>(&control.overflow, 1U);
-                offered[k].added = false;
-            }
+            index[k] = step.states_before + take_place<Team>(&control.added[step.slot], offered[k].added);
+            offered[k].added = offered[k].added && index[k] < work.hypotheses;
             row[k] = StateRow{};
             row[k].epsilon.depth = kNoIndex;
             if (offered[k].added) {
@@ -337,22 +325,38 @@ ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams&
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            add_hypothesis<Team>(params, offered[k].added, index[k], candidate[k].place, offered[k].place, row[k],
-                                 work, control);
+            if (offered[k].added) {
+                enter_hypothesis<Team>(params, index[k], candidate[k].place, offered[k].place, row[k], step, work,
+                                       control, words);
+            }
+            const std::uint32_t depth = row[k].epsilon.depth;
+            const bool has_epsilon = depth != kNoIndex;
+            const std::uint32_t at =
+                step.epsilons_before + take_place<Team>(&control.epsilons[step.slot], has_epsilon);
+            const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? depth + 1U : 0U);
+            const std::uint32_t bits = simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(depth) : 0U);
+            if (has_epsilon) {
+                work.epsilons()[at] = leaving(index[k], row[k].epsilon);
+            }
+            if (bits != 0U && simt::lane() == 0U) {
+                simt::atomic_max<Team::kScope>(&control.levels[step.slot], levels);
+                simt::atomic_or<Team::kScope>(&words.has_level, bits);
+            }
         }
     }
     best = simt::reduce_min(simt::kAllLanes, best);
     if (simt::lane() == 0U && best != kNoCost) {
-        simt::atomic_min<Team::kScope>(&control.best_survivor, best);
+        simt::atomic_min<Team::kScope>(&words.best_survivor, best);
     }
     return admitted;
 }
 
 // Puts the hypotheses of states that have more than n of them side by side: those of this depth, whose lists are
-// complete. Barriers are passed, one at the end. False if there is too little room.
+// complete. Barriers are passed, one at the end. Returns how many states have too many, of any depth; kNoIndex if
+// there is too little room.
 template <class Team>
-ARCBEAM_DEVICE_NOINLINE bool rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
-                                        const RescoringWorkspace work, RescoringControl& control) {
+ARCBEAM_DEVICE_NOINLINE std::uint32_t rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
+                                                 const RescoringWorkspace work, RescoringControl& control) {
     constexpr std::uint32_t kEach = 4U;
     const std::uint32_t num_long = simt::load(&control.num_long);
     for (std::uint32_t i = Team::rank(); i < num_long; i += Team::size()) {
@@ -372,7 +376,7 @@ ARCBEAM_DEVICE_NOINLINE bool rank_lists(std::uint32_t depth, std::uint32_t num_h
     }
     Team::barrier();
     if (simt::load(&control.unranked) != 0U) {
-        return false;
+        return kNoIndex;
     }
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
         std::uint32_t list[kEach];
@@ -397,7 +401,7 @@ ARCBEAM_DEVICE_NOINLINE bool rank_lists(std::uint32_t depth, std::uint32_t num_h
         }
     }
     Team::barrier();
-    return true;
+    return num_long;
 }
 
 // What is left of a list in the ranking: its entries [first, first + count).
@@ -490,9 +494,8 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& r
 // of them, in all lanes of a warp; those that it is not called for are cut. Others may look at what is kept
 // meanwhile.
 template <class Team, class Keep>
-ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, const RescoringWorkspace& work,
-                              const RescoringControl& control, const Keep& keep) {
-    const std::uint32_t num_long = simt::load(&control.num_long);
+ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, std::uint32_t num_long,
+                              const RescoringWorkspace& work, const Keep& keep) {
     for (std::uint32_t i = Team::rank() / simt::kWarpSize; i < num_long; i += Team::size() / simt::kWarpSize) {
         const std::uint64_t entry = work.ranking()[work.most_ranked - 1U - i];
         if (static_cast<std::uint32_t>(entry >> 32U) != depth) {

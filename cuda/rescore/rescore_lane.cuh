@@ -76,11 +76,7 @@ ARCBEAM_DEVICE void copy_histories(const Array<History>& from, const Array<Histo
 // before.
 ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
     simt::store(&control.best_survivor, kNoCost);
-    simt::store(&control.num_hypotheses, 0U);
-    simt::store(&control.num_epsilons, 0U);
-    simt::store(&control.levels, 0U);
     simt::store(&control.has_level, 0U);
-    simt::store(&control.overflow, 0U);
     simt::store(&control.num_kept, 0U);
     simt::store(&control.tied, 0U);
     simt::store(&control.num_long, 0U);
@@ -94,7 +90,7 @@ ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
     simt::store(&control.best, kNoCost);
     simt::store(&control.num_within, 0U);
     simt::store(&control.num_questions, 0U);
-    for (std::uint32_t slot = 0U; slot < 2U; ++slot) {
+    for (std::uint32_t slot = 0U; slot < 3U; ++slot) {
         simt::store(&control.num_wanted[slot], 0U);
         simt::store(&control.num_distinct[slot], 0U);
     }
