@@ -74,5 +74,5 @@ def test_every_barrier_is_missed(name, number, monkeypatch):
 
 
 def test_nothing_else_is_wrong():
-    assert len(barriers()) == 12
+    assert len(barriers()) == 14
     decode_under_schedules()
