@@ -26,8 +26,11 @@ template <class Team>
 ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
                           const History& history, const Step& step, const RescoringWorkspace& work,
                           Control& control, RescoringControl& words) {
+    Probe probe{key_home(candidate.place, history, work.table_size), 0U, false};
+    probe.found = key_at<Team, true>(probe.place, work);
+    claim<Team, true>(probe, i, step, work, control);
     const Offered offered =
-        offer_key<Team, true>(i, candidate.packed, candidate.place, history, step, work, control);
+        offer_key<Team, true>(probe, i, candidate.packed, candidate.place, history, step, work, control);
     simt::store(&work.extension().at(i)->place, offered.place);
     const auto cost = static_cast<std::uint32_t>(candidate.packed >> 32U);
     if (cost < simt::load_relaxed<Team::kScope>(&words.best_survivor)) {
@@ -41,7 +44,8 @@ ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const 
         return;
     }
     const StateRow row = load_row(params.search.graph, candidate.place);
-    enter_hypothesis<Team>(params, index, candidate.place, offered.place, row, step, work, control, words);
+    const Entered entered[1] = {{true, index, candidate.place, offered.place, row}};
+    enter_hypotheses<Team>(params, entered, step, work, control, words);
     if (row.epsilon.depth != kNoIndex) {
         const std::uint32_t at =
             step.epsilons_before + simt::atomic_add<Team::kScope>(&control.epsilons[step.slot], 1U);

@@ -23,12 +23,12 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
     return why;
 }
 
-// Gives those that stay their places, and names the source of every winner. Tells in control.tied whether one has
-// an equal: then its source may be either.
-template <class Team>
-ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
-                                            std::uint32_t num_hypotheses, std::uint32_t num_long,
-                                            const RescoringWorkspace work, RescoringControl& control) {
+// Gives those that stay their places, and names the source of every winner, so many a thread at a time. Tells in
+// control.tied whether one has an equal: then its source may be either.
+template <class Team, std::uint32_t kEach>
+ARCBEAM_DEVICE_NOINLINE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
+                                       std::uint32_t num_hypotheses, std::uint32_t num_long,
+                                       const RescoringWorkspace work, RescoringControl& control) {
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
         const std::uint32_t kept =
@@ -45,7 +45,6 @@ ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::
             simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
         }
     });
-    constexpr std::uint32_t kEach = 4U;
     for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
         std::uint32_t place[kEach];
         Candidate candidate[kEach];
@@ -71,6 +70,17 @@ ARCBEAM_DEVICE_NOINLINE void find_survivors(const RescoringParams& params, std::
                 simt::store_relaxed<Team::kScope>(&control.tied, 1U);
             }
         }
+    }
+}
+
+template <class Team>
+ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
+                                   std::uint32_t num_hypotheses, std::uint32_t num_long,
+                                   const RescoringWorkspace& work, RescoringControl& control) {
+    if (num_candidates <= Team::size()) {
+        find_some<Team, 1U>(params, num_candidates, num_hypotheses, num_long, work, control);
+    } else {
+        find_some<Team, 4U>(params, num_candidates, num_hypotheses, num_long, work, control);
     }
 }
 
@@ -133,13 +143,12 @@ struct Survivor {
     StateArcs arcs;
 };
 
-// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. Two
-// at a time, for their loads may come from device memory.
-template <class Team>
-ARCBEAM_DEVICE_NOINLINE void commit_histories(std::uint32_t num_hypotheses, float best,
-                                              const RescoringWorkspace work, const Tokens old, const Tokens tokens,
-                                              const Array<History> histories, const LogPlace into) {
-    constexpr std::uint32_t kEach = 2U;
+// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. So
+// many at a time, for their loads may come from device memory.
+template <class Team, std::uint32_t kEach>
+ARCBEAM_DEVICE_NOINLINE void commit_some(std::uint32_t num_hypotheses, float best, const RescoringWorkspace work,
+                                         const Tokens old, const Tokens tokens, const Array<History> histories,
+                                         const LogPlace into) {
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
         Survivor one[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -254,7 +263,11 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    commit_histories<Team>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    if (num_hypotheses <= Team::size()) {
+        commit_some<Team, 1U>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    } else {
+        commit_some<Team, 2U>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    }
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;

@@ -182,46 +182,58 @@ ARCBEAM_DEVICE void overflow(const Step& step, const RescoringWorkspace& work, C
     simt::atomic_max<Team::kScope>(&control.added[step.slot], work.hypotheses + 1U - step.states_before);
 }
 
-// Offers candidate i to its key. `fresh`: candidates of this step are written in this step, each before it is
-// offered.
+// Where a candidate looks for its key: a place, and what has been found there.
+struct Probe {
+    std::uint32_t place;
+    std::uint32_t found;  // kNoIndex: the place was free, and nobody has taken it in between
+    bool added;           // since this thread has
+};
+
 template <class Team, bool fresh>
-ARCBEAM_DEVICE Offered offer_key(std::uint32_t i, std::uint64_t packed, std::uint32_t state, const History& history,
-                                 const Step& step, const RescoringWorkspace& work, Control& control) {
+ARCBEAM_DEVICE std::uint32_t key_at(std::uint32_t place, const RescoringWorkspace& work) {
+    return fresh ? simt::load_acquire<Team::kScope>(work.key_owner().at(place))
+                 : simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
+}
+
+// Claims a free place for candidate i, if there is room for another hypothesis.
+template <class Team, bool fresh>
+ARCBEAM_DEVICE void claim(Probe& probe, std::uint32_t i, const Step& step, const RescoringWorkspace& work,
+                          Control& control) {
     constexpr simt::Order kOrder = fresh ? simt::Order::acquire_release : simt::Order::relaxed;
+    if (probe.found == kNoIndex &&
+        step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) < work.hypotheses) {
+        probe.found = simt::atomic_cas<Team::kScope, kOrder>(work.key_owner().at(probe.place), kNoIndex, i);
+        probe.added = probe.found == kNoIndex;
+    }
+}
+
+// Offers candidate i to its key, from a probe on. `fresh`: candidates of this step are written in this step, each
+// before it is offered.
+template <class Team, bool fresh>
+ARCBEAM_DEVICE Offered offer_key(Probe probe, std::uint32_t i, std::uint64_t packed, std::uint32_t state,
+                                 const History& history, const Step& step, const RescoringWorkspace& work,
+                                 Control& control) {
     const std::uint32_t size = work.table_size;
-    std::uint32_t place = key_home(state, history, size);
-    for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = fresh ? simt::load_acquire<Team::kScope>(work.key_owner().at(place))
-                                    : simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
-        bool added = false;
-        if (found == kNoIndex) {
-            if (step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) >=
-                work.hypotheses) {
-                break;
-            }
-            found = simt::atomic_cas<Team::kScope, kOrder>(work.key_owner().at(place), kNoIndex, i);
-            added = found == kNoIndex;
+    for (std::uint32_t probes = 0U; probes < size && (probe.added || probe.found != kNoIndex); ++probes) {
+        if (probe.added || (simt::load(&work.candidate().at(probe.found)->place) == state &&
+                            simt::load(&work.extension().at(probe.found)->history) == history)) {
+            simt::atomic_min<Team::kScope>(work.key_best().at(probe.place), packed);
+            return {probe.place, probe.added};
         }
-        if (added || (simt::load(&work.candidate().at(found)->place) == state &&
-                      simt::load(&work.extension().at(found)->history) == history)) {
-            simt::atomic_min<Team::kScope>(work.key_best().at(place), packed);
-            return {place, added};
-        }
-        place = place + 1U == size ? 0U : place + 1U;
+        probe.place = probe.place + 1U == size ? 0U : probe.place + 1U;
+        probe.found = key_at<Team, fresh>(probe.place, work);
+        claim<Team, fresh>(probe, i, step, work, control);
     }
     overflow<Team>(step, work, control);
     return {kNoIndex, false};
 }
 
-// Counts a hypothesis among those of its state, which is listed itself when they become too many; false if there is
-// no room to do so. There is an entry for each state.
+// The place of a state in the list table. There is an entry for each.
 template <class Team>
-ARCBEAM_DEVICE bool enlist(std::uint32_t index, std::uint32_t state, std::uint32_t n, std::uint32_t depth,
-                           const RescoringWorkspace& work, RescoringControl& words) {
+ARCBEAM_DEVICE std::uint32_t list_of(std::uint32_t state, std::uint32_t place, std::uint32_t found,
+                                     const RescoringWorkspace& work) {
     const std::uint32_t size = work.table_size;
-    std::uint32_t place = home(state, size);
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
-        std::uint32_t found = simt::load_relaxed<Team::kScope>(work.list_state().at(place));
         if (found == kNoIndex) {
             found = simt::atomic_cas<Team::kScope>(work.list_state().at(place), kNoIndex, state);
         }
@@ -229,16 +241,20 @@ ARCBEAM_DEVICE bool enlist(std::uint32_t index, std::uint32_t state, std::uint32
             break;
         }
         place = place + 1U == size ? 0U : place + 1U;
+        found = simt::load_relaxed<Team::kScope>(work.list_state().at(place));
     }
-    work.list()[index] = place;
-    if (simt::atomic_add<Team::kScope>(work.list_count().at(place), 1U) + 1U != n) {
-        return true;
-    }
+    return place;
+}
+
+// A state has one hypothesis more than n: it is listed itself. False if there is no room to do so.
+template <class Team>
+ARCBEAM_DEVICE bool list_long(std::uint32_t list, std::uint32_t depth, const RescoringWorkspace& work,
+                              RescoringControl& words) {
     const std::uint32_t at = simt::atomic_add<Team::kScope>(&words.num_long, 1U) + 1U;
     if (simt::load_relaxed<Team::kScope>(&words.num_ranked) + at > work.most_ranked) {
         return false;
     }
-    work.ranking()[work.most_ranked - at] = static_cast<std::uint64_t>(depth) << 32U | place;
+    work.ranking()[work.most_ranked - at] = static_cast<std::uint64_t>(depth) << 32U | list;
     if (depth != kNoIndex) {
         simt::atomic_or<Team::kScope>(&words.long_levels, level_bit(depth));
     } else {
@@ -247,51 +263,86 @@ ARCBEAM_DEVICE bool enlist(std::uint32_t index, std::uint32_t state, std::uint32
     return true;
 }
 
-// Enters a new hypothesis, and asks for what the frame and the next one will read of its state, whose row is here.
-template <class Team>
-ARCBEAM_DEVICE void enter_hypothesis(const RescoringParams& params, std::uint32_t index, std::uint32_t state,
-                                     std::uint32_t place, const StateRow& row, const Step& step,
-                                     const RescoringWorkspace& work, Control& control, RescoringControl& words) {
+// A hypothesis that has been found first, and what is known of its state.
+struct Entered {
+    bool is_new;
+    std::uint32_t index;
+    std::uint32_t state;
+    std::uint32_t key;
+    StateRow row;
+};
+
+// Enters new hypotheses, and asks for what the frame and the next one will read of their states. Each step is made
+// for all of them before the next one is, for tables may be in device memory.
+template <class Team, std::uint32_t each>
+ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entered (&entered)[each],
+                                     const Step& step, const RescoringWorkspace& work, Control& control,
+                                     RescoringControl& words) {
     const std::uint32_t n = params.hypotheses_per_state;
-    if (n == 0U) {
-        work.list()[index] = kNoIndex;
-    } else if (!enlist<Team>(index, state, n, row.epsilon.depth, work, words)) {
-        overflow<Team>(step, work, control);
+    std::uint32_t list[each];
+    std::uint32_t found[each];
+    for (std::uint32_t k = 0U; k < each; ++k) {
+        list[k] = n == 0U ? kNoIndex : home(entered[k].state, work.table_size);
+        found[k] = kNoIndex;
+        if (entered[k].is_new && n != 0U) {
+            found[k] = simt::load_relaxed<Team::kScope>(work.list_state().at(list[k]));
+        }
     }
-    work.key_index()[place] = index;
-    work.place()[index] = place;
-    work.source()[index] = kUnclaimed;
-    work.arcs()[index] = row.arcs;
-    work.kept()[index] = kUndecided;
-    if (row.arcs.first_emitting != row.arcs.arcs_end) {
-        simt::prefetch(params.search.graph.labels + row.arcs.first_emitting);
+    for (std::uint32_t k = 0U; k < each; ++k) {
+        if (entered[k].is_new && n != 0U) {
+            list[k] = list_of<Team>(entered[k].state, list[k], found[k], work);
+        }
     }
-    if (row.epsilon.depth != kNoIndex) {
-        simt::prefetch(params.search.graph.states + row.epsilon.next_state);
-        if (params.epsilon_words != 0U) {
-            simt::prefetch(params.words + row.arcs.first_arc);
+    std::uint32_t members[each];
+    for (std::uint32_t k = 0U; k < each; ++k) {
+        members[k] = 0U;
+        if (entered[k].is_new && n != 0U) {
+            members[k] = simt::atomic_add<Team::kScope>(work.list_count().at(list[k]), 1U) + 2U;
+        }
+    }
+    for (std::uint32_t k = 0U; k < each; ++k) {
+        if (!entered[k].is_new) {
+            continue;
+        }
+        const Entered& one = entered[k];
+        work.list()[one.index] = list[k];
+        work.key_index()[one.key] = one.index;
+        work.place()[one.index] = one.key;
+        work.source()[one.index] = kUnclaimed;
+        work.arcs()[one.index] = one.row.arcs;
+        work.kept()[one.index] = kUndecided;
+        if (one.row.arcs.first_emitting != one.row.arcs.arcs_end) {
+            simt::prefetch(params.search.graph.labels + one.row.arcs.first_emitting);
+        }
+        if (one.row.epsilon.depth != kNoIndex) {
+            simt::prefetch(params.search.graph.states + one.row.epsilon.next_state);
+            if (params.epsilon_words != 0U) {
+                simt::prefetch(params.words + one.row.arcs.first_arc);
+            }
+        }
+        if (n != 0U && members[k] == n + 1U && !list_long<Team>(list[k], one.row.epsilon.depth, work, words)) {
+            overflow<Team>(step, work, control);
         }
     }
 }
 
 // Admits candidates [first, last), or only those of them that have words: their keys and hypotheses; the best of
-// them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. Two
+// them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. So many
 // candidates a thread at a time, for what a new state takes is a load that waits.
-template <class Team>
-ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
-                                                          std::uint32_t last, bool only_words, float bound,
-                                                          const Step step, const RescoringWorkspace work,
-                                                          Control& control, RescoringControl& words) {
-    constexpr std::uint32_t kEach = 2U;
+template <class Team, std::uint32_t kEach>
+ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first,
+                                                     std::uint32_t last, bool only_words, float bound,
+                                                     const Step step, const RescoringWorkspace work,
+                                                     Control& control, RescoringControl& words) {
     std::uint32_t admitted = 0U;
     std::uint32_t best = kNoCost;
     const std::uint32_t end = first + (last - first + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t begin = first + Team::rank(); begin < end; begin += kEach * Team::size()) {
         Candidate candidate[kEach];
         Extension extension[kEach];
-        Offered offered[kEach];
-        std::uint32_t index[kEach];
-        StateRow row[kEach];
+        bool is_admitted[kEach];
+        Probe probe[kEach];
+        Entered entered[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t i = begin + k * Team::size();
             candidate[k] = Candidate{kNoPacked, 0U, 0U};
@@ -302,41 +353,52 @@ ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams&
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
+            is_admitted[k] =
+                !(only_words && extension[k].word == kNoWord) && admits(bound, packed_cost(candidate[k].packed));
+            probe[k] = {key_home(candidate[k].place, extension[k].history, work.table_size), 0U, false};
+            if (is_admitted[k]) {
+                probe[k].found = key_at<Team, false>(probe[k].place, work);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (is_admitted[k]) {
+                claim<Team, false>(probe[k], begin + k * Team::size(), step, work, control);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t i = begin + k * Team::size();
-            offered[k] = {kNoIndex, false};
+            Offered offered{kNoIndex, false};
+            if (is_admitted[k]) {
+                offered = offer_key<Team, false>(probe[k], i, candidate[k].packed, candidate[k].place,
+                                                 extension[k].history, step, work, control);
+                ++admitted;
+                const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
+                best = key < best ? key : best;
+            }
             if (i < last && !(only_words && extension[k].word == kNoWord)) {
-                if (admits(bound, packed_cost(candidate[k].packed))) {
-                    offered[k] = offer_key<Team, false>(i, candidate[k].packed, candidate[k].place,
-                                                        extension[k].history, step, work, control);
-                    ++admitted;
-                    const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
-                    best = key < best ? key : best;
-                }
-                simt::store(&work.extension().at(i)->place, offered[k].place);
+                simt::store(&work.extension().at(i)->place, offered.place);
             }
+            const std::uint32_t index =
+                step.states_before + take_place<Team>(&control.added[step.slot], offered.added);
+            entered[k] = {offered.added && index < work.hypotheses, index, candidate[k].place, offered.place, {}};
+            entered[k].row.epsilon.depth = kNoIndex;
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            index[k] = step.states_before + take_place<Team>(&control.added[step.slot], offered[k].added);
-            offered[k].added = offered[k].added && index[k] < work.hypotheses;
-            row[k] = StateRow{};
-            row[k].epsilon.depth = kNoIndex;
-            if (offered[k].added) {
-                row[k] = load_row(params.search.graph, candidate[k].place);
+            if (entered[k].is_new) {
+                entered[k].row = load_row(params.search.graph, entered[k].state);
             }
         }
+        enter_hypotheses<Team>(params, entered, step, work, control, words);
         for (std::uint32_t k = 0U; k < kEach; ++k) {
-            if (offered[k].added) {
-                enter_hypothesis<Team>(params, index[k], candidate[k].place, offered[k].place, row[k], step, work,
-                                       control, words);
-            }
-            const std::uint32_t depth = row[k].epsilon.depth;
-            const bool has_epsilon = depth != kNoIndex;
+            const StateEpsilon& epsilon = entered[k].row.epsilon;
+            const bool has_epsilon = epsilon.depth != kNoIndex;
             const std::uint32_t at =
                 step.epsilons_before + take_place<Team>(&control.epsilons[step.slot], has_epsilon);
-            const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? depth + 1U : 0U);
-            const std::uint32_t bits = simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(depth) : 0U);
+            const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? epsilon.depth + 1U : 0U);
+            const std::uint32_t bits =
+                simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(epsilon.depth) : 0U);
             if (has_epsilon) {
-                work.epsilons()[at] = leaving(index[k], row[k].epsilon);
+                work.epsilons()[at] = leaving(entered[k].index, epsilon);
             }
             if (bits != 0U && simt::lane() == 0U) {
                 simt::atomic_max<Team::kScope>(&control.levels[step.slot], levels);
@@ -349,6 +411,17 @@ ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_histories(const RescoringParams&
         simt::atomic_min<Team::kScope>(&words.best_survivor, best);
     }
     return admitted;
+}
+
+// Where all threads have one at most, less to do is sooner done.
+template <class Team>
+ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
+                                                 std::uint32_t last, bool only_words, float bound, const Step& step,
+                                                 const RescoringWorkspace& work, Control& control,
+                                                 RescoringControl& words) {
+    return last - first <= Team::size()
+               ? recombine_some<Team, 1U>(params, first, last, only_words, bound, step, work, control, words)
+               : recombine_some<Team, 4U>(params, first, last, only_words, bound, step, work, control, words);
 }
 
 // Puts the hypotheses of states that have more than n of them side by side: those of this depth, whose lists are

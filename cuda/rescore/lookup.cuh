@@ -30,13 +30,11 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 }
 
 // Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
-// is rescored already. Four candidates a thread at a time, for their words come from far.
-template <class Team>
-ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
-                               float bound, const RescoringWorkspace& work) {
-    constexpr std::uint32_t kEach = 4U;
-    RescoringControl& control = *lane.words;
-    const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
+// is rescored already. So many candidates a thread at a time, for their words come from far.
+template <class Team, std::uint32_t kEach>
+ARCBEAM_DEVICE_NOINLINE void note_some(const RescoringParams& params, const Array<History> histories,
+                                       std::uint32_t first_log, std::uint32_t n, float bound,
+                                       const RescoringWorkspace work, RescoringControl& control) {
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
     std::uint32_t within = 0U;
@@ -56,7 +54,7 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
             history[k] = History{0U, 0U};
             if (admits(bound, packed_cost(candidate[k].packed))) {
                 word[k] = simt::load_readonly(params.words + packed_arc(candidate[k].packed));
-                history[k] = lane.histories[candidate[k].source - first_log];
+                history[k] = histories[candidate[k].source - first_log];
             }
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -79,6 +77,17 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
     if (simt::lane() == 0U && within != 0U) {
         simt::atomic_min<Team::kScope>(&control.best, best);
         simt::atomic_add<Team::kScope>(&control.num_within, within);
+    }
+}
+
+template <class Team>
+ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
+                               float bound, const RescoringWorkspace& work) {
+    const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
+    if (n <= Team::size()) {
+        note_some<Team, 1U>(params, lane.histories, first_log, n, bound, work, *lane.words);
+    } else {
+        note_some<Team, 4U>(params, lane.histories, first_log, n, bound, work, *lane.words);
     }
 }
 
@@ -119,8 +128,9 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
     }
 }
 
-// So many lanes look one word up in one model; twice as many ask for a candidate.
+// So many lanes look one word up in one model where words are few, or very few; twice as many ask for a candidate.
 constexpr std::uint32_t kSearching = 8U;
+constexpr std::uint32_t kMostSearching = 16U;
 
 // Such a group of lanes within those of a mask, which come to all of this together: a warp whose groups have masks
 // of their own would take one group after the other.
@@ -138,6 +148,9 @@ struct Lanes {
             return simt::ballot(mask, vote) & group();
         }
     }
+    ARCBEAM_DEVICE std::uint32_t most(std::uint32_t value) const {
+        return lanes == 1U ? value : simt::reduce_max(mask, value);
+    }
     template <class T>
     ARCBEAM_DEVICE T from(T value, std::uint32_t of_rank) const {
         if constexpr (lanes == 1U) {
@@ -153,7 +166,7 @@ struct Lanes {
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
                                            bool is_far, const Lanes<lanes>& together, std::uint32_t& reads) {
-    constexpr std::uint32_t kEach = lanes == 1U ? 8U : 4U;
+    constexpr std::uint32_t kEach = lanes == 1U ? 8U : 32U / lanes;
     const std::uint32_t rank = together.rank();
     const std::uint32_t each = is_far ? 1U : kEach;
     const std::uint32_t labels = each * lanes;  // of a round
@@ -218,7 +231,8 @@ struct BackedOff {
             return;
         }
         const float weight = wanted && together.rank() < count ? lm.backoff_weights[own] : 0.0F;
-        for (std::uint32_t i = 0U; i < lanes; ++i) {
+        const std::uint32_t most = together.most(wanted ? count : 0U);
+        for (std::uint32_t i = 0U; i < most; ++i) {
             const float next = together.from(weight, i);
             sum = wanted && i < count ? lm_back_off(sum, next) : sum;
         }
@@ -287,10 +301,9 @@ ARCBEAM_DEVICE std::uint32_t rescore_one(const Array<Candidate>& candidates, std
 
 // One half of the lanes that answer for a candidate ask the large model, the other the small one. Returns what the
 // thread has counted.
-template <class Team, bool kTogether>
+template <class Team, std::uint32_t kHalf>
 ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, const Questions questions) {
     LookupCounts counts;
-    constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
     const Lanes<kHalf> together{simt::kAllLanes};
     const std::uint32_t lane = simt::lane();
@@ -355,9 +368,11 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
 template <class Team>
 ARCBEAM_DEVICE void answer_words(const RescoringParams& params, const Questions& questions, LookupCounts& counts) {
     // Few words are answered sooner by many lanes each; of many, more at a time.
-    const LookupCounts some = questions.num_distinct <= Team::size() / kSearching
-                                  ? answer_some<Team, true>(params, questions)
-                                  : answer_some<Team, false>(params, questions);
+    const std::uint32_t n = questions.num_distinct;
+    const LookupCounts some = n <= Team::size() / (2U * kMostSearching)
+                                  ? answer_some<Team, kMostSearching>(params, questions)
+                              : n <= Team::size() / kSearching ? answer_some<Team, kSearching>(params, questions)
+                                                               : answer_some<Team, 1U>(params, questions);
     counts.distinct += some.distinct;
     counts.misses += some.misses;
     counts.reads += some.reads;

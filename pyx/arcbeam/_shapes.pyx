@@ -65,7 +65,8 @@ cdef class Launches:
         """(states of a frame in shared memory, lanes at once)."""
         cdef uint32_t step = shared_states or cuda_plan.SHARED_STEP
         cdef uint32_t capacity = 0
-        cdef uint64_t most = self._shared_bytes_of(shape, cuda_plan.SHARED_BYTES)
+        of_all = cuda_plan.RESCORING_SHARED_BYTES if self.kind.rescores else cuda_plan.SHARED_BYTES
+        cdef uint64_t most = self._shared_bytes_of(shape, of_all)
         cdef LaunchShape one
         if shape.kernel not in self.entries or (shape.cluster > 1 and not self.context.state.clusters):
             return 0, 0

@@ -10,6 +10,8 @@ SHARED_STEP = 64
 """Shared memory holds a multiple of so many states of a frame."""
 SHARED_BYTES = 164 << 10
 """Of a multiprocessor that blocks take together; the rest of it is a cache (L1) that they need."""
+RESCORING_SHARED_BYTES = 100 << 10
+"""The same with a large language model, whose kernel has more registers spilled to that cache."""
 RESERVED_SHARED_BYTES = 1024
 """What the device keeps for itself of the shared memory of a multiprocessor, for each block."""
 
