@@ -1,14 +1,12 @@
 // The closure of a search with histories: one level of epsilon depth. The rule is the twin's,
 // cpu_reference/decode/rescoring_closure.hpp.
 //
-// in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete,
-// and
-//      are cut before their arcs are followed
-// out  what their epsilon arcs reach, noted as candidates from control.num_candidates on and offered to its key;
-// but
-//      what has a word is listed to be looked up, and offered in a step of its own. A barrier must follow.
+// in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete
+// out  these lists cut; what their epsilon arcs reach, noted as candidates and offered to its key at once. What has
+//      a word is listed to be looked up, and offered in a step of its own. A barrier must follow.
 #pragma once
 
+#include "rescore/ranking.cuh"
 #include "rescore/rescore.cuh"
 
 namespace arcbeam {

@@ -16,7 +16,7 @@ from tests.rescore import rescore_host
 from tests.simt.build import CACHE, ROOT, KernelError, load, schedules
 
 KERNELS = ROOT / "cuda" / "rescore"
-FILES = ("rescore.cuh", "closure.cuh", "mail.cuh", "hypotheses.cuh")
+FILES = ("rescore.cuh", "closure.cuh", "mail.cuh", "ranking.cuh")
 WORDS = [f"w{i}" for i in range(1, 50)]
 
 

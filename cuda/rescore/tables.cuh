@@ -1,0 +1,179 @@
+// Where the frontier of a search with histories is kept: the tables and arrays of a frame, and the words that a
+// block shares.
+//
+//     key table    (state, history) -> the candidate that came first with it, the best cost and arc, its hypothesis
+//     list table   state            -> how many hypotheses it has; where they stand side by side if they are too
+//                                      many
+//     ranking      [members | those that stand here, hypothesis, hypothesis, ...] ...        ... list, list
+//                  a list that is too long, once it is complete; and from the end on, all such lists
+//
+// A key is not stored but read from its candidate, so an entry is claimed by one 32-bit exchange. What a candidate
+// is must therefore have been written a barrier before it is offered, or is released by the exchange.
+#pragma once
+
+#include "decode/recombine.cuh"
+#include "rescore/order.cuh"
+
+namespace arcbeam {
+
+constexpr std::uint32_t kUndecided = 0xfffffffeU;  // of a hypothesis whose state has not been cut
+constexpr std::uint32_t kStays = 0xfffffffdU;      // of one that is among the best n of its state
+constexpr std::uint32_t kRanked = 0xfffffffcU;     // of one that stands in the ranking
+constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner that has not been named
+constexpr std::uint32_t kAsks = 0x80000000U;       // of a candidate in the key table: it asks for a word
+constexpr std::uint32_t kInRanking = 0x80000000U;  // of a list: what follows is where it stands in the ranking
+
+// What a candidate has besides its cost, arc, state and source.
+struct alignas(16) Extension {
+    History history;      // before the word; once that is looked up, after it
+    std::uint32_t place;  // see lookup.cuh; once admitted, of its key; kNoIndex: not admitted
+    std::uint32_t word;   // kNoWord: none
+};
+
+// The arrays of a frame: tables in one piece of memory, the rest in another or behind them. They are worked out
+// from where these begin and from a few sizes, all of them multiples of 4, for a pointer to each would not fit the
+// registers. Hypotheses are in the order in which they were found, which differs from run to run.
+struct RescoringWorkspace {
+    unsigned char* tables;
+    unsigned char* rest;
+    std::uint32_t table_size;
+    std::uint32_t hypotheses;  // for which there is room
+    std::uint32_t most_ranked;
+    std::uint32_t capacity;  // for which `rest` has been laid out
+    std::uint32_t candidates;
+
+    template <class T>
+    ARCBEAM_DEVICE static Array<T> array(unsigned char* memory, std::uint64_t offset, std::uint32_t size) {
+        return {reinterpret_cast<T*>(memory + offset), size};
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_table(std::uint64_t bytes_before) const {
+        return array<T>(tables, bytes_before * table_size, table_size);
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_hypothesis(std::uint64_t bytes_before) const {
+        return array<T>(rest, bytes_before * capacity, capacity);
+    }
+    template <class T>
+    ARCBEAM_DEVICE Array<T> of_candidate(std::uint64_t bytes_before) const {
+        return array<T>(rest, 44U * static_cast<std::uint64_t>(capacity) + bytes_before * candidates, candidates);
+    }
+
+    // Keys
+    ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
+    // The candidate that came first; kNoIndex: free. With kAsks one that asks for a word, see lookup.cuh
+    ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> key_index() const { return of_table<std::uint32_t>(20U); }  // hypothesis
+    // States, kNoIndex: free; and how many hypotheses they have, less one, or where in the ranking these are
+    ARCBEAM_DEVICE Array<std::uint32_t> list_state() const { return of_table<std::uint32_t>(12U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(16U); }
+
+    // ordered cost << 32 | hypothesis, and between them numbers of members and places taken; from the end on
+    // depth << 32 | list
+    ARCBEAM_DEVICE Array<std::uint64_t> ranking() const {
+        return array<std::uint64_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_ranked);
+    }
+    // Of a hypothesis: its key
+    ARCBEAM_DEVICE Array<std::uint32_t> place() const {
+        const std::uint64_t before =
+            24U * static_cast<std::uint64_t>(table_size) + 8U * static_cast<std::uint64_t>(most_ranked);
+        return array<std::uint32_t>(tables, before, hypotheses);
+    }
+    // The place of its state in the list table; kNoIndex where hypotheses are not limited
+    ARCBEAM_DEVICE Array<std::uint32_t> list() const { return of_hypothesis<std::uint32_t>(0U); }
+    // The token-log index of the token that its winner leaves
+    ARCBEAM_DEVICE Array<std::uint32_t> source() const { return of_hypothesis<std::uint32_t>(4U); }
+    // kUndecided, kRanked, kStays, kNoIndex: cut; at last the index among those that are kept
+    ARCBEAM_DEVICE Array<std::uint32_t> kept() const { return of_hypothesis<std::uint32_t>(8U); }
+    ARCBEAM_DEVICE Array<StateArcs> arcs() const { return of_hypothesis<StateArcs>(12U); }
+    ARCBEAM_DEVICE Array<Leaving> epsilons() const {
+        return of_hypothesis<Leaving>(28U);
+    }  // of those that have any
+
+    ARCBEAM_DEVICE Array<Candidate> candidate() const { return of_candidate<Candidate>(0U); }  // place: its state
+    ARCBEAM_DEVICE Array<Extension> extension() const { return of_candidate<Extension>(16U); }
+    ARCBEAM_DEVICE Array<std::uint32_t> wanted() const { return of_candidate<std::uint32_t>(32U); }  // with words
+    // Those of them that ask for all with the same history and word
+    ARCBEAM_DEVICE Array<std::uint32_t> distinct() const { return of_candidate<std::uint32_t>(36U); }
+
+    // What stages of the plain search need.
+    ARCBEAM_DEVICE Workspace plain() const {
+        Workspace work{};
+        work.candidate = candidate();
+        return work;
+    }
+
+    ARCBEAM_DEVICE History history(std::uint32_t key) const {
+        const std::uint32_t owner = key_owner()[key];
+        return simt::load(&extension().at(owner)->history);
+    }
+};
+
+ARCBEAM_DEVICE RescoringWorkspace rescoring_workspace(unsigned char* memory, std::uint32_t capacity,
+                                                      std::uint32_t candidates, std::uint32_t table_size) {
+    unsigned char* const rest = memory + rescoring_tables_bytes(capacity, table_size);
+    return {memory, rest, table_size, capacity, capacity, capacity, candidates};
+}
+
+// Frees all tables. A barrier must follow.
+template <class Team>
+ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
+    for (std::uint32_t i = Team::rank(); i < work.table_size; i += Team::size()) {
+        work.key_best()[i] = kNoPacked;
+        work.key_owner()[i] = kNoIndex;
+        work.list_state()[i] = kNoIndex;
+        work.list_count()[i] = kNoIndex;
+    }
+}
+
+// What one thread counts on the side.
+struct alignas(16) LookupCounts {
+    std::uint32_t lookups = 0;
+    std::uint32_t distinct = 0;
+    std::uint32_t misses = 0;
+    std::uint32_t reads = 0;
+};
+
+// Words of a block beside those of Control, whose `added` and `epsilons` count hypotheses here.
+struct RescoringControl {
+    LookupCounts of_helpers;     // what other blocks of the cluster have counted
+    std::uint64_t end_history;   // of the best last token
+    unsigned char* mail_memory;  // see mail.cuh
+    unsigned char* mail_mapped;
+    std::uint64_t mail_began;  // by the multiprocessor's clock
+    std::uint32_t best;        // ordered(), among the rescored candidates
+    std::uint32_t best_survivor;
+    std::uint32_t num_wanted[3];  // of a step, by its slot
+    std::uint32_t num_distinct[3];
+    std::uint32_t has_level;  // a bit for each depth below 31 that any hypothesis has, and one for all others
+    std::uint32_t num_kept;
+    std::uint32_t tied;           // some winner has an equal
+    std::uint32_t num_long;       // states that have too many hypotheses;
+    std::uint32_t long_levels;    // as has_level: of these depths, if with epsilon arcs;
+    std::uint32_t long_ends;      // some without
+    std::uint32_t num_ranked;     // entries of the ranking that are taken
+    std::uint32_t unranked;       // there were too few
+    std::uint32_t num_within;     // candidates within the bound before rescoring
+    std::uint32_t num_questions;  // listed, not posted yet
+    std::uint32_t num_answers;    // that have come; kNoIndex: they have not
+    std::uint32_t mail_size;
+    std::uint32_t mail_round;
+    std::uint32_t mail_used;  // entries of the lane's table
+    std::uint32_t mail_open;  // questions are posted whose answers have not been taken
+    std::uint32_t mail_full;  // there was no entry for a question
+};
+
+static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");
+
+ARCBEAM_DEVICE std::uint32_t level_bit(std::uint32_t depth) { return 1U << (depth < 31U ? depth : 31U); }
+
+ARCBEAM_DEVICE std::uint32_t scaled(std::uint32_t mixed, std::uint32_t size) {
+    return static_cast<std::uint32_t>(static_cast<std::uint64_t>(mixed) * size >> 32U);
+}
+
+ARCBEAM_DEVICE std::uint32_t key_home(std::uint32_t state, const History& history, std::uint32_t size) {
+    const std::uint32_t mixed = (state * 0x9e3779b1U ^ history.large) * 0x85ebca6bU ^ history.small;
+    return scaled(mixed * 0xc2b2ae35U, size);
+}
+
+}  // namespace arcbeam
