@@ -247,9 +247,10 @@ def test_which_beam_stands_beside_nemos():
 
 
 def test_arcs(small):
-    rows = rows_of("gpu_arcs", graph="spm512-3gram")
-    assert [row["fits_l2"] for row in rows] == [True] * 2
-    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
+    for name, graphs_of in (("gpu_arcs", 3), ("gpu_pieces", 2)):
+        rows = rows_of(name)
+        assert [row["fits_l2"] for row in rows] == [True] * 2 * graphs_of
+        assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
 def test_single(small):
