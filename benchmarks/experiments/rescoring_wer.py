@@ -2,15 +2,22 @@
 
 The graph is that of a strongly pruned 3-gram; a 4-gram of the same text without pruning rescores it. Both come from
 `data/make_large_lm.py` (option `folder`; `large-lm` in the cache); graph and models are made there on first use. The
-scales were chosen on `ljspeech-200`; `test-other-100` is never tuned on. RTFx is one thread's, of CPU time.
+scales were chosen on `ljspeech-200`; `test-other-100` is never tuned on. RTFx is one thread's, of CPU time. The last
+row is a check from outside: the baseline's lexicon search, which knows neither graph nor small model, with KenLM's
+probing file of the same 4-gram (``large.probing``, see `rescoring_kenlm`), the same scales and words.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import arcbeam
+from arcbeam import baseline
+from arcbeam.errors import ArcbeamError
+from arcbeam.symbols import TokenTable
 from benchmarks import datasets, lm_task
 from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from benchmarks.registry import Column, Context, Row
@@ -30,27 +37,55 @@ COLUMNS = [
     *(Column(f"RTFx {name}", f"rtfx_{name}", "{:,.0f}") for name in SETS),
     Column("tokens a frame", "tokens", "{:.1f}"),
     Column("look-ups a frame", "lookups", "{:.1f}"),
+    Column("status", "status"),
 ]
 LIMITS = (*range(1, 9), None)
+OUTSIDE = {"beam_size": 1000, "beam_threshold": 20.0, "beam_size_token": 20}
 
 
 def decode(decoder: "arcbeam.CtcDecoder", context: Context) -> Row:
     """Errors, rates and work on every set."""
-    row: Row = {}
-    total = frames = tokens = lookups = 0
+    row: Row = {"errors": 0}
+    frames = tokens = lookups = 0
     for name in SETS:
-        dataset = datasets.load(name).first(context.utterances)
-        began = time.process_time()
-        texts = [h.text for h in decoder.decode(dataset.utterances)]
-        seconds = time.process_time() - began
-        words = sum(len(r.split()) for r in dataset.references)
-        rate = word_error_rate(dataset.references, texts)
-        errors = round(rate * words)
-        total += errors
+        row |= _errors(row, name, decoder, context)
         frames, tokens = frames + decoder.stats.frames, tokens + decoder.stats.tokens
         lookups += decoder.stats.lookups
-        row |= {f"errors_{name}": errors, f"wer_{name}": 100 * rate, f"rtfx_{name}": dataset.seconds / seconds}
-    return row | {"errors": total, "tokens": tokens / frames, "lookups": lookups / frames}
+    return row | {"tokens": tokens / frames, "lookups": lookups / frames}
+
+
+def _errors(row: Row, name: str, decoder: Any, context: Context) -> Row:
+    dataset = datasets.load(name).first(context.utterances)
+    began = time.process_time()
+    texts = [h.text for h in decoder.decode(dataset.utterances)]
+    seconds = time.process_time() - began
+    words = sum(len(r.split()) for r in dataset.references)
+    rate = word_error_rate(dataset.references, texts)
+    return {
+        f"errors_{name}": round(rate * words), f"wer_{name}": 100 * rate, f"rtfx_{name}": dataset.seconds / seconds,
+        "errors": row["errors"] + round(rate * words),
+    }  # fmt: skip
+
+
+def outside(folder: Path, context: Context) -> Row:
+    """The baseline with the same large model, scales and words."""
+    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+
+    row: Row = {"models": f"from outside: LexiconDecoder, beam size {OUTSIDE['beam_size']:,}"}
+    row |= {"beam": OUTSIDE["beam_threshold"], "errors": 0}
+    try:
+        kenlm = lm_task.large_kenlm(folder)
+    except (ArcbeamError, datasets.DataMissing) as error:
+        return row | {"status": f"missing: {error}"}
+    tokens = TokenTable.read(datasets.data_folder() / "tokens.txt")
+    words = words_of_arpa(lm_task.small_arpa(folder, "small", context.progress))
+    decoder = baseline.LexiconDecoder(
+        baseline.with_separator(Lexicon.spell(words, tokens)), tokens, kenlm, threads=1, repeat_last_token=True,
+        final_separator=False, lm_weight=LM_SCALE / ACOUSTIC_SCALE * math.log(10), **OUTSIDE,
+    )  # fmt: skip
+    for name in SETS:
+        row |= _errors(row, name, decoder, context)
+    return row
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -71,3 +106,4 @@ def run(context: Context) -> Iterator[Row]:
         )  # fmt: skip
         named = {"models": f"small and large, {LM_SCALE:g}", "beam": beam, "margin": margin}
         yield named | {"hypotheses": n or "no limit"} | decode(both, context)
+    yield outside(folder, context)
