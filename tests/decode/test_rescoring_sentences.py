@@ -13,6 +13,7 @@ from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
 from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
 
 
 def any_sentence(words, digest):
@@ -107,6 +108,26 @@ def composed_by_kaldifst(kaldifst, graph, large, small, words):
     kaldifst.arcsort(deviation, sort_type="ilabel")
     whole = kaldifst.compose(tlg, deviation)
     return Graph.from_fst(whole, num_columns=graph.num_columns, words=graph.word_symbols)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_on_random_graphs_it_is_the_composition(seed):
+    kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    rng = np.random.default_rng(seed)
+    words = [f"w{i}" for i in range(1, 50)]
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
+    large, small = (random_model(rng, words, n, share=share, cost=cost) for n, share in ((3, 0.08), (2, 0.1)))
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *words]), "meta": {"lm_digest": small.digest}}
+    graph = Graph(**random_graph(seed, states=40, columns=6).fields() | fields)
+    batch = [random_log_probs(100 * seed + i, 2 + 3 * i, 6) for i in range(4)]
+    wide = {"beam": float("inf"), "max_active": None}
+    wanted = CtcDecoder(composed_by_kaldifst(kaldifst, graph, large, small, words), **wide).decode(batch)
+    one = CtcDecoder(graph, language_model=large, graph_language_model=small, **wide)
+    for got, expected in zip(one.decode(batch), wanted, strict=True):
+        assert got.text == expected.text
+        assert got.score == pytest.approx(expected.score, abs=1e-3)
+        assert got.reached_final and expected.reached_final
+    assert any(h.rescoring_score != 0.0 and len(h.word_ids) > 1 for h in one.decode(batch))
 
 
 @pytest.mark.parametrize("by_last_token", [False, True])
