@@ -137,8 +137,8 @@ def rows_of_all(
 def draw(rows: list[Row], path: Path) -> None:
     """Times of the largest model at the narrower beam; the legend has the time without a cache."""
     timed: list[dict[str, Any]] = [row for row in rows if "ms" in row]
-    largest = max(row["ngrams"] for row in timed)
-    search = timed[-1]["search"]
+    largest = max((row["ngrams"] for row in timed), default=0)
+    search = timed[-1]["search"] if timed else "none"
     series: dict[str, list[tuple[float, float]]] = {}
     for placement in placements.ON_GPU:
         mine = [r for r in timed if (r["placement"], r["ngrams"], r["search"]) == (placement, largest, search)]

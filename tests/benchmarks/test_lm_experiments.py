@@ -60,6 +60,7 @@ def test_cache(models, monkeypatch, tmp_path, capsys):
     for row in rows:
         assert all(c.text(row) is not None for c in experiment.COLUMNS)
     if _matplotlib():
+        experiment.draw([{"status": "failed: all"}], tmp_path / "cache.png")
         experiment.draw(rows, tmp_path / "cache.png")
         assert (tmp_path / "cache.png").stat().st_size > 1000
 
