@@ -33,7 +33,7 @@ CHECKED = 128  # utterances that the CPU decodes, too
 TAKES = {
     "batches": "sizes to run, as in 1,32",
     "precision": "float32 or bfloat16; without it both",
-    "kernel": "few, kept or many, whatever the batch",
+    "kernel": "kept or many, whatever the batch",
     "threads": "of a block",
     "tests": "frames that a round tests at most",
     "joins": "alone or together: who makes the hidden layers of tests where weights are kept",

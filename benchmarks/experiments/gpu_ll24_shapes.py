@@ -43,8 +43,6 @@ def shapes(batch: int, precision: str, has_durations: bool) -> list[transducer_p
     """What the plan tries, then the others."""
     found = list(transducer_plan.loop_shapes(batch, precision, has_durations)[:-1])
     for kernel in transducer_plan.KERNELS:
-        if kernel == "few" and batch > 32:
-            continue  # every block computes all tests' hidden layers
         for first, widest in WINDOWS:
             shape = transducer_plan.loop_shape(kernel, batch, first, widest)
             found.append(shape)

@@ -135,7 +135,6 @@ struct LoopParams {
     void* joined;                  // of the precision: [most_tests][output.stride]: hidden layers
     float* logits;                 // [most_tests][output.rows]
     std::uint64_t* keys;           // [kKeyBuffers][2][most_tests], 0 at first: best token, best duration
-    std::uint64_t* mail;           // of `few`, mail_words of them, 0 at first: see mail.cuh
     Record* records;               // [num_lanes][room]
     const std::uint32_t* lengths;  // [durations]: the frames that each stands for
     std::uint32_t* arrived;        // at barriers, 0 at first
@@ -216,24 +215,6 @@ constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& net
 // What the joint network's hidden layers of all tests take.
 constexpr std::uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t tests) {
     return padded16(std::uint64_t{value_bytes(precision)} * tests * held_stride(precision, network.output.stride));
-}
-
-// What is there besides where inputs are staged: these, hidden states, predictions.
-constexpr std::uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t lanes,
-                                     std::uint64_t tests) {
-    const std::uint64_t units = held_stride(precision, network.prediction.stride);
-    const std::uint64_t layers = network.num_layers > 0U ? network.num_layers : 1U;
-    return joined_bytes(precision, network, tests) + padded16(value_bytes(precision) * layers * lanes * units) +
-           padded16(4U * lanes * network.output.stride);
-}
-
-// Keys that pass through the mail have 16 bits for a token.
-constexpr std::uint32_t kMostTokensByMail = 65536U;
-
-constexpr std::uint64_t mail_words(const DeviceNetwork& network, std::uint64_t lanes, std::uint64_t tests,
-                                   std::uint64_t blocks) {
-    return lanes * (std::uint64_t{network.num_layers} * network.units + network.prediction.rows) +
-           2U * tests * network.output.rows + 4U * tests * blocks + 2U;
 }
 
 }  // namespace arcbeam::transducer

@@ -1,15 +1,12 @@
 // Stage joint: the joint network on the frames that are tested, and the best token and duration of each.
 //
 // in    lanes: tests; projected, predictions
-// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's; by mail
-// the
-//       logits, and the keys of this block's rows in lanes: best, best_length
+// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's
 // keys are raised by atomics, so they begin at 0: there are three buffers of them, and a round clears the one of
 // the next round, which nobody has read since the barrier before.
 #pragma once
 
 #include "transducer/lanes.cuh"
-#include "transducer/mail.cuh"
 #include "transducer/product.cuh"
 
 namespace arcbeam::transducer {
@@ -88,11 +85,10 @@ struct PackedColumns {
     }
 };
 
-template <class Rows, bool kMailed>
+template <class Rows>
 struct OutputStage {
     const LoopParams& params;
     const Lanes& lanes;
-    const Mail& mail;
     Rows rows;  // from row `offset` on
     std::uint32_t offset;
     std::uint32_t num_rows;  // of this block, or all
@@ -121,11 +117,7 @@ struct OutputStage {
             if (rows.bias != nullptr) {
                 logit = logit + Rows::load(rows.bias + local);
             }
-            if constexpr (kMailed) {
-                mail.post(mail.logits(test) + row, bits_of(logit));
-            } else {
-                simt::store(params.logits + static_cast<std::size_t>(test) * network.output.rows + row, logit);
-            }
+            simt::store(params.logits + static_cast<std::size_t>(test) * network.output.rows + row, logit);
             if (row < network.tokens) {
                 const std::uint64_t key = rank_key(logit, row);
                 best = key > best ? key : best;
@@ -138,24 +130,16 @@ struct OutputStage {
         best_length = network.durations > 0U ? largest_of_tests<kTests>(best_length) : 0U;
         if (simt::lane() < kTests && test < num_tests) {
             if (best != 0U) {
-                raise(keys + test, lanes.best.at(test), best);
+                simt::atomic_max(keys + test, best);
             }
             if (best_length != 0U) {
-                raise(keys + params.most_tests + test, lanes.best_length.at(test), best_length);
+                simt::atomic_max(keys + params.most_tests + test, best_length);
             }
         }
         simt::warp_sync(simt::kAllLanes);
     }
 
   private:
-    ARCBEAM_DEVICE static void raise(std::uint64_t* of_all, std::uint64_t* of_block, std::uint64_t key) {
-        if constexpr (kMailed) {
-            simt::atomic_max<simt::Scope::block>(of_block, key);
-        } else {
-            simt::atomic_max(of_all, key);
-        }
-    }
-
     // Lanes of one test are kTests apart.
     template <std::uint32_t kTests>
     ARCBEAM_DEVICE static std::uint64_t largest_of_tests(std::uint64_t key) {

@@ -26,18 +26,6 @@ ARCBEAM_DEVICE Value<kPrecision> as_input(float value) {
     }
 }
 
-ARCBEAM_DEVICE std::uint32_t bits_of_input(float value) { return bits_of(value); }
-ARCBEAM_DEVICE std::uint32_t bits_of_input(std::uint16_t value) { return value; }
-
-template <Precision kPrecision>
-ARCBEAM_DEVICE Value<kPrecision> input_of_bits(std::uint32_t bits) {
-    if constexpr (kPrecision == Precision::float32) {
-        return from_bits(bits);
-    } else {
-        return static_cast<std::uint16_t>(bits);
-    }
-}
-
 // What a thread moves at once.
 struct alignas(16) Piece {
     std::uint32_t words[4];

@@ -3,42 +3,35 @@
 // have found a label; the others go on with their next frames, without waiting for them.
 //
 // Weights are kept, a share of every matrix in the shared memory of each block, or streamed. What they are
-// multiplied by is read where it is, in global memory; or every block has all of it for itself, and what one
-// computes the others get by mail.
+// multiplied by is read where it is, in global memory.
 //
 // Barriers of the grid: two a round, or one where every block makes the hidden layers of all tests for itself; for
-// rounds that find a label one more a layer and one more; with stateless networks two more. By mail there is none,
-// but the blocks wait for each other's words as often, less one a round.
+// rounds that find a label one more a layer and one more; with stateless networks two more.
 #pragma once
 
 #include "transducer/barrier.cuh"
 #include "transducer/joint.cuh"
-#include "transducer/own.cuh"
 #include "transducer/predict.cuh"
 #include "transducer/result.cuh"
 #include "transducer/weights.cuh"
 
 namespace arcbeam::transducer {
 
-template <Precision kPrecision, bool kKept, bool kMailed>
+template <Precision kPrecision, bool kKept>
 class Loop {
   public:
     using Input = Value<kPrecision>;
     using Rows = typename Weights<kPrecision, kKept>::Rows;
-    using Hidden = HiddenColumns<kPrecision, kMailed>;
+    using Hidden = HiddenColumns<kPrecision>;
     using Joined = PackedColumns<kPrecision>;
 
     ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes)
         : params_(params),
           lanes_(lanes),
           barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)),
-          mail_(params, lanes.words.at(BlockWords::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
-          weights_(params, carver),
-          own_(params, lanes) {
-        if constexpr (kMailed) {
-            own_.take(carver);
-        } else if constexpr (kKept) {
+          weights_(params, carver) {
+        if constexpr (kKept) {
             if (params.joins_alone != 0U) {
                 const std::uint32_t apart = held_stride(kPrecision, params.network.output.stride);
                 own_joined_ = carver.take<Input>(params.most_tests * apart).data;
@@ -48,10 +41,6 @@ class Loop {
 
     ARCBEAM_DEVICE void run() {
         lanes_.load(params_);
-        if constexpr (kMailed) {
-            own_.load();
-            mail_.begin(1U);
-        }
         simt::block_barrier();
         bool begins = params_.resumed == 0U;  // all lanes get their prediction before their first test
         lanes_.make_list([this, begins](std::uint32_t i) {
@@ -82,7 +71,7 @@ class Loop {
             if (!test(round)) {
                 return;
             }
-            if (!fetch(round)) {
+            if (!lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U)) {
                 ending = Ending::cancelled;
                 break;
             }
@@ -91,14 +80,8 @@ class Loop {
                 return simt::load(lanes_.found.at(i)) != kNowhere;
             });
         }
-        if (kMailed && !barrier_.wait()) {  // words order nothing else: all have loaded what is saved now
-            return;
-        }
         if (simt::block_rank() == 0U) {
             lanes_.save(params_);
-            if constexpr (kMailed) {
-                own_.save();
-            }
             if (simt::thread_rank() == 0U) {
                 simt::store(params_.ending, static_cast<std::uint32_t>(ending));
             }
@@ -116,80 +99,14 @@ class Loop {
         return simt::load(lanes_.outcome.at(i)) == static_cast<std::uint32_t>(LaneOutcome::decoded);
     }
 
-    // False if the host wants an end.
-    ARCBEAM_DEVICE bool fetch(std::uint32_t round) const {
-        if constexpr (kMailed) {
-            return simt::load(lanes_.words.at(BlockWords::kCancelled)) == 0U;
-        } else {
-            return lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U);
-        }
-    }
-
     ARCBEAM_DEVICE void record_found() const {
-        if constexpr (kMailed) {
-            record_all(params_, lanes_,
-                       [this](std::uint32_t test) { return PostedLogits{mail_, mail_.logits(test)}; });
-        } else {
-            record_all(params_, lanes_, [this](std::uint32_t test) {
-                return PlainLogits{params_.logits + static_cast<std::size_t>(test) * params_.network.output.rows};
-            });
-        }
+        record_all(params_, lanes_, [this](std::uint32_t test) {
+            return PlainLogits{params_.logits + static_cast<std::size_t>(test) * params_.network.output.rows};
+        });
     }
 
-    // What the tests of this round find is then in lanes' best and best_length, or in the keys.
+    // What the tests of this round find is then in the keys.
     ARCBEAM_DEVICE bool test(std::uint32_t round) {
-        if constexpr (kMailed) {
-            return test_by_mail(round);
-        } else {
-            return test_in_memory(round);
-        }
-    }
-
-    ARCBEAM_DEVICE bool test_by_mail(std::uint32_t round) {
-        const DeviceNetwork& network = params_.network;
-        const std::uint32_t num_tests = lanes_.num_tests();
-        const std::uint32_t apart = held_stride(kPrecision, network.output.stride);
-        mail_.begin(round + 2U);
-        for (std::uint32_t i = simt::thread_rank(); i < params_.most_tests; i += simt::block_size()) {
-            simt::store(lanes_.best.at(i), std::uint64_t{0});
-            simt::store(lanes_.best_length.at(i), std::uint64_t{0});
-        }
-        join<kPrecision>(params_, lanes_, own_.predictions(), simt::warp(), simt::num_warps(), own_.joined(),
-                         apart);
-        simt::block_barrier();
-        const Share share = weights_.share_of_rows(network.output.rows);
-        const OutputStage<Rows, true> stage{params_,     lanes_,      mail_,     weights_.output(),
-                                            share.first, share.count, num_tests, Joined{own_.joined(), apart},
-                                            nullptr,     scratch_};
-        run_stage<kPrecision, kKept, true>(stage, share.count, num_tests, weights_.tiles());
-        if (simt::block_rank() == 0U && simt::thread_rank() == 0U) {
-            mail_.post(mail_.cancelled(), simt::load_relaxed<simt::Scope::system>(params_.cancel));
-        }
-        simt::block_barrier();
-        // A warp posts a test's key, and fetches that of all blocks, after all others of its own.
-        const std::uint32_t kinds = network.durations > 0U ? 2U : 1U;
-        for (std::uint32_t i = simt::warp(); i < kinds * params_.most_tests; i += simt::num_warps()) {
-            if (simt::lane() == 0U) {
-                mail_.post_key(
-                    mail_.keys(i % kinds, i / kinds) + simt::block_rank(),
-                    simt::load(i % kinds == 0U ? lanes_.best.at(i / kinds) : lanes_.best_length.at(i / kinds)));
-            }
-        }
-        for (std::uint32_t i = simt::warp(); i < kinds * num_tests; i += simt::num_warps()) {
-            const std::uint64_t key = mail_.largest_key(mail_.keys(i % kinds, i / kinds));
-            if (simt::lane() == 0U) {
-                simt::store(i % kinds == 0U ? lanes_.best.at(i / kinds) : lanes_.best_length.at(i / kinds), key);
-            }
-        }
-        if (simt::thread_rank() + 1U == simt::block_size()) {
-            std::uint32_t wish;
-            mail_.read<1>(1U, [this](std::uint32_t) { return mail_.cancelled(); }, &wish);
-            simt::store(lanes_.words.at(BlockWords::kCancelled), wish);
-        }
-        return mail_.all_came();
-    }
-
-    ARCBEAM_DEVICE bool test_in_memory(std::uint32_t round) {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t num_tests = lanes_.num_tests();
         if (simt::block_rank() == 0U) {
@@ -213,29 +130,18 @@ class Loop {
             return false;
         }
         const Share share = weights_.share_of_rows(network.output.rows);
-        const OutputStage<Rows, false> stage{params_,        lanes_,      mail_,     weights_.output(),
-                                             share.first,    share.count, num_tests, Joined{joined, apart},
-                                             keys_of(round), scratch_};
-        run_stage<kPrecision, kKept, false>(stage, share.count, num_tests, weights_.tiles());
+        const OutputStage<Rows> stage{params_,     lanes_,    weights_.output(),     share.first,
+                                      share.count, num_tests, Joined{joined, apart}, keys_of(round),
+                                      scratch_};
+        run_stage<kPrecision, kKept>(stage, share.count, num_tests, weights_.tiles());
         return barrier_.wait();
     }
 
-    // The warps that make inputs: of the block, for itself, or of the grid.
+    // The warps of the grid.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
-        return kMailed ? simt::warp() : simt::warp() * simt::grid_size() + simt::block_rank();
+        return simt::warp() * simt::grid_size() + simt::block_rank();
     }
-    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() {
-        return kMailed ? simt::num_warps() : simt::num_warps() * simt::grid_size();
-    }
-
-    // Of lane 0, if hidden states are the block's own.
-    [[nodiscard]] ARCBEAM_DEVICE const Input* own_hidden(std::uint32_t layer) const {
-        if constexpr (kMailed) {
-            return own_.hidden(layer, 0U);
-        } else {
-            return nullptr;
-        }
-    }
+    [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
 
     // One step of the prediction network of the listed lanes.
     ARCBEAM_DEVICE bool predict() {
@@ -255,12 +161,11 @@ class Loop {
                                                 share.first,
                                                 share.count,
                                                 listed,
-                                                Hidden{params_, lanes_, layer, 0U, own_hidden(layer)},
-                                                Hidden{params_, lanes_, under, 1U, own_hidden(under)},
-                                                mail_,
+                                                Hidden{params_, lanes_, layer, 0U},
+                                                Hidden{params_, lanes_, under, 1U},
                                                 scratch_};
-            run_stage<kPrecision, kKept, kMailed>(stage, kGates * share.count, listed, weights_.tiles());
-            if (!all_have_hidden(layer)) {
+            run_stage<kPrecision, kKept>(stage, kGates * share.count, listed, weights_.tiles());
+            if (!barrier_.wait()) {
                 return false;
             }
         }
@@ -270,19 +175,6 @@ class Loop {
         }
         simt::block_barrier();
         return true;
-    }
-
-    // All blocks see the new hidden states of a layer.
-    ARCBEAM_DEVICE bool all_have_hidden(std::uint32_t layer) {
-        if constexpr (kMailed) {
-            return own_.fetch_listed(
-                mail_, params_.network.units, [=](std::uint32_t lane) { return mail_.hidden(layer, lane); },
-                [=](std::uint32_t lane, std::uint32_t i, std::uint32_t bits) {
-                    simt::store(own_.hidden(layer, lane) + i, input_of_bits<kPrecision>(bits));
-                });
-        } else {
-            return barrier_.wait();
-        }
     }
 
     // The listed lanes' part of the joint network's hidden layer.
@@ -295,9 +187,7 @@ class Loop {
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
             look_up_all();
-            if constexpr (kMailed) {
-                simt::block_barrier();
-            } else if (!barrier_.wait()) {
+            if (!barrier_.wait()) {
                 return false;
             }
         }
@@ -309,21 +199,10 @@ class Loop {
                                                   share.first,
                                                   share.count,
                                                   listed,
-                                                  Hidden{params_, lanes_, top, 0U, own_hidden(top)},
-                                                  mail_,
+                                                  Hidden{params_, lanes_, top, 0U},
                                                   scratch_};
-        run_stage<kPrecision, kKept, kMailed>(stage, share.count, listed, weights_.tiles());
-        if constexpr (kMailed) {
-            return own_.fetch_listed(
-                mail_, network.prediction.rows, [this](std::uint32_t lane) { return mail_.prediction(lane); },
-                [this](std::uint32_t lane, std::uint32_t i, std::uint32_t bits) {
-                    simt::store(
-                        own_.predictions() + static_cast<std::size_t>(lane) * params_.network.output.stride + i,
-                        from_bits(bits));
-                });
-        } else {
-            return barrier_.wait();
-        }
+        run_stage<kPrecision, kKept>(stage, share.count, listed, weights_.tiles());
+        return barrier_.wait();
     }
 
     // The listed lanes' outputs of a stateless network, with zeros up to the stride.
@@ -333,8 +212,7 @@ class Loop {
         for (std::uint32_t part = worker(); part < lanes_.listed() * parts; part += workers()) {
             const std::uint32_t column = part / parts;
             const std::uint32_t lane = simt::load(lanes_.list.at(column));
-            Input* const to =
-                kMailed ? own_.hidden(0U, lane) : hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
+            Input* const to = hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
             const std::uint32_t i = (part - column * parts) * kStep + simt::lane();
             simt::store(to + i,
                         as_input<kPrecision>(i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F));
@@ -344,19 +222,17 @@ class Loop {
     const LoopParams& params_;
     const Lanes& lanes_;
     GridBarrier barrier_;
-    Mail mail_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
-    Own<kPrecision> own_;  // in shared memory, if there is mail
-    Input* own_joined_ = nullptr;
+    Input* own_joined_ = nullptr;  // in shared memory, if blocks join alone
 };
 
-template <Precision kPrecision, bool kKept, bool kMailed>
+template <Precision kPrecision, bool kKept>
 ARCBEAM_DEVICE void decode_lanes(const LoopParams& params) {
     simt::Carver carver;
     Lanes lanes;
     lanes.carve(carver, params);
-    Loop<kPrecision, kKept, kMailed> loop(params, carver, lanes);
+    Loop<kPrecision, kKept> loop(params, carver, lanes);
     loop.run();
 }
 

@@ -2,11 +2,10 @@
 // layer.
 //
 // in    lanes: list, token or context; hidden of buffer steps % 2, cell
-// out   hidden of the other buffer, cell; predictions; or the same by mail
+// out   hidden of the other buffer, cell; predictions
 #pragma once
 
 #include "transducer/lanes.cuh"
-#include "transducer/mail.cuh"
 #include "transducer/product.cuh"
 
 namespace arcbeam::transducer {
@@ -21,23 +20,16 @@ ARCBEAM_DEVICE Value<kPrecision>* hidden_of(const LoopParams& params, const Lane
     return static_cast<Value<kPrecision>*>(params.hidden) + row * params.network.prediction.stride;
 }
 
-// Hidden states of the listed lanes: in global memory, or those that the block has for itself.
-template <Precision kPrecision, bool kOwn>
+// Hidden states of the listed lanes.
+template <Precision kPrecision>
 struct HiddenColumns {
-    static constexpr bool kMailed = kOwn;
     const LoopParams& params;
     const Lanes& lanes;
     std::uint32_t layer;
     std::uint32_t ahead;
-    const Value<kPrecision>* own;  // of lane 0
 
     ARCBEAM_DEVICE const Value<kPrecision>* operator()(std::uint32_t column) const {
-        const std::uint32_t lane = simt::load(lanes.list.at(column));
-        if constexpr (kOwn) {
-            return own + static_cast<std::size_t>(lane) * held_stride(kPrecision, params.network.prediction.stride);
-        } else {
-            return hidden_of<kPrecision>(params, lanes, lane, layer, ahead);
-        }
+        return hidden_of<kPrecision>(params, lanes, simt::load(lanes.list.at(column)), layer, ahead);
     }
 };
 
@@ -71,7 +63,6 @@ struct LstmStage {
     std::uint32_t num_columns;
     Hidden before;  // of this layer
     Hidden below;   // of the layer below, one step ahead
-    const Mail& mail;
     float* scratch;
 
     template <int kRows, int kColumns>
@@ -145,11 +136,7 @@ struct LstmStage {
         const float next = lstm_cell(gates[0], gates[1], gates[2], ahead.cell);
         simt::store(cell_of(lane, unit), next);
         const auto hidden = as_input<Rows::kPrecision>(lstm_hidden(gates[3], next));
-        if constexpr (Hidden::kMailed) {
-            mail.post(mail.hidden(layer, lane) + unit, bits_of_input(hidden));
-        } else {
-            simt::store(hidden_of<Rows::kPrecision>(params, lanes, lane, layer, 1U) + unit, hidden);
-        }
+        simt::store(hidden_of<Rows::kPrecision>(params, lanes, lane, layer, 1U) + unit, hidden);
     }
 };
 
@@ -162,7 +149,6 @@ struct PredictionStage {
     std::uint32_t num_rows;
     std::uint32_t num_columns;
     Hidden hidden;
-    const Mail& mail;
     float* scratch;
 
     template <int kRows, int kColumns>
@@ -181,11 +167,7 @@ struct PredictionStage {
                     sum = sum + Rows::load(rows.bias + local);
                 }
                 const std::size_t lane = simt::load(lanes.list.at(column));
-                if constexpr (Hidden::kMailed) {
-                    mail.post(mail.prediction(static_cast<std::uint32_t>(lane)) + row, bits_of(sum));
-                } else {
-                    simt::store(params.predictions + lane * params.network.output.stride + row, sum);
-                }
+                simt::store(params.predictions + lane * params.network.output.stride + row, sum);
             }
         }
         simt::warp_sync(simt::kAllLanes);

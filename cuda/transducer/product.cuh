@@ -295,7 +295,7 @@ ARCBEAM_DEVICE void share_blocks(const Stage& stage, std::uint32_t rows, std::ui
     }
 }
 
-template <Precision kPrecision, bool kKept, bool kMailed, class Stage>
+template <Precision kPrecision, bool kKept, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns, Tiles tiles) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     if constexpr (kPrecision == Precision::bfloat16) {
@@ -303,7 +303,7 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
         const std::uint32_t across = ((columns + 15U) / 16U + tiles.apart - 1U) / tiles.apart;
         const std::uint32_t small = (rows + 7U) / 8U * across;
         const std::uint32_t large = (rows + 23U) / 24U * across;
-        if (kMailed || rows <= 8U || (kKept ? small <= workers : large < workers)) {
+        if (rows <= 8U || (kKept ? small <= workers : large < workers)) {
             share_tiles<kKept, 8, 16>(stage, rows, columns, tiles);
         } else {
             share_tiles<kKept, 24, 16>(stage, rows, columns, tiles);

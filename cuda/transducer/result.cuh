@@ -5,10 +5,20 @@
 #pragma once
 
 #include "transducer/lanes.cuh"
-#include "transducer/mail.cuh"
 #include "transducer/product.cuh"
 
 namespace arcbeam::transducer {
+
+// A test's logits.
+struct PlainLogits {
+    const float* first;
+    template <int kCount>
+    ARCBEAM_DEVICE void read(std::uint32_t from, std::uint32_t apart, std::uint32_t end, float* values) const {
+        for (std::uint32_t k = 0U; k < static_cast<std::uint32_t>(kCount); ++k) {
+            values[k] = from + k * apart < end ? simt::load(first + from + k * apart) : 0.0F;
+        }
+    }
+};
 
 // The sum of term(logit), by one warp. Several logits are on their way at a time.
 template <class Logits, class Term>

@@ -1,9 +1,8 @@
 // Greedy decoding of transducers. Two launches decode a group of utterances:
 //
 // project   any grid: the encoder's projections of all frames
-// few       all blocks resident: weights are kept in shared memory, a share of each matrix a block; every block has
-//           all inputs, which come by mail
-// kept      the same, but inputs are in global memory, behind barriers of the grid
+// kept      all blocks resident: weights are kept in shared memory, a share of each matrix a block; what they are
+//           multiplied by is in global memory, behind barriers of the grid
 // many      as kept, but weights are streamed, and tiles are shared out over the grid
 //
 // In float32 the bytes of a result depend neither on which of the loops runs, nor on blocks, threads, windows or
@@ -16,14 +15,11 @@
                              arcbeam::transducer::ProjectParams) {                                           \
         arcbeam::transducer::project<arcbeam::transducer::Precision::precision>(params);                     \
     }                                                                                                        \
-    ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_few_##precision, 512, 1, arcbeam::transducer::LoopParams) {  \
-        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, true, true>(params);    \
-    }                                                                                                        \
     ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_kept_##precision, 512, 1, arcbeam::transducer::LoopParams) { \
-        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, true, false>(params);   \
+        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, true>(params);          \
     }                                                                                                        \
     ARCBEAM_KERNEL_OCCUPANCY(arcbeam_transducer_many_##precision, 256, 1, arcbeam::transducer::LoopParams) { \
-        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, false, false>(params);  \
+        arcbeam::transducer::decode_lanes<arcbeam::transducer::Precision::precision, false>(params);         \
     }
 
 ARCBEAM_TRANSDUCER_KERNELS(float32, 1)

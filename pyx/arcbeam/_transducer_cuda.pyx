@@ -15,8 +15,7 @@ from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport LaunchShape
 from arcbeam._transducer_device cimport (
     common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, joined_bytes, JointActivation, kept_bytes, kMostLayers,
-    kMostTokensByMail, LoopParams, mail_words, Precision, ProjectParams, staged_bytes, staged_frames_bytes, Statistic,
-    together_bytes,
+    LoopParams, Precision, ProjectParams, staged_frames_bytes, Statistic, together_bytes,
 )
 from arcbeam._transducer_group cimport Group
 
@@ -222,10 +221,8 @@ cdef class CudaEngine:
             bytes += together_bytes()
         else:
             bytes += kept_bytes(self.precision, self.params.network, blocks // <uint32_t> shape.teams)
-        if shape.kernel == "few":
-            bytes += staged_bytes(self.precision, self.params.network, lanes, tests)
-        elif shape.kernel == "kept" and shape.joins_alone:
-            bytes += joined_bytes(self.precision, self.params.network, tests)
+            if shape.joins_alone:
+                bytes += joined_bytes(self.precision, self.params.network, tests)
         return bytes
 
     cdef int _plan(self, uint32_t lanes) except -1:
@@ -235,8 +232,6 @@ cdef class CudaEngine:
             bytes = self._shared_bytes(shape, lanes)
             self.kernel = self.kernels[shape.kernel]
             if bytes > self.context.state.shared_per_block:
-                continue
-            if shape.kernel == "few" and self.params.network.tokens > kMostTokensByMail:
                 continue
             if self.kernel.blocks_per_multiprocessor(shape.threads, bytes) < 1:
                 continue
@@ -254,11 +249,8 @@ cdef class CudaEngine:
     # A group of it
 
     cdef int _start(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
-        cdef uint64_t words = 0
         self._plan(<uint32_t> utterances.shape[0])
-        if self.kernel is self.kernels["few"]:
-            words = mail_words(self.params.network, <uint64_t> utterances.shape[0], self.params.most_tests, self.shape.blocks)
-        self.group.begin(utterances, states, on_host, words)
+        self.group.begin(utterances, states, on_host)
         self._launch_project()
         self._launch()
         return 0

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer" nogil:
     cdef enum:
-        kMostLayers, kKeyBuffers, kMostTokensByMail
+        kMostLayers, kKeyBuffers
 
     cdef enum class Precision(uint32_t):
         float32
@@ -103,7 +103,6 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         void* joined
         float* logits
         uint64_t* keys
-        uint64_t* mail
         Record* records
         const uint32_t* lengths
         uint32_t* arrived
@@ -130,8 +129,6 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
     uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)
     uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, uint64_t tests)
     uint64_t staged_frames_bytes(const DeviceNetwork& network)
-    uint64_t staged_bytes(Precision precision, const DeviceNetwork& network, uint64_t lanes, uint64_t tests)
-    uint64_t mail_words(const DeviceNetwork& network, uint64_t lanes, uint64_t tests, uint64_t blocks)
     uint32_t value_bytes(Precision precision)
 
 cdef extern from "shared/transducer_bfloat16.hpp" namespace "arcbeam::transducer" nogil:

@@ -26,11 +26,11 @@ cdef class Group:
     cdef Layout layout
     cdef DeviceBuffer frames, projected, control, work, records
     cdef PinnedBuffer frames_host, control_host, results_host
-    cdef size_t cell_at, predictions_at, joined_at, keys_at, logits_at, mail_at, mail_bytes
+    cdef size_t cell_at, predictions_at, joined_at, keys_at, logits_at
     cdef uint32_t joint_stride, unit_stride, room, num_groups
     cdef dict memory(self)
     cdef void clear(self) noexcept nogil
-    cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host, uint64_t mail_words) except -1
+    cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1
     cdef void describe(self, ProjectParams* params) noexcept
     cdef int prepare(self) except -1
     cdef int fetch(self) except -1

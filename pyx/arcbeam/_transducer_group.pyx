@@ -65,8 +65,8 @@ cdef class Group:
         self.work.clear()
         self.records.clear()
 
-    cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host, uint64_t mail_words) except -1:
-        """Sends utterances, the longest first. mail_words: of a kernel whose blocks exchange all by mail, else 0."""
+    cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
+        """Sends utterances, the longest first."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], layers = self.params.network.num_layers
         cdef uint32_t hidden_layers = max(layers, <uint32_t> 1)
         cdef uint64_t rows = 0
@@ -85,14 +85,8 @@ cdef class Group:
         at = 4 * <size_t> self.params.most_tests
         self.predictions_at = padded16(self.keys_at + 2 * kKeyBuffers * 2 * at)
         self.joined_at = self.predictions_at + 4 * <size_t> n * self.joint_stride
-        if mail_words:
-            self.logits_at = self.mail_at = padded16(self.joined_at)
-            self.mail_bytes = 8 * mail_words
-            self.work.reserve(self.mail_at + self.mail_bytes, False)
-            set_bytes(self.work.address + self.mail_at, 0, self.mail_bytes, self.stream)
-        else:
-            self.logits_at, self.mail_at, self.mail_bytes = self.joined_at + at * self.joint_stride, 0, 0
-            self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
+        self.logits_at = self.joined_at + at * self.joint_stride
+        self.work.reserve(self.logits_at + at * self.params.network.output.rows, False)
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         self.room = transducer_plan.first_room(longest)
         self.records.reserve(self._record_bytes(), False)
@@ -162,8 +156,6 @@ cdef class Group:
         self.records, self.room = larger, room
         set_bytes(self.control.address, 0, WORD_BYTES, self.stream)
         set_bytes(self.work.address + self.keys_at, 0, self.predictions_at - self.keys_at, self.stream)
-        if self.mail_bytes:
-            set_bytes(self.work.address + self.mail_at, 0, self.mail_bytes, self.stream)
         self.params.resumed = 1
         return 0
 
@@ -248,7 +240,6 @@ cdef class Group:
         self.params.joined = <void*> <uintptr_t> (self.work.address + self.joined_at)
         self.params.keys = <uint64_t*> <uintptr_t> (self.work.address + self.keys_at)
         self.params.logits = <float*> <uintptr_t> (self.work.address + self.logits_at)
-        self.params.mail = <uint64_t*> <uintptr_t> (self.work.address + self.mail_at)
         return 0
 
     cdef int _fill_contexts(self, list states) except -1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-KERNELS = ("few", "kept", "many")
+KERNELS = ("kept", "many")
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,7 @@ class LoopShape:
     Attributes
     ----------
     kernel : str
-        ``"few"``: weights are kept in shared memory, and what they are multiplied by as well, which blocks tell each
-        other word by word; ``"kept"``: the weights alone; ``"many"``: they are streamed.
+        ``"kept"``: weights are kept in shared memory; ``"many"``: they are streamed.
     threads : int
         Of a block.
     tests : int
@@ -40,8 +39,8 @@ class LoopShape:
     joins_alone: bool = False
 
 
-THREADS = {"few": 512, "kept": 512, "many": 256}
-MOST_TESTS = {"few": 32, "kept": 1024, "many": 1024}
+THREADS = {"kept": 512, "many": 256}
+MOST_TESTS = {"kept": 1024, "many": 1024}
 JOINS_ALONE = 8
 """Tests of a round up to which every block makes their hidden layers: all of them read all frames and predictions."""
 ANY = 1 << 32

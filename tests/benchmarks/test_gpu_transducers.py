@@ -108,9 +108,9 @@ def test_loops(small, monkeypatch):
 
 def test_plans_for_tuning():
     plan = transducer_plan.loop_shapes
-    with gpu_ll24.planned({"kernel": "few", "threads": "128", "windows": "2,3"}):
+    with gpu_ll24.planned({"kernel": "kept", "threads": "128", "windows": "2,3"}):
         shapes = transducer_plan.loop_shapes(100, "float32", False)
-    assert [(shape.kernel, shape.threads) for shape in shapes] == [("few", 128), ("many", 128)]
+    assert [(shape.kernel, shape.threads) for shape in shapes] == [("kept", 128), ("many", 128)]
     assert [(shape.first_window, shape.widest_window) for shape in shapes] == [(2, 3), (2, 3)]
     with gpu_ll24.planned({"kernel": "many", "tests": "9"}):
         assert [(s.kernel, s.tests) for s in transducer_plan.loop_shapes(1, "float32", False)] == [("many", 9)] * 2

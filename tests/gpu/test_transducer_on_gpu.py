@@ -24,8 +24,7 @@ NETWORKS = {
 SIZES = {"tokens": 300, "size": 50, "units": 130, "joint": 97, "features": 71}
 MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
 SHAPES = {
-    "few": transducer_plan.LoopShape("few", 512, 32, 8, 16),
-    "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
+    "kept, one test": transducer_plan.LoopShape("kept", 256, 1, 1, 1, joins_alone=True),
     "many": MANY,
     "crowd": transducer_plan.LoopShape("many", 256, 512, 2, 4),
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
@@ -71,7 +70,7 @@ def wanted(kind):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_bytes(kind, wanted, shape, monkeypatch):
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
-    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape.startswith("few") else 1024)
+    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if "alone" in shape or "one" in shape else 1024)
     decoder = make(kind, "cuda")
     for _ in range(3):
         same(decoder.decode(frames_of(kind, LENGTHS)), wanted)
@@ -87,7 +86,7 @@ def in_bfloat16(kind):
 def test_the_same_bytes_in_bfloat16(kind, in_bfloat16, shape, monkeypatch):
     chosen = (SHAPES[shape], MANY)
     monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: chosen)
-    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if shape == "few" else 1024)
+    monkeypatch.setattr(transducer_plan, "MOST_LANES", 13 if "alone" in shape or "one" in shape else 1024)
     decoder = make(kind, "cuda", precision="bfloat16")
     for _ in range(3):
         same(decoder.decode(frames_of(kind, LENGTHS)), in_bfloat16)

@@ -36,7 +36,7 @@ class StuckError(Exception):
 class Shape:
     """The kernel and its launch."""
 
-    kernel: str = "few"
+    kernel: str = "kept"
     blocks: int = 3
     threads: int = 64
     most_tests: int = 16
@@ -117,7 +117,7 @@ class LoopHost:
             params = build.kernel_params(
                 network=network, **self._confidence(), lanes=lanes, views=views, bad=bad, projected=projected,
                 hidden=hidden, cell=cell, contexts=contexts, predictions=predictions, joined=joined, logits=logits,
-                keys=np.zeros((3, 2, tests), np.uint64), mail=np.zeros(self._mail_words(n, tests, shape), np.uint64),
+                keys=np.zeros((3, 2, tests), np.uint64),
                 records=records, lengths=lengths,
                 arrived=np.zeros(1, np.uint32), status=status, ending=ending, cancelled=np.zeros(2, np.uint32),
                 cancel=np.full(1, cancel, np.uint32), patience=np.uint64(shape.patience), num_lanes=np.uint32(n),
@@ -254,14 +254,6 @@ class LoopHost:
         common += padded(width * matrices * held(4 * share(self.prediction.units)) * units, 16)
         for rows, inputs in ((self.joint.encoder_weight, units), (self.joint.output_weight, joint)):
             common += padded(width * held(share(len(rows))) * inputs, 16) + padded(4 * held(share(len(rows))), 16)
-        if shape.kernel == "few" or shape.joins_alone:
+        if shape.joins_alone:
             common += padded(width * tests * joint, 16)
-        if shape.kernel == "few":
-            common += padded(width * max(1, self.layers) * lanes * units, 16)
-            common += padded(4 * lanes * joint_stride, 16)
         return common
-
-    def _mail_words(self, lanes, tests, shape):
-        rows, outputs = len(self.joint.encoder_weight), len(self.joint.output_weight)
-        words = lanes * (self.layers * self.prediction.units + rows) + 2 * tests * outputs
-        return words + 4 * tests * shape.blocks + 2

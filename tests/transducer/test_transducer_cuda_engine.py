@@ -50,12 +50,12 @@ def test_the_same_bytes(gpu, kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_many_utterances(gpu, monkeypatch, kind):
-    plan = dict.fromkeys(transducer_plan.PLAN, ((2, "few", 4, 8, 1), (transducer_plan.ANY, "many", 4, 8, 1)))
+    plan = dict.fromkeys(transducer_plan.PLAN, ((2, "kept", 4, 8, 1), (transducer_plan.ANY, "many", 4, 8, 1)))
     monkeypatch.setattr(transducer_plan, "PLAN", plan)
     monkeypatch.setattr(transducer_plan, "MOST_LANES", 4)
     batch = [random_frames(i, n) for i, n in enumerate((3, 8, 0, 1, 5, 2, 2, 4, 1))]
     same(make("cuda", kind).decode(batch), make("cpu", kind).decode(batch))
-    assert [launch[0] for launch in gpu.launches] == ["project", "many", "project", "many", "few"]
+    assert [launch[0] for launch in gpu.launches] == ["project", "many", "project", "many", "kept"]
     monkeypatch.setattr(transducer_plan, "MOST_FRAMES", 8)
     gpu.launches.clear()
     same(make("cuda", kind).decode(batch), make("cpu", kind).decode(batch))
@@ -94,21 +94,9 @@ def test_a_child_forked_while_another_thread_decodes_is_told(gpu):
     assert status == 0
 
 
-def test_tokens_that_no_key_by_mail_has_room_for(gpu, monkeypatch):
-    monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 66)
-    plan = dict.fromkeys(transducer_plan.PLAN, ((transducer_plan.ANY, "few", 8, 8, 1),))
-    monkeypatch.setattr(transducer_plan, "PLAN", plan)
-    for tokens, kernel in ((65_536, "few"), (65_537, "many")):
-        gpu.launches.clear()
-        arrays = random_arrays(1, layers=0, tokens=tokens, units=1, joint=1)
-        decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision="bfloat16")
-        decoder.decode([random_frames(0, 0)])
-        assert [launch[0] for launch in gpu.launches] == [kernel]
-
-
 MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
 SHAPES = {
-    "few, one test": transducer_plan.LoopShape("few", 256, 1, 1, 1),
+    "kept, one test": transducer_plan.LoopShape("kept", 256, 1, 1, 1, joins_alone=True),
     "many, narrow": transducer_plan.LoopShape("many", 96, 1, 3, 5),
     "crowd": transducer_plan.LoopShape("many", 256, 512, 2, 4),
     "kept": transducer_plan.LoopShape("kept", 96, 1, 3, 5),
@@ -126,7 +114,7 @@ def test_shapes_that_are_asked_for(gpu, monkeypatch, kind, shape):
 
 
 BFLOAT16_SHAPES = {
-    "few": transducer_plan.LoopShape("few", 512, 32, 8, 16),
+    "kept, joins alone": transducer_plan.LoopShape("kept", 512, 8, 8, 16, joins_alone=True),
     "kept": transducer_plan.LoopShape("kept", 512, 256, 4, 8),
     "crowd": transducer_plan.LoopShape("kept", 512, 512, 2, 4),
     "many": MANY,

@@ -9,7 +9,7 @@ from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
 SOURCE = ROOT / "cuda" / "transducer" / "transducer.cu"
 PRECISIONS = ("float32", "bfloat16")
-ENTRIES = [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in ("project", "few", "kept", "many")]
+ENTRIES = [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in ("project", "kept", "many")]
 PROJECT_BFLOAT16 = "arcbeam_transducer_project_bfloat16"
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
 
