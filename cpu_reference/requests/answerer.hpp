@@ -120,7 +120,7 @@ class KenLmAnswerer : public Answerer {
     }
 
   private:
-    static constexpr std::uint32_t kShards = 16;
+    static constexpr std::uint32_t kShards = 256;  // many more than threads: one that waits for a lock sleeps
 
     struct alignas(64) Shard {
         std::mutex mutex;

@@ -8,7 +8,7 @@ namespace arcbeam::requests {
 namespace {
 
 constexpr std::uint64_t kNoneLeft = 0xffffffffU;
-constexpr std::uint32_t kPortion = 64;  // questions that a thread takes at a time
+constexpr std::uint32_t kPortion = 32;  // questions that a thread takes at a time
 
 MailHead& head_of(const MailView& lane) { return *reinterpret_cast<MailHead*>(lane.mapped); }
 

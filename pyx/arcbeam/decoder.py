@@ -182,13 +182,15 @@ class CtcDecoder:
                 raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
         else:
             from arcbeam._decode_cuda import CudaEngine
-            from arcbeam.cuda_plan import answering_threads, gathering_threads
+            from arcbeam.cuda_plan import gathering_threads, lookup_threads
 
             threads = self._options.threads or gathering_threads(usable_cores())
             limit = self._options.memory_limit or 0
             if rescoring:
                 rescoring |= {name: getattr(self._options, name) for name in ("placement", "gpu_budget", "arc_cache")}
-                rescoring["lookup_threads"] = self._options.threads or answering_threads(usable_cores())
+                rescoring["lookup_threads"] = self._options.threads or lookup_threads(
+                    usable_cores(), of_kenlm=rescoring["rescoring"].kenlm is not None
+                )
             self._engine = CudaEngine(graph, self._ordinal, **search, **rescoring, memory_limit=limit, threads=threads)
 
     def __reduce__(self) -> Any:
