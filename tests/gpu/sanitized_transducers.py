@@ -1,6 +1,7 @@
 """A few frames through every loop over labels, to run under compute-sanitizer; --grow as in sanitized.py."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from arcbeam import TransducerDecoder, transducer_plan
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
+KEPT = transducer_plan.LoopShape("kept", 128, 8, 2, 4)
+SHAPES = (KEPT, replace(KEPT, teams=2), replace(KEPT, joins_alone=True), replace(KEPT, kernel="many"))
 NETWORKS = ({"layers": 2}, {"layers": 1, "durations": 4}, {"layers": 0, "context": 2})
 
 
@@ -24,15 +27,15 @@ def main() -> None:
         options = {"durations": [0, 1, 2, 5] if "durations" in network else None, "confidence": "entropy"}
         wanted = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options).decode(batch)
         for precision in ("float32", "bfloat16"):
-            for kernel in transducer_plan.KERNELS:
-                shape = transducer_plan.LoopShape(kernel, 128, 8, 2, 4)
+            for number, shape in enumerate(SHAPES):
                 transducer_plan.loop_shapes = lambda *_, shape=shape: (shape,)
+                transducer_plan.STAGED_GROUPS = 1 if number % 2 else transducer_plan.ANY
                 decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision=precision, **options)
                 found = decoder.decode(batch)
                 if precision == "float32":
                     same(found, wanted)
                 decoder.decode(batch, state=[one.state for one in found])
-    print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in every loop")
+    print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in {len(SHAPES)} shapes")
 
 
 if __name__ == "__main__":
