@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -76,16 +77,16 @@ def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[L
     """What to try, in this order: the last one needs no room for weights."""
     rows = PLAN[precision, has_durations]
     kernel, first, widest, most_teams = next(row[1:] for row in rows if utterances <= row[0])
-    chosen, many = (loop_shape(name, utterances, first, widest) for name in (kernel, "many"))
-    with_teams = (replace(chosen, teams=teams) for teams in range(most_teams, 0, -1))
-    return tuple(dict.fromkeys((*with_teams, many)))
+    chosen = tuple(loop_shape(kernel, utterances, first, widest, teams) for teams in range(most_teams, 0, -1))
+    return chosen if kernel == "many" else (*chosen, loop_shape("many", utterances, first, widest))
 
 
-def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int) -> LoopShape:
+@lru_cache(maxsize=1024)  # a decode of one utterance has less than a millisecond
+def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int, teams: int = 1) -> LoopShape:
     """With as many tests as they want after labels."""
     tests = min(MOST_TESTS[kernel], utterances * first_window)
     joins_alone = kernel == "kept" and tests <= JOINS_ALONE
-    return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, joins_alone=joins_alone)
+    return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, teams, joins_alone)
 
 
 def blocks(multiprocessors: int) -> int:
