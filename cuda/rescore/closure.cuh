@@ -2,8 +2,9 @@
 // cpu_reference/decode/rescoring_closure.hpp.
 //
 // in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete
-// out  these lists cut; what their epsilon arcs reach, noted as candidates and offered to its key at once. What has
-//      a word is listed to be looked up, and offered in a step of its own. A barrier must follow.
+// out  these lists cut; what their epsilon arcs reach, noted as candidates, and in shared memory offered to its key
+//      at once. What has a word is listed to be looked up, and offered in a step of its own, as all is in device
+//      memory, where to order one's writes takes long. A barrier must follow.
 #pragma once
 
 #include "rescore/ranking.cuh"
@@ -20,10 +21,10 @@ struct Level {
 };
 
 // Offers a candidate that this thread has just written, and enters what it found first.
-template <class Team>
+template <class Team, class Work>
 ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
-                          const History& history, const Step& step, const RescoringWorkspace& work,
-                          Control& control, RescoringControl& words) {
+                          const History& history, const Step& step, const Work& work, Control& control,
+                          RescoringControl& words) {
     Probe probe{key_home(candidate.place, history, work.table_size), 0U, false};
     probe.found = key_at<Team, true>(probe.place, work);
     claim<Team, true>(probe, i, step, work, control);
@@ -53,9 +54,9 @@ ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const 
     }
 }
 
-template <class Team>
+template <class Team, class Work>
 ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32_t index, ArcTarget target,
-                                      const Level& level, const RescoringWorkspace& work, Control& control,
+                                      const Level& level, const Work& work, Control& control,
                                       RescoringControl& words) {
     const float lookup_bound = beam_bound(level.bound, params.lookup_margin);
     const StateArcs arcs = work.arcs()[index];
@@ -81,18 +82,19 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
         const Candidate candidate{pack(reached, arc), target.next_state, level.first_log + index};
         work.candidate()[at] = candidate;
         work.extension()[at] = Extension{history, kNoIndex, word};
-        if (word == kNoWord) {
+        if (kIsShared<Work> && word == kNoWord) {
             reach<Team>(params, at, candidate, history, level.step, work, control, words);
-        } else {
+        } else if (word != kNoWord) {
             work.wanted()[simt::atomic_add<Team::kScope>(&words.num_wanted[level.step.slot], 1U)] = at;
         }
     }
 }
 
-template <class Team>
+template <class Team, class Work>
 ARCBEAM_DEVICE_NOINLINE void follow_level(const RescoringParams& params, std::uint32_t depth, const Level level,
-                                          const RescoringWorkspace work, Control& control,
-                                          RescoringControl& words) {
+                                          const Work work, Control& given, RescoringControl& given_words) {
+    Control& control = words_beside(work, given);
+    RescoringControl& words = words_beside(work, given_words);
     const bool is_long = level.num_long != 0U;
     for (std::uint32_t i = Team::rank(); i < level.step.epsilons_before; i += Team::size()) {
         const Leaving from = work.epsilons()[i];
@@ -144,6 +146,8 @@ ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, Rescor
                                            const RescoringWorkspace& work) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
+    const bool at_once =
+        where_it_is<Team>(work, true, [](const auto& arrays) { return kIsShared<decltype(arrays)>; });
     std::uint32_t levels = simt::load(&control.levels[0]);
     Step step = next_step<Team>(Step{0U, 0U, 0U}, control, words);
     for (std::uint32_t depth = 0U; depth < levels && step.states_before <= work.hypotheses; ++depth) {
@@ -157,14 +161,16 @@ ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, Rescor
                 return {FrameEnd::no_room, 0U};
             }
         }
-        follow_level<Team>(params, depth, level, work, control, words);
+        where_it_is<Team>(work, true, [&](const auto& arrays) {
+            follow_level<Team>(params, depth, level, arrays, control, words);
+        });
         Team::barrier();
         std::uint32_t deeper = simt::load(&control.levels[step.slot]);
         levels = deeper > levels ? deeper : levels;
         const std::uint32_t slot = step.slot;
         step = next_step<Team>(step, control, words);
         const std::uint32_t num_wanted = simt::load(&words.num_wanted[slot]);
-        if (num_wanted == 0U) {
+        if (at_once && num_wanted == 0U) {
             continue;
         }
         const std::uint32_t last = simt::load(&control.num_candidates);
@@ -172,10 +178,10 @@ ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, Rescor
             num_wanted > work.table_size - step.states_before) {
             return {FrameEnd::no_room, 0U};
         }
-        if (!look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
+        if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
             return {kFrameUnanswered, 0U};
         }
-        recombine_histories<Team>(params, num_candidates, last, true, bound, step, work, control, words);
+        recombine_histories<Team>(params, num_candidates, last, at_once, bound, step, work, control, words);
         num_candidates = last;
         Team::barrier();
         deeper = simt::load(&control.levels[step.slot]);

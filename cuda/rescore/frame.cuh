@@ -25,10 +25,11 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
 
 // Gives those that stay their places, and names the source of every winner, so many a thread at a time. Tells in
 // control.tied whether one has an equal: then its source may be either.
-template <class Team, std::uint32_t kEach>
+template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE_NOINLINE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
-                                       std::uint32_t num_hypotheses, std::uint32_t num_long,
-                                       const RescoringWorkspace work, RescoringControl& control) {
+                                       std::uint32_t num_hypotheses, std::uint32_t num_long, const Work work,
+                                       RescoringControl& given) {
+    RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
         const std::uint32_t kept =
@@ -77,11 +78,15 @@ template <class Team>
 ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
                                    std::uint32_t num_hypotheses, std::uint32_t num_long,
                                    const RescoringWorkspace& work, RescoringControl& control) {
-    if (num_candidates <= Team::size()) {
-        find_some<Team, 1U>(params, num_candidates, num_hypotheses, num_long, work, control);
-    } else {
-        find_some<Team, 4U>(params, num_candidates, num_hypotheses, num_long, work, control);
-    }
+    const bool few = num_candidates <= Team::size();
+    where_it_is<Team>(work, few, [&](const auto& arrays) {
+        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 4U;
+        if (few) {
+            find_some<Team, 1U>(params, num_candidates, num_hypotheses, num_long, arrays, control);
+        } else {
+            find_some<Team, kMany>(params, num_candidates, num_hypotheses, num_long, arrays, control);
+        }
+    });
 }
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
@@ -124,7 +129,8 @@ ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uin
 }
 
 // The milestone that a new token descends from; see inherited_milestone().
-ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const RescoringWorkspace& work, const Tokens& old,
+template <class Work>
+ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const Work& work, const Tokens& old,
                                           const LogPlace& place) {
     while (source != kNoIndex && source >= place.first) {
         source = work.source()[source - place.first];
@@ -145,8 +151,8 @@ struct Survivor {
 
 // Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. So
 // many at a time, for their loads may come from device memory.
-template <class Team, std::uint32_t kEach>
-ARCBEAM_DEVICE_NOINLINE void commit_some(std::uint32_t num_hypotheses, float best, const RescoringWorkspace work,
+template <class Team, std::uint32_t kEach, class Work>
+ARCBEAM_DEVICE_NOINLINE void commit_some(std::uint32_t num_hypotheses, float best, const Work work,
                                          const Tokens old, const Tokens tokens, const Array<History> histories,
                                          const LogPlace into) {
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
@@ -263,11 +269,15 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    if (num_hypotheses <= Team::size()) {
-        commit_some<Team, 1U>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
-    } else {
-        commit_some<Team, 2U>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
-    }
+    const bool few = num_hypotheses <= Team::size();
+    where_it_is<Team>(work, few, [&](const auto& arrays) {
+        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 2U;
+        if (few) {
+            commit_some<Team, 1U>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
+        } else {
+            commit_some<Team, kMany>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
+        }
+    });
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;

@@ -10,8 +10,8 @@
 namespace arcbeam {
 
 // There is too little room for the step's hypotheses.
-template <class Team>
-ARCBEAM_DEVICE void overflow(const Step& step, const RescoringWorkspace& work, Control& control) {
+template <class Team, class Work>
+ARCBEAM_DEVICE void overflow(const Step& step, const Work& work, Control& control) {
     simt::atomic_max<Team::kScope>(&control.added[step.slot], work.hypotheses + 1U - step.states_before);
 }
 
@@ -22,16 +22,15 @@ struct Probe {
     bool added;           // since this thread has
 };
 
-template <class Team, bool fresh>
-ARCBEAM_DEVICE std::uint32_t key_at(std::uint32_t place, const RescoringWorkspace& work) {
+template <class Team, bool fresh, class Work>
+ARCBEAM_DEVICE std::uint32_t key_at(std::uint32_t place, const Work& work) {
     return fresh ? simt::load_acquire<Team::kScope>(work.key_owner().at(place))
                  : simt::load_relaxed<Team::kScope>(work.key_owner().at(place));
 }
 
 // Claims a free place for candidate i, if there is room for another hypothesis.
-template <class Team, bool fresh>
-ARCBEAM_DEVICE void claim(Probe& probe, std::uint32_t i, const Step& step, const RescoringWorkspace& work,
-                          Control& control) {
+template <class Team, bool fresh, class Work>
+ARCBEAM_DEVICE void claim(Probe& probe, std::uint32_t i, const Step& step, const Work& work, Control& control) {
     constexpr simt::Order kOrder = fresh ? simt::Order::acquire_release : simt::Order::relaxed;
     if (probe.found == kNoIndex &&
         step.states_before + simt::load_relaxed<Team::kScope>(&control.added[step.slot]) < work.hypotheses) {
@@ -42,10 +41,9 @@ ARCBEAM_DEVICE void claim(Probe& probe, std::uint32_t i, const Step& step, const
 
 // Offers candidate i to its key, from a probe on. `fresh`: candidates of this step are written in this step, each
 // before it is offered.
-template <class Team, bool fresh>
+template <class Team, bool fresh, class Work>
 ARCBEAM_DEVICE Offered offer_key(Probe probe, std::uint32_t i, std::uint64_t packed, std::uint32_t state,
-                                 const History& history, const Step& step, const RescoringWorkspace& work,
-                                 Control& control) {
+                                 const History& history, const Step& step, const Work& work, Control& control) {
     const std::uint32_t size = work.table_size;
     for (std::uint32_t probes = 0U; probes < size && (probe.added || probe.found != kNoIndex); ++probes) {
         if (probe.added || (simt::load(&work.candidate().at(probe.found)->place) == state &&
@@ -62,9 +60,9 @@ ARCBEAM_DEVICE Offered offer_key(Probe probe, std::uint32_t i, std::uint64_t pac
 }
 
 // The place of a state in the list table. There is an entry for each.
-template <class Team>
+template <class Team, class Work>
 ARCBEAM_DEVICE std::uint32_t list_of(std::uint32_t state, std::uint32_t place, std::uint32_t found,
-                                     const RescoringWorkspace& work) {
+                                     const Work& work) {
     const std::uint32_t size = work.table_size;
     for (std::uint32_t probes = 0U; probes < size; ++probes) {
         if (found == kNoIndex) {
@@ -80,9 +78,8 @@ ARCBEAM_DEVICE std::uint32_t list_of(std::uint32_t state, std::uint32_t place, s
 }
 
 // A state has one hypothesis more than n: it is listed itself. False if there is no room to do so.
-template <class Team>
-ARCBEAM_DEVICE bool list_long(std::uint32_t list, std::uint32_t depth, const RescoringWorkspace& work,
-                              RescoringControl& words) {
+template <class Team, class Work>
+ARCBEAM_DEVICE bool list_long(std::uint32_t list, std::uint32_t depth, const Work& work, RescoringControl& words) {
     const std::uint32_t at = simt::atomic_add<Team::kScope>(&words.num_long, 1U) + 1U;
     if (simt::load_relaxed<Team::kScope>(&words.num_ranked) + at > work.most_ranked) {
         return false;
@@ -107,9 +104,9 @@ struct Entered {
 
 // Enters new hypotheses, and asks for what the frame and the next one will read of their states. Each step is made
 // for all of them before the next one is, for tables may be in device memory.
-template <class Team, std::uint32_t each>
+template <class Team, std::uint32_t each, class Work>
 ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entered (&entered)[each],
-                                     const Step& step, const RescoringWorkspace& work, Control& control,
+                                     const Step& step, const Work& work, Control& control,
                                      RescoringControl& words) {
     const std::uint32_t n = params.hypotheses_per_state;
     std::uint32_t list[each];
@@ -162,11 +159,13 @@ ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entere
 // Admits candidates [first, last), or only those of them that have words: their keys and hypotheses; the best of
 // them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. So many
 // candidates a thread at a time, for what a new state takes is a load that waits.
-template <class Team, std::uint32_t kEach>
+template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first,
                                                      std::uint32_t last, bool only_words, float bound,
-                                                     const Step step, const RescoringWorkspace work,
-                                                     Control& control, RescoringControl& words) {
+                                                     const Step step, const Work work, Control& given,
+                                                     RescoringControl& given_words) {
+    Control& control = words_beside(work, given);
+    RescoringControl& words = words_beside(work, given_words);
     std::uint32_t admitted = 0U;
     std::uint32_t best = kNoCost;
     const std::uint32_t end = first + (last - first + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
@@ -252,9 +251,13 @@ ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, 
                                                  std::uint32_t last, bool only_words, float bound, const Step& step,
                                                  const RescoringWorkspace& work, Control& control,
                                                  RescoringControl& words) {
-    return last - first <= Team::size()
-               ? recombine_some<Team, 1U>(params, first, last, only_words, bound, step, work, control, words)
-               : recombine_some<Team, 4U>(params, first, last, only_words, bound, step, work, control, words);
+    const bool few = last - first <= Team::size();
+    return where_it_is<Team>(work, few, [&](const auto& arrays) {
+        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 2U;
+        return few ? recombine_some<Team, 1U>(params, first, last, only_words, bound, step, arrays, control, words)
+                   : recombine_some<Team, kMany>(params, first, last, only_words, bound, step, arrays, control,
+                                                 words);
+    });
 }
 
 }  // namespace arcbeam

@@ -20,8 +20,8 @@
 namespace arcbeam {
 
 // Adds a candidate to those whose words are looked up.
-template <class Team>
-ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slot, const RescoringWorkspace& work,
+template <class Team, class Work>
+ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slot, const Work& work,
                          RescoringControl& control) {
     const std::uint32_t at = take_place<Team>(&control.num_wanted[slot], wanted);
     if (wanted) {
@@ -31,10 +31,11 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 
 // Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
 // is rescored already. So many candidates a thread at a time, for their words come from far.
-template <class Team, std::uint32_t kEach>
+template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE_NOINLINE void note_some(const RescoringParams& params, const Array<History> histories,
-                                       std::uint32_t first_log, std::uint32_t n, float bound,
-                                       const RescoringWorkspace work, RescoringControl& control) {
+                                       std::uint32_t first_log, std::uint32_t n, float bound, const Work work,
+                                       RescoringControl& given) {
+    RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
     std::uint32_t within = 0U;
@@ -84,11 +85,15 @@ template <class Team>
 ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
                                float bound, const RescoringWorkspace& work) {
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
-    if (n <= Team::size()) {
-        note_some<Team, 1U>(params, lane.histories, first_log, n, bound, work, *lane.words);
-    } else {
-        note_some<Team, 4U>(params, lane.histories, first_log, n, bound, work, *lane.words);
-    }
+    const bool few = n <= Team::size();
+    where_it_is<Team>(work, few, [&](const auto& arrays) {
+        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 4U;
+        if (few) {
+            note_some<Team, 1U>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
+        } else {
+            note_some<Team, kMany>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
+        }
+    });
 }
 
 template <class Team>

@@ -70,8 +70,8 @@ struct Ranked {
 
 // Cuts what cannot be among the best n of a list, by a warp, and moves the others to the front. Of n lanes each
 // knows one hypothesis that costs no more than the bound.
-template <class Team>
-ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const RescoringWorkspace& work) {
+template <class Team, class Work>
+ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work& work) {
     constexpr std::uint32_t kEach = 4U;
     const Array<std::uint64_t> ranking = work.ranking();
     const auto members = static_cast<std::uint32_t>(ranking[start] >> 32U);
@@ -120,8 +120,9 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Resco
 }
 
 // Whether entry `at` is among the best n of these, by (cost, history): counts those before it.
+template <class Work>
 ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& ranked, std::uint32_t at,
-                                  const RescoringWorkspace& work) {
+                                  const Work& work) {
     constexpr std::uint32_t kEach = 4U;
     const std::uint32_t n = params.hypotheses_per_state;
     const std::uint64_t own = work.ranking()[ranked.first + at];
@@ -151,9 +152,9 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& r
 // Cuts the lists of this depth that have been ranked, a warp each. Calls keep(hypothesis, stays) for what is left
 // of them, in all lanes of a warp; those that it is not called for are cut. Others may look at what is kept
 // meanwhile.
-template <class Team, class Keep>
+template <class Team, class Keep, class Work>
 ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, std::uint32_t num_long,
-                              const RescoringWorkspace& work, const Keep& keep) {
+                              const Work& work, const Keep& keep) {
     for (std::uint32_t i = Team::rank() / simt::kWarpSize; i < num_long; i += Team::size() / simt::kWarpSize) {
         const std::uint64_t entry = work.ranking()[work.most_ranked - 1U - i];
         if (static_cast<std::uint32_t>(entry >> 32U) != depth) {

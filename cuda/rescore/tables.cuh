@@ -11,6 +11,8 @@
 // is must therefore have been written a barrier before it is offered, or is released by the exchange.
 #pragma once
 
+#include <type_traits>
+
 #include "decode/recombine.cuh"
 #include "rescore/order.cuh"
 
@@ -33,9 +35,12 @@ struct alignas(16) Extension {
 // The arrays of a frame: tables in one piece of memory, the rest in another or behind them. They are worked out
 // from where these begin and from a few sizes, all of them multiples of 4, for a pointer to each would not fit the
 // registers. Hypotheses are in the order in which they were found, which differs from run to run.
-struct RescoringWorkspace {
-    unsigned char* tables;
-    unsigned char* rest;
+//
+// `Memory` says where both are: at an address, or in the block's own shared memory, which the compiler then knows.
+template <class Memory>
+struct RescoringArrays {
+    Memory tables;
+    Memory rest;
     std::uint32_t table_size;
     std::uint32_t hypotheses;  // for which there is room
     std::uint32_t most_ranked;
@@ -109,6 +114,15 @@ struct RescoringWorkspace {
     }
 };
 
+// A place in the block's own shared memory.
+struct InShared {
+    std::uint32_t offset;
+    ARCBEAM_DEVICE operator unsigned char*() const { return simt::shared_memory() + offset; }
+};
+
+using RescoringWorkspace = RescoringArrays<unsigned char*>;
+using SharedArrays = RescoringArrays<InShared>;
+
 ARCBEAM_DEVICE RescoringWorkspace rescoring_workspace(unsigned char* memory, std::uint32_t capacity,
                                                       std::uint32_t candidates, std::uint32_t table_size) {
     unsigned char* const rest = memory + rescoring_tables_bytes(capacity, table_size);
@@ -164,6 +178,35 @@ struct RescoringControl {
 };
 
 static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");
+
+template <class Work>
+constexpr bool kIsShared = std::is_same_v<std::decay_t<Work>, SharedArrays>;
+
+// The words of the block, whose address is known where its arrays' is.
+template <class Work>
+ARCBEAM_DEVICE Control& words_beside(const Work&, Control& given) {
+    return kIsShared<Work> ? *reinterpret_cast<Control*>(simt::shared_memory()) : given;
+}
+template <class Work>
+ARCBEAM_DEVICE RescoringControl& words_beside(const Work&, RescoringControl& given) {
+    return kIsShared<Work> ? *reinterpret_cast<RescoringControl*>(simt::shared_memory() + kControlBytes) : given;
+}
+
+// Calls stage(arrays) with arrays of which the compiler knows that they are in the block's own shared memory, if
+// they are: accesses to an address that may be anything take twice as long, and atomics of 64 bits are tried twice.
+template <class Team, class Stage>
+ARCBEAM_DEVICE auto where_it_is(const RescoringWorkspace& work, bool few, const Stage& stage) {
+    if constexpr (Team::kScope == Scope::block) {
+        const auto offset = static_cast<std::uint64_t>(work.rest - simt::shared_memory());
+        if (few && offset < simt::shared_memory_bytes()) {
+            const InShared tables{static_cast<std::uint32_t>(work.tables - simt::shared_memory())};
+            const InShared rest{static_cast<std::uint32_t>(offset)};
+            return stage(SharedArrays{tables, rest, work.table_size, work.hypotheses, work.most_ranked,
+                                      work.capacity, work.candidates});
+        }
+    }
+    return stage(work);
+}
 
 ARCBEAM_DEVICE std::uint32_t level_bit(std::uint32_t depth) { return 1U << (depth < 31U ? depth : 31U); }
 

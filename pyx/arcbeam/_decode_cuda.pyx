@@ -392,7 +392,7 @@ cdef class CudaEngine:
         if self._counters()[QUEUE] < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
             return 0
         self.num_lanes = self.lanes.keep_stopped(self._states(), self.num_lanes)
-        self.launches.take(cuda_plan.CLUSTER, self.params.search.columns, room, self.num_lanes, &self.params.search)
+        self.launches.take(self.launches.cluster(), self.params.search.columns, room, self.num_lanes, &self.params.search)
         return self.lanes.have_spills(self._states(), self.num_lanes, self.params.search.shared_capacity)
 
     cdef int _cancel(self) except -1:

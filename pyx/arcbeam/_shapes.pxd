@@ -17,6 +17,7 @@ cdef class Launches:
     cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens)
     cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff
     cdef int take(self, shape, uint32_t columns, room, uint32_t lanes, SearchParams* params) except -1
+    cdef object cluster(self)
     cdef int start(self, SearchParams* params, Stream stream) except -1
     cdef tuple _fit(self, shape, uint32_t columns, shared_states)
     cdef uint64_t _shared_bytes_of(self, shape, uint64_t of_multiprocessor)

@@ -37,18 +37,22 @@ cdef class Launches:
         self.entry = self.entries[shape.kernel]
         params.shared_capacity, params.shared_candidates = capacity, 2 * capacity
         params.shared_table_size = 2 * capacity
-        params.team_tokens = cuda_plan.TEAM_TOKENS
+        params.team_tokens = cuda_plan.RESCORING_TEAM_TOKENS if self.kind.rescores else cuda_plan.TEAM_TOKENS
         params.hot_tokens = cuda_plan.hot_tokens(lanes, self.context.state.multiprocessors)
         params.hot_lanes = 0
         hot_lanes = cuda_plan.HOT_LANES
         if self.kind.rescores:
             params.hot_tokens, hot_lanes = cuda_plan.RESCORING_HOT_TOKENS, cuda_plan.RESCORING_HOT_LANES
         if shape.cluster == 1:
-            params.hot_lanes = min(hot_lanes, self.lanes_of(cuda_plan.CLUSTER, columns, room))
+            params.hot_lanes = min(hot_lanes, self.lanes_of(self.cluster(), columns, room))
         self.shape.blocks, self.shape.cluster = lanes * shape.cluster, shape.cluster
         self.shape.threads = shape.threads
         self.shape.shared_bytes = <uint32_t> self.kind.shared_bytes(shape.threads, columns, capacity)
         return 0
+
+    cdef object cluster(self):
+        """The shape for the last few hot utterances."""
+        return cuda_plan.RESCORING_CLUSTER if self.kind.rescores else cuda_plan.CLUSTER
 
     cdef int start(self, SearchParams* params, Stream stream) except -1:
         launch(self.entry, &self.shape, params, stream)

@@ -62,7 +62,8 @@ HOT_TOKENS, HOT_AMONG_MANY = 512, 2048
 """Tokens of a frame on average from which on an utterance is worth a cluster: in a batch of few, and of many,"""
 HOT_LANES = 8
 """once no more than so many are left."""
-RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 128, 16
+RESCORING_CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=4)
+RESCORING_TEAM_TOKENS, RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 512, 128, 32
 """The same with a large language model, for batches of any size."""
 
 

@@ -56,7 +56,7 @@ def main() -> None:
     if find_spec("kenlm") is not None:
         runs += [(models | {"language_model": kenlm(), "unknown_words": "unk"}, run) for run in OF_KENLM]
     decodes = 0
-    cuda_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
+    cuda_plan.RESCORING_TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
     for shape in (cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.CLUSTER, replace(cuda_plan.CLUSTER, cluster=2)):
         cuda_plan.launch_shapes = lambda *_, shape=shape: (shape, cuda_plan.WIDE)
         for given, (n, where) in runs:

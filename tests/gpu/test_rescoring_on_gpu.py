@@ -89,7 +89,7 @@ def test_placements(place, n):
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(monkeypatch, shape, team_tokens):
     monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape, cuda_plan.WIDE))
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", team_tokens)
+    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", team_tokens)
     graph, models = made(6, 3000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(8)]  # as few as clusters are for
     for search in SEARCHES:
@@ -99,7 +99,7 @@ def test_clusters(monkeypatch, shape, team_tokens):
 def test_hot_utterances_go_on_in_clusters(monkeypatch):
     monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
     monkeypatch.setattr(cuda_plan, "RESCORING_HOT_TOKENS", 1)
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
+    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", 1)
     graph, models = made(6, 3000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(40)]
     for _ in range(5):
