@@ -34,9 +34,10 @@ class DecodeStats:
     same there. With a large language model ``lookups`` words were rescored. On a CPU its cache did not answer
     ``lookup_misses`` of them; on a GPU ``distinct_lookups`` were asked, each for all hypotheses of a step of a frame
     that share it (where they are few, for one hypothesis), and the arc cache did not answer ``lookup_misses`` of
-    these. They read ``model_bytes_read`` of the large model in sectors of 32 bytes, over the bus where it is in host memory. Where the host looks words up or
-    fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences left out, in ``lookup_rounds`` rounds;
-    questions and answers make up the bytes, and ``lookup_waiting`` is the share of its time that a lane waited for it.
+    these. They read ``model_bytes_read`` of the large model in sectors of 32 bytes, over the bus where it is in host
+    memory. Where the host looks words up or fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences
+    left out, in ``lookup_rounds`` rounds; questions and answers make up the bytes, and ``lookup_waiting`` is the share
+    of its time that a lane waited for it.
     """
 
     frames: int
