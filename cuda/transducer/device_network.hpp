@@ -190,7 +190,9 @@ ARCBEAM_HD constexpr std::uint32_t together_bytes() { return 4U * 2U * 32U * kSt
 ARCBEAM_HD constexpr std::uint32_t share_of(std::uint32_t items, std::uint32_t blocks) {
     return (items + blocks - 1U) / blocks;
 }
-ARCBEAM_HD constexpr std::uint32_t held_rows(std::uint32_t rows) { return (rows + 7U) / 8U * 8U; }
+ARCBEAM_HD constexpr std::uint32_t held_rows(Precision precision, std::uint32_t rows) {
+    return precision == Precision::float32 ? (rows + 3U) / 4U * 4U : (rows + 7U) / 8U * 8U;
+}
 
 // From one row in shared memory to the next: of bfloat16 an odd number of 64 bytes, for two rows are read together,
 // of 64 bytes each, which then are in different banks.
@@ -205,9 +207,9 @@ constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& net
     const std::uint64_t joint =
         std::uint64_t{value_bytes(precision)} * held_stride(precision, network.output.stride);
     const std::uint64_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
-    const std::uint64_t prediction = held_rows(share_of(network.prediction.rows, blocks));
-    const std::uint64_t output = held_rows(share_of(network.output.rows, blocks));
-    return padded16(matrices * held_rows(kGates * share_of(network.units, blocks)) * units) +
+    const std::uint64_t prediction = held_rows(precision, share_of(network.prediction.rows, blocks));
+    const std::uint64_t output = held_rows(precision, share_of(network.output.rows, blocks));
+    return padded16(matrices * held_rows(precision, kGates * share_of(network.units, blocks)) * units) +
            padded16(prediction * units) + padded16(output * joint) + padded16(4U * prediction) +
            padded16(4U * output);
 }

@@ -312,7 +312,7 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
         const std::uint32_t across = ((columns + 3U) / 4U + tiles.apart - 1U) / tiles.apart;
         if ((rows + 3U) / 4U * columns <= workers) {
             share_tiles<true, 4, 1>(stage, rows, columns, tiles);
-        } else if ((rows + 7U) / 8U * across >= workers) {  // inputs are then read half as often
+        } else if (rows % 8U == 0U && rows / 8U * across >= workers) {  // inputs are then read half as often
             share_tiles<true, 8, 4>(stage, rows, columns, tiles);
         } else {
             share_tiles<true, 4, 4>(stage, rows, columns, tiles);

@@ -84,7 +84,7 @@ class Weights {
         if constexpr (kKept) {
             const std::uint32_t matrices = network.num_layers > 0U ? 2U * network.num_layers - 1U : 0U;
             const std::uint32_t stride = network.prediction.stride;
-            const std::uint32_t held = held_rows(kGates * share_of(network.units, team_size()));
+            const std::uint32_t held = held_rows(kPrecision, kGates * share_of(network.units, team_size()));
             const std::uint32_t apart = held_stride(kPrecision, stride);
             Input* to = carver.take<Input>(matrices * held * apart).data;
             layer_weights_ = Rows{to, held, stride, apart, nullptr};
@@ -109,7 +109,7 @@ class Weights {
     }
 
     ARCBEAM_DEVICE Rows take_share(simt::Carver& carver, const DeviceMatrix& matrix) const {
-        const std::uint32_t held = held_rows(share_of(matrix.rows, team_size()));
+        const std::uint32_t held = held_rows(kPrecision, share_of(matrix.rows, team_size()));
         const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
         Input* const to = carver.take<Input>(held * apart).data;
         const Share share = share_among(matrix.rows, team_size());

@@ -243,7 +243,7 @@ class LoopHost:
             return common + 32768
 
         def held(items):
-            return padded(items, 8)
+            return padded(items, 4 if exact else 8)
 
         def share(items):
             return -(-items // (shape.blocks // shape.teams))
