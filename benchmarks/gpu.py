@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 import arcbeam
 from arcbeam.devices import why_no_cuda
+from benchmarks import seeds
 from benchmarks.adapters import SearchOptions, Unavailable
 from benchmarks.datasets import Dataset
 from benchmarks.registry import Row
@@ -148,7 +149,7 @@ def _work(pipe: Any, function: Callable[..., Iterator[Row]], arguments: tuple[An
     try:
         for row in function(*arguments):
             pipe.send(("row", row))
-        pipe.send(("end", None))
+        pipe.send(("end", seeds.taken()))
     except BaseException as error:
         pipe.send(("failed", f"{type(error).__name__}: {error}\n{traceback.format_exc()}"))
     finally:
@@ -179,6 +180,8 @@ def isolated(function: Callable[..., Iterator[Row]], *arguments: Any, limit_s: f
                 raise ChildFailed(f"the process ended with {child.exitcode}") from None
             if kind == "end":
                 patience = 10.0
+                for what, seed in value.items():
+                    seeds.used(what, seed)
                 return
             if kind == "failed":
                 raise ChildFailed(value)

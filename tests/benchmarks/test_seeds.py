@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from benchmarks import __main__ as harness
-from benchmarks import record, registry, seeds
+from benchmarks import gpu, record, registry, seeds
 from benchmarks.registry import Column
 
 
@@ -18,3 +18,12 @@ def test_seeds_are_in_the_header(tmp_path, monkeypatch):
     head, rows = record.read(tmp_path / "one.jsonl")
     assert head["seeds"] == {"noise": 7}
     assert rows[0]["value"] == 7
+
+
+def test_seeds_of_a_child_are_its_parents():
+    def rows():
+        yield {"value": seeds.used("noise of a child", 3)}
+
+    seeds.taken()
+    assert list(gpu.isolated(rows)) == [{"value": 3}]
+    assert seeds.taken() == {"noise of a child": 3}
