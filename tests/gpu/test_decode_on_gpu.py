@@ -150,11 +150,17 @@ def producers():
         cupy = pytest.importorskip("cupy")
         return [cupy.asarray(logp).astype(cupy.float16 if half else cupy.float32) for logp in batch]
 
+    def jax_arrays(batch, half):
+        jax = pytest.importorskip("jax")
+        if not any(device.platform == "gpu" for device in jax.devices()):
+            pytest.skip("this jax has no GPU")
+        return [jax.numpy.asarray(logp, dtype="float16" if half else "float32") for logp in batch]
+
     def torch_on_the_host(batch, half):
         torch = pytest.importorskip("torch")
         return [torch.from_numpy(logp).to(torch.float16 if half else torch.float32) for logp in batch]
 
-    return {"torch": torch_arrays, "cupy": cupy_arrays, "torch on the host": torch_on_the_host}
+    return {"torch": torch_arrays, "cupy": cupy_arrays, "jax": jax_arrays, "torch on the host": torch_on_the_host}
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
