@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import check, record, timing
+from benchmarks import check, record
 from benchmarks.check import ENGINE, KERNEL, PEER
 
 
@@ -41,24 +41,65 @@ def test_pairs_are_matched_by_name():
     }
 
 
-def test_ratios_are_of_processor_time_within_a_turn():
-    fake = {
-        KERNEL: timing.Timing([9.0, 9.0, 9.0], [1.0, 2.0, 3.0]),
-        PEER: timing.Timing([9.0, 9.0, 9.0], [4.0, 4.0, 4.0]),
-        ENGINE: timing.Timing([1.0, 1.0, 1.0], [0.5, 0.5, 1.0]),
-        "stage x": timing.Timing([1.0, 1.0, 1.0], [1.0, 1.0, 1.0]),
-    }
-    rows = check.summary([check.ratios(fake, ["stage x", ENGINE], [KERNEL, PEER])])
-    assert [(r["subject"], r["against"], r["ratio"], r["spread"]) for r in rows] == [
-        ("stage x", KERNEL, 2.0, [1.0, 3.0]),
-        (ENGINE, KERNEL, 3.0, [2.0, 4.0]),
-        (ENGINE, PEER, 8.0, [4.0, 8.0]),
-    ]
+class Machine:
+    """A clock of processor time, and calls that take so many seconds of it, a turn after the other."""
+
+    def __init__(self):
+        self.now, self.calls = 0.0, []
+
+    def call(self, name, *seconds):
+        def run():
+            self.calls.append(name)
+            self.now += seconds[min(self.calls.count(name), len(seconds)) - 1]
+
+        return run
+
+    def clock(self):
+        return self.now
 
 
-def test_the_spread_is_that_of_all_processes():
-    one, two = ([{"subject": ENGINE, "against": KERNEL, "each": each}] for each in ([1.0, 2.0, 3.0], [9.0, 0.5]))
-    assert check.summary([one, two]) == [{"subject": ENGINE, "against": KERNEL, "ratio": 2.0, "spread": [0.5, 9.0]}]
+def test_a_subject_stands_between_two_turns_of_the_reference():
+    machine = Machine()
+    reference = machine.call("reference", 1.0, 3.0, 5.0)
+    found = check.sandwiched(
+        reference, {"one": machine.call("one", 0.5), "two": machine.call("two", 8.0)}, machine.clock
+    )
+    assert found == {"one": 4.0, "two": 0.5}
+    assert machine.calls == ["reference", "one", "reference", "two", "reference"]
+
+
+def test_ratios_are_medians_of_the_turns(monkeypatch):
+    machine = Machine()
+    monkeypatch.setattr(check.time, "process_time", machine.clock)
+    subjects = {"stage x": machine.call("stage x", 1.0), ENGINE: machine.call(ENGINE, 0.5, 50.0, 0.5)}
+    references = {KERNEL: machine.call(KERNEL, 2.0), PEER: machine.call(PEER, 4.0)}
+    rows = check.ratios(subjects, references, turns=2)
+    assert [(r["subject"], r["against"]) for r in rows] == [("stage x", KERNEL), (ENGINE, KERNEL), (ENGINE, PEER)]
+    assert [r["ratio"] for r in rows] == [2.0, (4.0 + 4.0) / 2, (4.0 / 50.0 + 8.0) / 2]
+    assert machine.calls.count("stage x") == 2 and machine.calls.count(ENGINE) == 4
+    second = machine.calls[len(machine.calls) // 2 :]
+    assert second.index(ENGINE) < second.index("stage x"), "the other way round in every second turn"
+
+
+def test_the_spread_is_that_of_the_processes():
+    each = [[{"subject": ENGINE, "against": KERNEL, "ratio": ratio}] for ratio in (2.0, 9.0, 0.5)]
+    assert check.summary(each) == [{"subject": ENGINE, "against": KERNEL, "ratio": 2.0, "spread": [0.5, 9.0]}]
+
+
+def test_how_small_a_loss_is_told():
+    (verdict,) = check.judge([row(1.0, 1.25)], [row(1.0, 1.25)], margin=0.1)
+    assert verdict.told(0.1) == pytest.approx(1 - 0.9 / 1.25)
+    told = verdict.told(0.1)
+    for loss, kind in ((told - 0.01, check.OK), (told + 0.01, check.SLOWER)):
+        slower = row(1.0 - loss, 1.25 * (1 - loss))
+        assert check.judge([slower], [row(1.0, 1.25)], margin=0.1)[0].kind == kind
+    assert check.judge([row(2.0, 3.0)], [row(9.0, 9.5)], margin=0.1)[0].told(0.1) == 0.0
+    assert check.judge([], [row(1.0, 1.2)])[0].told(0.1) is None
+
+
+def test_the_plain_kernel_gives_the_same_number_again():
+    run = check.plain_kernel()
+    assert run() == run() > 0
 
 
 def test_a_turn_counts_as_one_call():
@@ -68,8 +109,6 @@ def test_a_turn_counts_as_one_call():
     calls.clear()
     run()
     assert len(calls) == times
-    one = check.of_one_call(timing.Timing([4.0], [2.0]), 4)
-    assert (one.wall, one.cpu) == ([1.0], [0.5])
 
 
 @pytest.fixture
@@ -89,11 +128,12 @@ def test_the_command(gate, capsys):
     assert "nothing is stored" in capsys.readouterr().err
     assert gate(1.0, "--update") == 0
     assert gate(1.0) == 0
-    assert gate(0.85) == 0
     capsys.readouterr()
+    assert gate(0.9) == 0
+    assert "(a further loss of 4 % would be told)" in capsys.readouterr().out
     assert gate(0.8) == 1
     shown = capsys.readouterr().out
-    assert "SLOWER" in shown and "slower than stored by more than 10 %: engine, one core" in shown
+    assert "SLOWER" in shown and "slower than stored by more than 5 %: engine, one core" in shown
     assert gate(0.8, "--margin", "0.3") == 0
     capsys.readouterr()
     assert gate(0.5, processor="Q") == 0
