@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.datasets import CACHE
-from benchmarks.gpu import DeviceMemory, Wrong
+from benchmarks.gpu import DeviceMemory, Wrong, require
 from benchmarks.record import ROOT
-from benchmarks.registry import Row
+from benchmarks.registry import Column, Context, Row
 
 SOURCE = ROOT / "benchmarks" / "kernels" / "ceilings.cu"
 KEPT = CACHE / "kernels"
@@ -270,6 +270,14 @@ class Reads:
     a_second: float  # independent reads of 16 bytes
     nanoseconds: float  # of one that needs the one before
 
+    def share(self, arcs: float, seconds: float) -> Row:
+        """What ``SETTLED`` shows of a search: arcs settled, in G a second, and that over the reads a second."""
+        return {"settled": arcs / seconds / 1e9, "share": arcs / seconds / self.a_second}
+
+
+# Of every row about a search on a GPU; arcs settled are those that leave the surviving tokens, see `gpu_arcs`.
+SETTLED = (Column("arcs settled, G/s", "settled", "{:.1f}"), Column("of the reads", "share", "{:.3f}"))
+
 
 def reads_of(graph: Any, repeats: int) -> Reads:
     """Random reads of L2 if the arcs of a graph fit there, else of the device's memory."""
@@ -278,6 +286,21 @@ def reads_of(graph: Any, repeats: int) -> Reads:
     fits = hot - graph.states.nbytes < ceilings.properties["l2_bytes"]
     rate, latency = ceilings.reads(ceilings.size.l2_entries if fits else ceilings.size.hbm_entries)
     return Reads(hot, fits, statistics.median(rate), statistics.median(latency))
+
+
+def reads_if_any(graph: Any, context: Context) -> Reads | None:
+    """The same; None, and a line that says why, where there is no GPU, no nvcc, or no memory for a table."""
+    try:
+        require()
+        return reads_of(graph, context.repeats)
+    except (ImportError, OSError, MemoryError, RuntimeError, subprocess.CalledProcessError, Wrong) as error:
+        context.progress(f"ceilings are not measured: {error}")
+        return None
+
+
+def copies_of(repeats: int) -> float:
+    """Bytes a second from page-locked memory to the device."""
+    return statistics.median(Ceilings(repeats=repeats).copies(True))
 
 
 def rows(ceilings: Ceilings) -> list[Row]:

@@ -12,7 +12,10 @@ from benchmarks.graphs import GraphFiles
 
 
 class ArcbeamCuda:
-    """Decodes ``options.batch`` utterances at a time, to their words."""
+    """Decodes ``options.batch`` utterances at a time, to their words.
+
+    leaving_arcs : settled by the last call of ``search`` or ``decode``, all batches together
+    """
 
     name = "arcbeam cuda"
     device = "cuda"
@@ -23,6 +26,7 @@ class ArcbeamCuda:
         self.batch = options.batch
         self.settings = f"{options}, batch {options.batch}"
         self.decoder = gpu.decoder(self.graph, options, **more)
+        self.leaving_arcs = 0
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[gpu.DeviceArray]:
         return gpu.send(utterances)
@@ -33,8 +37,11 @@ class ArcbeamCuda:
 
     def search(self, prepared: Sequence[Any]) -> list[Any]:
         """Paths alone: words are derived when they are asked for."""
-        batches = (prepared[i : i + self.batch] for i in range(0, len(prepared), self.batch))
-        return [found for batch in batches for found in self.decoder.decode(batch)]
+        found, self.leaving_arcs = [], 0
+        for first in range(0, len(prepared), self.batch):
+            found += self.decoder.decode(prepared[first : first + self.batch])
+            self.leaving_arcs += self.decoder.stats.leaving_arcs
+        return found
 
     def decode(self, prepared: Any) -> Any:
         found = self.search(prepared)

@@ -7,12 +7,12 @@ are of seconds a minute. The paper's settings: beam 17, max_active 10 000, batch
 2 500. Before that, answers are checked: arcbeam's engines and thread counts give the same words, and the others' WER
 stands in the table. "Same words" counts the utterances whose words are those of arcbeam cpu. By Flashlight's rules the
 last piece of a word cannot last two frames, which costs lexicons of SentencePiece words dearly; the row of mended
-rules lets it.
+rules lets it. `settled` and `of the reads` as in `gpu_arcs`.
 """
 
 from collections.abc import Iterator
 
-from benchmarks import contest, gk23, timing
+from benchmarks import ceilings, contest, gk23, timing
 from benchmarks.adapters import Answer, why
 from benchmarks.datasets import Dataset
 from benchmarks.graphs import GraphFiles
@@ -47,6 +47,7 @@ COLUMNS = [
     Column("in CPU time", "cpu_ratio", "{:,.1f}"),
     Column("WER, %", "wer", "{:.2f}"),
     Column("same words", "same"),
+    *ceilings.SETTLED,
     Column("settings", "settings"),
     Column("status", "status"),
 ]
@@ -84,6 +85,7 @@ def _part(context: Context, dataset: Dataset, adapter: str) -> Dataset:
 
 def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row]:
     options = gk23.search_options(context)
+    reads = ceilings.reads_if_any(files.graph, context) if context.gpu else None
     seats = []
     for contender in contest.chosen(gk23.contenders(), context.options.get("contenders")):
         context.step(f"{files.name}: making {contender.label}")
@@ -125,6 +127,8 @@ def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row
                 "cpu": mine.cpu,
                 "wer": 100 * word_error_rate(part.references, texts[label]),
             }
+            if reads and (arcs := getattr(taken[label], "leaving_arcs", 0)):
+                row |= reads.share(arcs, mine.seconds)
             if ours:
                 pairs = list(zip(texts[label], texts[ours[0]], strict=False))  # a part is the first utterances
                 row["same"] = f"{sum(a == b for a, b in pairs)} of {len(pairs)}"

@@ -4,6 +4,7 @@ The log-probs of every 64th utterance are scaled down until a frame of it keeps 
 5,000 (which bounds the tokens that leave, not those that stay). Three batches, in turns: with these `hot` utterances as
 they were, with them hot, and one of them hot and alone. If the load were balanced without loss, the batch with hot ones
 would take what its additional work takes when it is spread over the device, and never more than both others together.
+`of the reads`: arcs settled a second over the random reads a second of the same process, as in `gpu_arcs`.
 """
 
 import os
@@ -13,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import arcbeam
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -35,6 +36,8 @@ COLUMNS = [
     Column("with over without + alone", "share", "{:.2f}"),
     Column("tokens/s without, M", "rate_without", "{:,.1f}"),
     Column("with, M", "rate_with", "{:,.1f}"),
+    Column("of the reads, without", "reads_without", "{:.3f}"),
+    Column("with", "reads_with", "{:.3f}"),
     Column("status", "status"),
 ]
 
@@ -66,6 +69,8 @@ def heated(files: graphs.GraphFiles, options: SearchOptions, logp: np.ndarray, w
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    gpu.require()
+    reads = ceilings.reads_of(files.graph, context.repeats)
     single = [np.array(u, np.float32) for u in dataset.utterances]
     cores = len(os.sched_getaffinity(0))
     twin = gpu.decoder(files.graph, options, device="cpu")
@@ -82,10 +87,10 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
     batches = {"without": single, "with": mixed, "alone": [hottest]}
     arrays = {name: gpu.send(batch) for name, batch in batches.items()}
     decoder = gpu.decoder(files.graph, options)
-    tokens = {}
+    tokens, arcs = {}, {}
     for name, batch in batches.items():
         gpu.check(decoder.decode(arrays[name]), files.graph, options, batch)
-        tokens[name] = decoder.stats.tokens
+        tokens[name], arcs[name] = decoder.stats.tokens, decoder.stats.leaving_arcs
     timings = timing.interleave(
         {name: lambda a=batch: decoder.decode(a) for name, batch in arrays.items()}, context.repeats
     )
@@ -107,4 +112,5 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
         "share": ms["with"] / (ms["without"] + ms["alone"]),
         "rate_without": tokens["without"] / ms["without"] / 1e3,
         "rate_with": tokens["with"] / ms["with"] / 1e3,
+        **{f"reads_{name}": reads.share(arcs[name], timings[name].seconds)["share"] for name in ("without", "with")},
     }

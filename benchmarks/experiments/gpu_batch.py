@@ -27,8 +27,7 @@ COLUMNS = [
     Column("spread", "spread", "{:,.0f}"),
     Column("milliseconds a batch", "ms", "{:.2f}"),
     Column("below best, spreads", "fall", "{:.1f}"),
-    Column("arcs settled, G/s", "settled", "{:.1f}"),
-    Column("of the reads", "share", "{:.3f}"),
+    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -80,8 +79,7 @@ def one(
             "wall": took.wall,
             "ms": 1e3 * took.seconds / -(-count // size),
             "fall": max(0.0, best[0] - rtfx) / spread,
-            "settled": arcs / took.seconds / 1e9,
-            "share": arcs / took.seconds / reads.a_second,
+            **reads.share(arcs, took.seconds),
         }
         best = max(best, (rtfx, high - low))
         size *= 2

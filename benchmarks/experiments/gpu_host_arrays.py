@@ -2,7 +2,8 @@
 
 The same values as float32 numpy arrays, as float16 ones, and as float32 views of page-locked memory, beside float32 and
 float16 arrays on the device. In turns, by the clock; `slower` is the median of the ratios within a turn to the device
-array of the same type. Copies of the values go over the bus once a decode.
+array of the same type. Copies of the values go over the bus once a decode: `of the copy` is their GB/s over those of a
+page-locked copy that does nothing else, in the same process; `settled` and `of the reads` as in `gpu_arcs`.
 """
 
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -28,6 +29,8 @@ COLUMNS = [
     Column("slower, %", "slower", "{:.1f}"),
     Column("spread, %", "spread", "{:.1f}"),
     Column("GB/s", "gb_a_second", "{:.1f}"),
+    Column("of the copy", "of_copy", "{:.2f}"),
+    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -62,6 +65,8 @@ def pinned(utterances: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    gpu.require()
+    reads, copies = ceilings.reads_of(files.graph, context.repeats), ceilings.copies_of(context.repeats)
     single = [np.array(u, np.float32) for u in dataset.utterances]
     half = [np.array(u, np.float16) for u in dataset.utterances]
     kept, locked = pinned(single)
@@ -83,7 +88,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
         reference = "device, " + kind.split(", ")[1]
         ratio, spread = timing.ratio(timings[kind], timings[reference])
         size = sum(u.nbytes for u in (half if "float16" in kind else single))
-        yield {
+        row: Row = {
             "graph": files.name,
             "set": dataset.name,
             "search": gpu.beam_text(options),
@@ -92,8 +97,14 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "megabytes": size / 1e6,
             "rtfx": dataset.seconds / timings[kind].seconds,
             "wall": timings[kind].wall,
-            "slower": None if kind == reference else 100 * (ratio - 1),
-            "spread": None if kind == reference else [100 * (s - 1) for s in spread],
-            "gb_a_second": None if kind == reference else size / timings[kind].seconds / 1e9,
+            **reads.share(decoders[kind].stats.leaving_arcs, timings[kind].seconds),
         }
+        if kind != reference:
+            row |= {
+                "slower": 100 * (ratio - 1),
+                "spread": [100 * (s - 1) for s in spread],
+                "gb_a_second": size / timings[kind].seconds / 1e9,
+                "of_copy": size / timings[kind].seconds / copies,
+            }
+        yield row
     del locked, inputs, kept

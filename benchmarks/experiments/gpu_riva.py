@@ -3,13 +3,14 @@
 Batches of 264 utterances; lattice beam 8 at beam 17 and 4 at beam 12. First our paths are compared with the CPU twin's
 as bytes, and our words with riva's, which may differ: its words are the consensus of a lattice. riva gets the fastest
 of the settings that were tried. Both are timed in turns by the clock, from the call until the words are on the host:
-riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words.
+riva's words come with times and confidences, ours as text. `paths` is arcbeam without asking for the words; `settled`
+and `of the reads` are of these, as in `gpu_arcs`.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks import adapters, datasets, gpu, graphs, record, timing
+from benchmarks import adapters, ceilings, datasets, gpu, graphs, record, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
 from benchmarks.registry import Column, Context, Row
@@ -23,6 +24,7 @@ BATCH = 264
 # evaluation, and with its default.
 Settings = tuple[tuple[int, int, int | None], ...]
 RIVA_SETTINGS: Settings = ((200, 50, 10_000_000), (200, 50, None), (BATCH, 50, None), (BATCH, 200, None))
+WORKLOADS = (*gpu.WORKLOADS, ("spm1024-3gram", "workload-1024"))
 LEAST_EQUAL = 0.5  # of the utterances: fewer, and one of the decoders reads the graph or the log-probs wrongly
 COLUMNS = [
     Column("graph", "graph"),
@@ -35,6 +37,7 @@ COLUMNS = [
     Column("spread", "ratio_spread", "{:.1f}"),
     Column("RTFx paths", "search_rtfx", "{:,.0f}"),
     Column("ratio paths", "search_ratio", "{:.1f}"),
+    *ceilings.SETTLED,
     Column("WER arcbeam, %", "wer", "{:.2f}"),
     Column("WER riva, %", "peer_wer", "{:.2f}"),
     Column("same words, %", "equal", "{:.1f}"),
@@ -45,11 +48,15 @@ COLUMNS = [
 
 def run(context: Context) -> Iterator[Row]:
     only = context.options.get("graph")
-    for graph_name, set_name in gpu.WORKLOADS:
+    for graph_name, set_name in WORKLOADS:
         if only and graph_name != only:
             continue
-        files = graphs.get(graph_name, context.progress)
-        dataset = datasets.load(set_name).first(context.utterances or BATCH)
+        try:
+            files = graphs.get(graph_name, context.progress)
+            dataset = datasets.load(set_name).first(context.utterances or BATCH)
+        except datasets.DataMissing as error:
+            yield {"graph": graph_name, "set": set_name, "status": f"missing: {error}"}
+            continue
         for options in gpu.BEAMS:
             context.progress(f"{graph_name}, {set_name}, beam {options.beam:g}")
             what = {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)}
@@ -90,6 +97,8 @@ def fastest(
 def one(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, choice: Settings
 ) -> Iterator[Row]:
+    gpu.require()
+    reads = ceilings.reads_of(files.graph, context.repeats)
     ours = ArcbeamCuda(files, options)
     arrays = ours.prepare(dataset.utterances)
     found = ours.decode(arrays)
@@ -130,6 +139,7 @@ def one(
         "wall": timings["ours"].wall,
         "search_rtfx": dataset.seconds / timings["paths"].seconds,
         "search_wall": timings["paths"].wall,
+        **reads.share(ours.leaving_arcs, timings["paths"].seconds),
     }
     if theirs is not None:
         ratio, spread = timing.ratio(timings["riva"], timings["ours"])

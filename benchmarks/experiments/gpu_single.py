@@ -68,7 +68,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             on_cpu.append(1e6 * took["twin"].seconds / len(logp))
         frames = sum(map(len, utterances)) / len(utterances)
         decoder.decode(arrays)
-        settled = decoder.stats.leaving_arcs / decoder.stats.frames / statistics.median(each) / 1e3
+        arcs = decoder.stats.leaving_arcs / decoder.stats.frames
         yield {
             "graph": files.name,
             "set": dataset.name,
@@ -83,6 +83,5 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "twin_us_a_frame": statistics.median(on_cpu),
             "tokens": decoder.stats.tokens / decoder.stats.frames,
             "reads_in_a_row": 1e3 * statistics.median(each) / reads.nanoseconds,
-            "settled": settled,
-            "share": 1e9 * settled / reads.a_second,
+            **reads.share(arcs, 1e-6 * statistics.median(each)),
         }

@@ -1,6 +1,7 @@
 """The GPU beside its twin on the CPU, with 1 thread and with 16 (or as many as there are cores): the same bytes.
 
 Whole sets; log-probs are float32, on the device for the GPU. In turns, by the clock, paths only on both sides.
+`settled` and `of the reads` as in `gpu_arcs`.
 """
 
 import os
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -27,6 +28,7 @@ COLUMNS = [
     Column("RTFx threads", "rtfx_n", "{:,.0f}"),
     Column("ratio", "ratio_n", "{:.1f}"),
     Column("spread", "spread_n", "{:.1f}"),
+    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -42,6 +44,8 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
+    gpu.require()
+    reads = ceilings.reads_of(files.graph, context.repeats)
     threads = min(16, len(os.sched_getaffinity(0)))
     single = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
     arrays = gpu.send(single)
@@ -64,4 +68,5 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
         "rtfx_n": dataset.seconds / took["many"].seconds,
         "ratio_n": ratio,
         "spread_n": spread,
+        **reads.share(on_gpu.stats.leaving_arcs, took["gpu"].seconds),
     }

@@ -1,12 +1,13 @@
 """The experiments after Galvez & Kaldewey 2023, small: everybody has a row, parts add up, the paper stands beside."""
 
+import subprocess
 import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from benchmarks import acoustic, adapters, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
+from benchmarks import acoustic, adapters, ceilings, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
 from benchmarks.adapters import Answer
 from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
 from benchmarks.registry import Context
@@ -80,6 +81,46 @@ def test_on_a_gpu_slow_decoders_get_the_first_minutes_alone(workload, monkeypatc
     each = [15 / 6 * a / b for a, b in zip(slow["wall"], fast["wall"], strict=True)]
     assert fast["ratio_spread"] == pytest.approx([min(each), max(each)]) and slow["ratio"] == 1.0
     assert "cpu_ratio" not in fast
+
+
+class Counting:
+    """A decoder of a GPU that counts the arcs it settles."""
+
+    name, device, settings, leaving_arcs = "counting", "cuda", "", 0
+
+    def __init__(self, files, options):
+        pass
+
+    def prepare(self, utterances):
+        return utterances
+
+    def decode(self, prepared):
+        self.leaving_arcs = 1000
+        return TEXTS
+
+    def answers(self, decoded):
+        return [Answer(text, 0.0, True) for text in decoded]
+
+
+def test_shares_of_the_ceilings(spoken, monkeypatch):
+    made = {"riva": Counting, "arcbeam_cpu": adapters.make("arcbeam_cpu")}
+    monkeypatch.setattr("benchmarks.adapters.make", made.__getitem__)
+    monkeypatch.setattr(ceilings, "require", lambda: None)
+    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1, True, 1e9, 1.0))
+    context = Context(1, options=spoken | {"contenders": "arcbeam_cpu,riva"}, gpu=True)
+    for table in (gk23_table2, gk23_table3):
+        *others, last = table.run(context)
+        assert last["share"] == pytest.approx(last["settled"]) and last["share"] > 0
+        assert not any("share" in row for row in others)
+    seconds = last["wall"][0]
+    assert last["settled"] == pytest.approx(1000 / seconds / 1e9)
+
+    def broken(graph, repeats):
+        raise subprocess.CalledProcessError(1, ["nvcc"])
+
+    monkeypatch.setattr(ceilings, "reads_of", broken)
+    *_, last = gk23_table3.run(context)
+    assert "rtfx" in last and "share" not in last
 
 
 def test_table3_refuses_engines_that_differ(workload, monkeypatch):

@@ -71,9 +71,11 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
         return gpu.cycled(made, utterances or len(batch))
 
     monkeypatch.setattr(gpu, "WORKLOADS", gpu.WORKLOADS[:1])
+    monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS[:1])
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
     monkeypatch.setattr(datasets, "load", dataset)
     monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
+    monkeypatch.setattr(ceilings, "copies_of", lambda repeats: 1e9)
     monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
     made = adapters.make
     monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
@@ -94,6 +96,7 @@ def rows_of(name, repeats=1, utterances=6, **options):
 def test_riva(small):
     rows = rows_of("gpu_riva")
     assert [row["search"] for row in rows] == ["17 / 10,000", "12 / 5,000"]
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
     assert all(row["equal"] == 100.0 and row["wer"] == row["peer_wer"] and row["ratio"] > 0 for row in rows)
     assert [tried[:3] for tried in rows[0]["tried"]] == [
         [200, 50, 10_000_000], [200, 50, None], [264, 50, None], [264, 200, None],
@@ -107,6 +110,20 @@ def test_riva_that_is_missing_or_wrong(small, monkeypatch):
     monkeypatch.setattr(adapters, "make", make)
     rows = list(registry.load("gpu_riva").run(Context(1, 3)))
     assert all(row["status"] == "missing: No module named 'riva'" and row["rtfx"] > 0 for row in rows)
+
+    def none_of_1024(name, progress=None):
+        if "1024" in name:
+            raise datasets.DataMissing("no books")
+        return files
+
+    files = graphs.get("any")
+    monkeypatch.setattr(graphs, "get", none_of_1024)
+    monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", (("spm1024-3gram", "workload-1024"),))
+    assert list(registry.load("gpu_riva").run(Context(1, 1))) == [
+        {"graph": "spm1024-3gram", "set": "workload-1024", "status": "missing: no books"}
+    ]
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
+    monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS)
 
     class Deaf(Peer):
         def answers(self, decoded):
@@ -188,6 +205,7 @@ def test_nemo(small, monkeypatch):
     rows = rows_of("gpu_nemo")
     assert [row["peer_beam"] for row in rows] == [4, 8, 16]
     assert all(row["wer"] <= row["peer_wer"] and row["worse"] == 0 for row in rows)
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
 def test_peers_that_break_leave_our_figures(small, monkeypatch):
@@ -282,7 +300,9 @@ def test_host_arrays(small):
     assert [row["kind"] for row in rows[:5]] == [
         "device, float32", "host, float32", "host, float32, page-locked", "device, float16", "host, float16",
     ]  # fmt: skip
-    assert [row["slower"] is None for row in rows[:5]] == [True, False, False, True, False]
+    assert ["slower" in row for row in rows[:5]] == [False, True, True, False, True]
+    assert all(row["of_copy"] == pytest.approx(row["gb_a_second"]) for row in rows if "slower" in row)
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
 def test_balance(small, monkeypatch):
@@ -290,11 +310,23 @@ def test_balance(small, monkeypatch):
     rows = rows_of("gpu_balance", utterances=5)
     assert [row["hot"] for row in rows] == [1]
     assert rows[0]["times"] > 1.05
+    assert rows[0]["reads_without"] > 0 and rows[0]["reads_with"] > 0
 
 
 def test_twin(small):
     rows = rows_of("gpu_twin", utterances=4)
     assert len(rows) == 2 and all(row["ratio_n"] > 0 for row in rows)
+    assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
+
+
+def test_the_adapter_counts_the_arcs_of_all_batches(small):
+    files, batch = graphs.get("any"), [random_log_probs(seed, 5, 12) for seed in range(3)]
+    adapter = adapters.make("arcbeam_cuda")(files, SearchOptions(batch=2))
+    prepared, counts = adapter.prepare(batch), []
+    for some in (prepared, prepared[:2], prepared[2:]):
+        adapter.decode(some)
+        counts.append(adapter.leaving_arcs)
+    assert counts[0] == counts[1] + counts[2] > counts[1] > 0
 
 
 def test_shapes(small, monkeypatch):
