@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from benchmarks import __main__ as harness
-from benchmarks import gpu, record, registry, seeds
+from benchmarks import gpu, record, registry, seeds, stage_timing
 from benchmarks.registry import Column
 
 
@@ -27,3 +27,10 @@ def test_seeds_of_a_child_are_its_parents():
     seeds.taken()
     assert list(gpu.isolated(rows)) == [{"value": 3}]
     assert seeds.taken() == {"noise of a child": 3}
+
+
+def test_what_is_kept_in_memory_names_its_seed_again(monkeypatch):
+    monkeypatch.setattr(stage_timing, "_last_frame", lambda: None)
+    for _ in range(2):
+        stage_timing.frame()
+        assert seeds.taken() == {"graph and frames of the stages": stage_timing.SEED}
