@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import gk23
 from benchmarks.acoustic import AcousticModel
-from benchmarks.adapters import Adapter
+from benchmarks.adapters import Adapter, why
 
 PARTS = ("features", "model", "decoder")
 
@@ -37,6 +37,7 @@ def run(
     waves: Sequence[np.ndarray],
     batches: Sequence[Sequence[int]],
     step: Callable[[str], None] = lambda text: None,
+    failed: dict[str, str] | None = None,
 ) -> dict[str, Pass]:
     """One turn of all decoders over recordings, given as samples, in batches of positions.
 
@@ -45,8 +46,10 @@ def run(
     features : samples to the model's device, and log-mel features
     model : log-probs
     decoder : words, and the way of the log-probs to the decoder; on the GPU they stay there if it takes them so
+    failed : where given, decoders that raise get their reason there, and take no further part
     """
     found = {label: Pass() for label in decoders}
+    taking_part = dict(decoders)
     for batch in batches:
         said: list[Any] = []
         extracting = modelling = 0.0
@@ -58,10 +61,17 @@ def run(
             log_probs, frames = model.log_probs(features)
             extracting, modelling = extracting + extracted - started, modelling + time.perf_counter() - extracted
             said += [log_probs[row, :n] for row, n in enumerate(frames)]
-        for label, decoder in decoders.items():
+        for label, decoder in list(taking_part.items()):
             step(f"{label}, {len(batch)} recordings")
             began = time.perf_counter()
-            decoded = decode(decoder, said)
+            try:
+                decoded = decode(decoder, said)
+            except Exception as error:
+                if failed is None:
+                    raise
+                failed[label] = f"failed: {type(error).__name__}: {why(error)}"
+                del taking_part[label], found[label]
+                continue
             spent = (extracting, modelling, time.perf_counter() - began)
             found[label].arcs += getattr(decoder, "leaving_arcs", 0)
             for part, seconds in zip(PARTS, spent, strict=True):

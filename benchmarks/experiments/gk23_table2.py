@@ -80,13 +80,17 @@ def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:
         context.step(f"making {contender.label}")
         seats.append(contest.seat(contender, files, options))
     taken = {s.contender.label: s.adapter for s in seats if s.adapter is not None}
-    turns = []
+    turns, failed = [], {}  # type: tuple[list[dict[str, end_to_end.Pass]], dict[str, str]]
     for turn in range(context.repeats + 1):  # the first one warms up
         order = taken if turn % 2 == 0 else dict(reversed(taken.items()))
         context.progress(f"turn {turn} of {context.repeats}" if turn else "warming up")
-        turns.append(end_to_end.run(model, order, waves, batches, context.step))
+        order = {label: adapter for label, adapter in order.items() if label not in failed}
+        turns.append(end_to_end.run(model, order, waves, batches, context.step, failed))
     for seat in seats:
         row, label = about | seat.row, seat.contender.label
+        if label in failed:
+            yield row | {"status": failed[label]}, []
+            continue
         if label in taken:
             said = [turns[0][label].texts[i] for i in range(len(waves))]
             row["wer"] = 100 * word_error_rate(recordings.references, said)

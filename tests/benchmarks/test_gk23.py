@@ -7,7 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import acoustic, adapters, ceilings, corpus, datasets, end_to_end, gk23, papers, plots, registry, report
+from benchmarks import (
+    acoustic,
+    adapters,
+    ceilings,
+    contest,
+    corpus,
+    datasets,
+    end_to_end,
+    gk23,
+    papers,
+    plots,
+    registry,
+    report,
+)
 from benchmarks.adapters import Answer
 from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
 from benchmarks.registry import Context
@@ -145,20 +158,6 @@ def test_table3_refuses_engines_that_differ(workload, monkeypatch):
 
 
 def test_table3_keeps_the_rows_of_the_others(workload, monkeypatch):
-    class Broken:
-        name, device, settings = "broken", "cuda", ""
-
-        def __init__(self, files, options):
-            pass
-
-        def prepare(self, utterances):
-            return utterances
-
-        def decode(self, prepared):
-            raise RuntimeError("an illegal address")
-
-        answers = decode
-
     real = adapters.make
     monkeypatch.setattr("benchmarks.adapters.make", lambda name: Broken if name == "riva" else real(name))
     rows = list(gk23_table3.run(Context(1, options=workload | {"contenders": "arcbeam_cpu,riva"})))
@@ -222,6 +221,26 @@ def test_table2_and_figure1_add_up(spoken):
             assert sum(row[f"{part}_share"] for part in end_to_end.PARTS) == pytest.approx(100)
         else:
             assert row["status"].startswith("missing: ")
+
+
+class Broken(Counting):
+    def decode(self, prepared):
+        raise RuntimeError("an illegal address")
+
+
+def test_a_decoder_that_breaks_leaves_the_others_their_rows(spoken, monkeypatch):
+    made = {"riva": Broken, "arcbeam_cpu": adapters.make("arcbeam_cpu")}
+    monkeypatch.setattr("benchmarks.adapters.make", made.__getitem__)
+    context = Context(2, options=spoken | {"contenders": "arcbeam_cpu,riva"})
+    for experiment, key in ((gk23_table2, "rtfx"), (gk23_figure1, "decoder_ms")):
+        *others, last = experiment.run(context)
+        assert last["status"] == "failed: RuntimeError: an illegal address" and key not in last
+        assert others and all(key in row for row in others)
+    monkeypatch.setattr(gk23_table1, "ON_A_GPU", (contest.Contender("riva-asrlib-decoder", "riva"),))
+    context = Context(options=spoken | {"contenders": "arcbeam_cpu,riva"}, gpu=True)
+    *others, last = gk23_table1.run(context)
+    assert last["status"] == "failed: RuntimeError: an illegal address" and "wer" not in last
+    assert len(others) == 2 and all(row["wer"] == 0.0 for row in others)
 
 
 def test_a_corpus_of_your_own_becomes_log_probs(spoken, small):  # noqa: F811
