@@ -7,12 +7,15 @@ import shlex
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks import record, registry, seeds
 from benchmarks.datasets import CACHE, DataMissing
 from benchmarks.progress import display
+
+OWN = ("arcbeam", "benchmarks", "data")
 
 
 def parser(program: str) -> argparse.ArgumentParser:
@@ -78,8 +81,8 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         except KeyError as error:
             print(error.args[0], file=sys.stderr)
             return 2
-    failures = 0
-    for name in every or args.names:
+    failures, names = 0, every or args.names
+    for name in names:  # one that fails does not keep the others from running
         path = folder / f"{name}.jsonl"
         if args.resume and record.is_done(path):
             print(f"{name}: {path} is there for these kernels and this commit", file=sys.stderr)
@@ -91,7 +94,15 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             except (DataMissing, KeyError, FileNotFoundError) as error:
                 # Data or an option; anything else is a fault of the experiment, and shows where.
                 print(f"{name}: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
-                return 1
+                failures += 1
+            except Exception as error:
+                if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] not in OWN:
+                    print(f"{name}: the package {error.name} is missing", file=sys.stderr)
+                elif len(names) == 1:
+                    raise
+                else:
+                    traceback.print_exc()
+                failures += 1
     return 1 if failures else 0
 
 

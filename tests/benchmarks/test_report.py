@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import record, registry, report, timing
+from benchmarks import datasets, record, registry, report, timing
 from benchmarks.__main__ import main
 from benchmarks.registry import Column
 
@@ -88,3 +88,38 @@ def test_contenders_take_turns():
     timings = timing.interleave({n: lambda n=n: calls.append(n) for n in "ab"}, repeats=3)
     assert "".join(calls) == "ab" + "ab" + "ba" + "ab"
     assert [len(t.wall) for t in timings.values()] == [3, 3]
+
+
+class Failing:
+    """Fails in some way."""
+
+    TITLE, COLUMNS, TAKES = "Failing", [Column("n", "n")], {}
+
+    def __init__(self, error):
+        self.error = error
+
+    def run(self, context):
+        yield {"n": 1}
+        if self.error is not None:
+            raise self.error
+
+
+def test_an_experiment_that_fails_does_not_keep_others_from_running(tmp_path, monkeypatch, capsys):
+    errors = {
+        "data": datasets.DataMissing("there is no such set"),
+        "package": ModuleNotFoundError("No module named 'torch'", name="torch.nn"),
+        "fault": ValueError("a fault"),
+        "good": None,
+    }
+    monkeypatch.setattr(registry, "load", lambda name: Failing(errors[name]))
+    monkeypatch.setattr(registry, "summary", lambda name: name)
+    assert main([*errors, "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr().err
+    assert "data: there is no such set" in said and "package: the package torch.nn is missing" in said
+    assert "Traceback" in said and "ValueError: a fault" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "data.partial.jsonl", "fault.partial.jsonl", "good.jsonl", "package.partial.jsonl",
+    ]  # fmt: skip
+    assert main(["good", "--out", str(tmp_path)]) == 0
+    with pytest.raises(ValueError, match="a fault"):
+        main(["fault", "--out", str(tmp_path)])
