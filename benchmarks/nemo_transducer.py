@@ -152,12 +152,22 @@ class NemoTransducer:
 
 
 class FrameLooping:
-    """Batched greedy decoding of RNN-Ts, frame by frame (Bataev et al. 2024, Algorithm 2), in PyTorch."""
+    """Batched greedy decoding frame by frame (Bataev et al. 2024, Algorithm 2), in PyTorch.
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[np.float32]], blank: int, max_symbols: int = 10) -> None:
+    A TDT's utterance takes no part in the frames that its durations pass over, and all pass over those that none wants.
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, npt.NDArray[np.float32]],
+        blank: int,
+        durations: Sequence[int] | None = None,
+        max_symbols: int = 10,
+    ) -> None:
         self.where = "cuda" if torch.cuda.is_available() else "cpu"
         self.decoder, self.joint = Decoder(arrays).to(self.where).eval(), Joint(arrays).to(self.where).eval()
         self.blank, self.max_symbols = blank, max_symbols
+        self.steps = None if durations is None else torch.tensor(list(durations), device=self.where)
 
     prepare = NemoTransducer.prepare
 
@@ -169,21 +179,34 @@ class FrameLooping:
         encoded = self.joint.project_encoder(frames)
         tokens = torch.zeros(batch, longest * self.max_symbols + 1, dtype=torch.long, device=self.where)
         counts = torch.zeros(batch, dtype=torch.long, device=self.where)
+        due = torch.zeros(batch, dtype=torch.long, device=self.where)  # the frame that a TDT's utterance wants next
         start = torch.full((batch, 1), self.blank, device=self.where)
         predicted, state = self.decoder.predict(start, self.decoder.initialize_state(start))
         predicted = self.joint.project_prednet(predicted)
         for t in range(longest):
-            here = t < lengths
+            here = (t < lengths) & (due <= t)
+            if self.steps is not None and not here.any():
+                continue
             for _ in range(self.max_symbols):
-                labels = self.joint.joint_after_projection(encoded[:, t : t + 1], predicted)[:, 0, 0].argmax(1)
-                here = here & (labels != self.blank)
-                if not here.any():
+                logits = self.joint.joint_after_projection(encoded[:, t : t + 1], predicted)[:, 0, 0]
+                labels = logits if self.steps is None else logits[:, : -len(self.steps)]
+                labels = labels.argmax(1)
+                spoken = here & (labels != self.blank)
+                stays = spoken
+                if self.steps is not None:
+                    step = self.steps[logits[:, -len(self.steps) :].argmax(1)]
+                    due = torch.where(here, t + step, due)
+                    stays = spoken & (step == 0)
+                if not spoken.any():
                     break
-                tokens.scatter_(1, counts[:, None], torch.where(here, labels, 0)[:, None])
-                counts += here
-                after, moved = self.decoder.predict(torch.where(here, labels, 0)[:, None], state)
-                predicted = torch.where(here[:, None, None], self.joint.project_prednet(after), predicted)
-                self.decoder.batch_replace_states_mask(moved, state, here)
+                tokens.scatter_(1, counts[:, None], torch.where(spoken, labels, 0)[:, None])
+                counts += spoken
+                after, moved = self.decoder.predict(torch.where(spoken, labels, 0)[:, None], state)
+                predicted = torch.where(spoken[:, None, None], self.joint.project_prednet(after), predicted)
+                self.decoder.batch_replace_states_mask(moved, state, spoken)
+                here = stays
+                if self.steps is not None and not here.any():
+                    break
         if self.where == "cuda":
             torch.cuda.synchronize()
         return tokens, counts

@@ -146,15 +146,13 @@ def test_what_the_benchmarks_run(looping, durations, mode):
     """Each mode that is timed gives arcbeam's tokens; graphs are for GPUs."""
     from benchmarks import nemo_transducer
 
-    if mode == "frame-looping" and durations is not None:
-        return  # for RNN-T alone
     arrays = networks(2, durations)
     frames = np.stack([random_frames(seed, 12, 20) for seed in range(4)])
     options = {"durations": durations, "activation": "relu", "max_symbols": 10, "device": "cpu"}
     wanted = [h.tokens.tolist() for h in TransducerDecoder.from_arrays(arrays, BLANK, **options).decode(frames)]
     assert sum(map(len, wanted)) > 10
     if mode == "frame-looping":
-        found = nemo_transducer.FrameLooping(arrays, BLANK)
+        found = nemo_transducer.FrameLooping(arrays, BLANK, durations)
     else:
         found = nemo_transducer.NemoTransducer(arrays, BLANK, durations, **mode)
     for _ in range(2):
