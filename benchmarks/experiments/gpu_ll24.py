@@ -24,7 +24,7 @@ from data import synthetic_transducer as synthetic
 
 ON_GPU = True
 KERNELS = ("transducer",)
-ORDER = 230
+ORDER, PAPER = 230, "LL24"
 TITLE = "Transducers: label-looping in one launch"
 BATCHES = (1, 4, 32, 128, 512, 1024)
 PRECISIONS = ("float32", "bfloat16")

@@ -9,15 +9,14 @@ from typing import Any
 
 from arcbeam import TransducerDecoder
 from benchmarks import gpu, seeds, timing
-from benchmarks.experiments.gpu_ll24 import PRECISIONS
+from benchmarks.experiments.gpu_ll24 import BATCHES, PRECISIONS
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
 KERNELS = ("transducer",)
-ORDER = 232
+ORDER, PAPER = 232, "LL24"
 TITLE = "Transducers: frame-looping against label-looping"
-BATCHES = (1, 4, 32, 128, 512)
 SECONDS = 12.0
 SUBSAMPLING = {8: 0.08, 4: 0.04}  # seconds of a frame
 TOKENS_A_SECOND = 3.4

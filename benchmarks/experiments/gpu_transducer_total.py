@@ -3,8 +3,8 @@
 The models are those of `data.train_transducer`, in the cache as transducer/rnnt.npz and tdt.npz: 256 pieces, frames of
 80 ms. RTFx is seconds of audio over seconds from samples in the host's memory to tokens there (NeMo's: on the GPU);
 reading files and joining pieces are not timed. Recordings are repeated to fill a batch. Features, log-probs and encoder
-output are made once in a turn for all decoders. NeMo is its label-looping in a graph, in float32. Where the acoustic
-model computes in float32, torch rounds the inputs of its convolutions to TF32.
+output are made once in a turn for all decoders. NeMo is its label-looping in a graph. But for arcbeam's in
+bfloat16 all parts compute in float32, TF32 off.
 """
 
 import itertools
@@ -18,6 +18,7 @@ import numpy as np
 
 from arcbeam import TransducerDecoder
 from benchmarks import acoustic, adapters, corpus, datasets, gpu
+from benchmarks.experiments.gpu_ll24 import BATCHES
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
@@ -26,7 +27,6 @@ KERNELS = ("transducer",)
 ORDER, PAPER = 233, "LL24"
 TITLE = "Transducers from samples to words"
 CORPUS = "test-other-100"
-BATCHES = (1, 32, 128)
 PARTS = ("features", "model", "light", "decoder")
 MODELS = {"RNN-T": "rnnt", "TDT": "tdt"}
 TAKES = {
@@ -71,6 +71,7 @@ def of_model(context: Context, model: str) -> Iterator[Row]:
     device = context.options.get("device", "cuda")
     if device != "cpu":
         gpu.require()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     recordings = corpus.load(context.options.get("corpus", CORPUS)).first(context.utterances)
     waves = [r.samples() for r in recordings.recordings]
     with np.load(weights(MODELS[model])) as file:
