@@ -81,6 +81,9 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
         except KeyError as error:
             print(error.args[0], file=sys.stderr)
             return 2
+        if not on_gpu and not args.utterances and getattr(registry.load(name), "ON_GPU", False):
+            print(f"{name} measures on a GPU: say --device gpu", file=sys.stderr)
+            return 2
     failures, names = 0, every or args.names
     for name in names:  # one that fails does not keep the others from running
         path = folder / f"{name}.jsonl"

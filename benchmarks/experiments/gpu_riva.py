@@ -55,6 +55,8 @@ def run(context: Context) -> Iterator[Row]:
             files = graphs.get(graph_name, context.progress)
             dataset = datasets.load(set_name).first(context.utterances or BATCH)
         except datasets.DataMissing as error:
+            if (graph_name, set_name) in gpu.WORKLOADS:
+                raise
             yield {"graph": graph_name, "set": set_name, "status": f"missing: {error}"}
             continue
         for options in gpu.BEAMS:

@@ -43,6 +43,12 @@ def experiment(monkeypatch):
     return made
 
 
+def test_what_measures_on_a_gpu_is_no_result_of_a_cpu(experiment, capsys):
+    assert main(["gpu_x"]) == 2
+    assert "gpu_x measures on a GPU: say --device gpu" in capsys.readouterr().err
+    assert experiment.runs == 0
+
+
 def write(folder, **more):
     path = folder / "h200" / "gpu_x.jsonl"
     record.write(
