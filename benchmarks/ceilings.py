@@ -69,7 +69,8 @@ def _digest(command: list[str], source: Path) -> str:
     """Of all that goes into the kernels: the command, the compiler's size and time, the sources."""
     compiler = Path(command[0]).stat()
     digest = hashlib.sha256(repr((command, compiler.st_size, compiler.st_mtime_ns)).encode())
-    for path in [source, *sorted((ROOT / "cuda").rglob("*.[ch]*"))]:
+    beside = sorted(source.parent.glob("*.cuh"))
+    for path in [source, *beside, *sorted((ROOT / "cuda").rglob("*.[ch]*"))]:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

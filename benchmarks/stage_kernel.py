@@ -4,6 +4,7 @@ A machine takes arrays, launches and gives arrays back: a GPU here, the emulator
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +35,9 @@ class Machine(Protocol):
 
     def put(self, name: str, array: npt.NDArray[Any]) -> int:
         """The address of the array's bytes there."""
+
+    def put_on_host(self, name: str, array: npt.NDArray[Any]) -> int:
+        """The address of the array's bytes in the host's memory, where kernels can read them."""
 
     def get(self, name: str, dtype: Any) -> npt.NDArray[Any]:
         """The bytes of that name as they are now."""
@@ -143,37 +147,55 @@ def as_candidates(made: npt.NDArray[Any], source: npt.NDArray[Any] | int) -> npt
     return found
 
 
+def token_log(frame: Frame, layout: Layout) -> npt.NDArray[np.uint64]:
+    """Room for a frame more: entries, marks, milestones."""
+    capacity = len(frame.entries) + layout.spilled
+    log = np.zeros(capacity + -(-capacity // 32) + capacity // 16, np.uint64)
+    log[: len(frame.entries)] = np.ascontiguousarray(frame.entries).view(np.uint64)
+    return log
+
+
+def pack_search(put: Callable[..., int], frame: Frame, layout: Layout, beam: float) -> bytes:
+    """SearchParams of cuda/decode/search.hpp, with all that it leads to put there."""
+    graph, pool = frame.graph, np.zeros(len(frame.entries) + layout.spilled, np.uint32)
+    rows = device_layout.state_rows(graph.states, graph.targets)
+    labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+    results = put("results", np.zeros(UTTERANCE_RESULT_BYTES, np.uint8))
+    return struct.pack(
+        "<4QIi", put("states", rows), put("targets", graph.targets), put("labels", labels),
+        put("finals", graph.finals), graph.start, device_layout.column_bits(graph.num_columns),
+    ) + struct.pack(
+        "<11Q5Ii3f7I", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
+        1, 0, len(pool), 1, len(frame.log_probs), frame.blank, beam, frame.acoustic_scale,
+        frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0,
+    )  # fmt: skip
+
+
+def pack_spill(put: Callable[..., int], layout: Layout, workspace: int, tokens: int) -> bytes:
+    """SpillView of cuda/decode/search.hpp; of so many bytes, the tables free."""
+    return struct.pack(
+        "<2Q3I4x", put("spill", np.full(workspace, 0xFF, np.uint8)), put("spilled tokens", np.zeros(tokens, np.uint8)),
+        layout.spilled, 2 * layout.spilled, table_of(layout.spilled),
+    )  # fmt: skip
+
+
+def length_of_path(get: Callable[..., Any]) -> int:
+    """As the kernel wrote it to the utterance's result."""
+    return int(get("results", np.uint8)[PATH_LENGTH_AT : PATH_LENGTH_AT + 4].view(np.uint32)[0])
+
+
 class StageKernel:
     """A frame on a machine; `run` may be called again and again."""
 
     def __init__(self, machine: Machine, frame: Frame, layout: Layout) -> None:
         self.machine, self.frame, self.layout = machine, frame, layout
-        graph, spilled = frame.graph, layout.spilled
-        capacity = len(frame.entries) + spilled
-        log = np.zeros(capacity + -(-capacity // 32) + capacity // 16, np.uint64)  # entries, marks, milestones
-        log[: len(frame.entries)] = np.ascontiguousarray(frame.entries).view(np.uint64)
-        put = machine.put
-        rows = device_layout.state_rows(graph.states, graph.targets)
-        labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
-        search = struct.pack(
-            "<4QIi", put("states", rows), put("targets", graph.targets), put("labels", labels),
-            put("finals", graph.finals), graph.start, device_layout.column_bits(graph.num_columns),
-        )  # fmt: skip
-        results, pool = put("results", np.zeros(UTTERANCE_RESULT_BYTES, np.uint8)), np.zeros(capacity, np.uint32)
-        search += struct.pack("<11Q", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0)
-        search += struct.pack(
-            "<5Ii3f7I", 1, 0, len(pool), 1, len(frame.log_probs), frame.blank, frame.beam, frame.acoustic_scale,
-            frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0,
-        )  # fmt: skip
-        spill = struct.pack(
-            "<2Q3I4x", put("spill", np.full(workspace_bytes(spilled), 0xFF, np.uint8)),
-            put("spilled tokens", np.zeros(tokens_bytes(spilled), np.uint8)), spilled, 2 * spilled, table_of(spilled),
-        )  # fmt: skip
-        self.parameter = search + spill
+        spilled, put = layout.spilled, machine.put
+        self.parameter = pack_search(put, frame, layout, frame.beam)
+        self.parameter += pack_spill(put, layout, workspace_bytes(spilled), tokens_bytes(spilled))
         for name, array in (
             ("log_probs", np.ascontiguousarray(frame.log_probs, np.float32)),
             ("tokens", np.ascontiguousarray(frame.tokens)),
-            ("log", log),
+            ("log", token_log(frame, layout)),
             ("candidates", np.zeros(2 * spilled, CANDIDATE)),
             ("winners", np.zeros(spilled, WINNER)),
             ("frontier", np.zeros(spilled, WINNER)),
@@ -196,7 +218,6 @@ class StageKernel:
         states, first = int(found["num_states"]), len(frame.entries)
         noted = get("candidates", CANDIDATE)[: found["num_candidates"]]
         candidates = as_candidates(noted, noted["source"])
-        length = int(get("results", np.uint8)[PATH_LENGTH_AT : PATH_LENGTH_AT + 4].view(np.uint32)[0])
         return Made(
             cutoff=found["cutoff"],
             candidates=candidates[candidates["cost"] <= found["bound"]],
@@ -206,7 +227,7 @@ class StageKernel:
             survivors=get("survivors", _stages.TOKEN)[:states].copy(),
             entries=get("log", np.uint64)[first : first + states].copy().view(_stages.LOG_ENTRY),
             best=found["best"],
-            path=get("path", np.uint32)[:length][::-1].copy(),
+            path=get("path", np.uint32)[: length_of_path(get)][::-1].copy(),
             end_cost=costs_of(np.array([found["end"]], np.uint64))[0],
             reached_final=bool(found["reached_final"]),
             cycles=dict(zip(STAGES, found["cycles"].tolist(), strict=True)),

@@ -3,17 +3,12 @@
 //
 // in   the tokens of the frame before, in the order of the log; its entries and those before; a row of log-probs
 // out  cut-off, candidates, winners, frontier, survivors, path; clock cycles of every stage, over all turns
-#include "decode/backtrack.cuh"
+#include "one_frame.cuh"
 
 namespace arcbeam {
 
 enum class Stage : std::uint32_t { cutoff, expand, recombine, closure, prune, backtrack };
 constexpr std::uint32_t kStages = 6U;
-
-struct FrameToken {  // as the twin has them
-    std::uint32_t state;
-    float cost;
-};
 
 struct Winner {
     std::uint64_t packed;  // pack(cost, arc)
@@ -53,52 +48,6 @@ struct StagesParams {
     Room room;
 };
 
-class StageClock {
-  public:
-    ARCBEAM_DEVICE explicit StageClock(StagesResult* result) : result_(result) {}
-
-    ARCBEAM_DEVICE void start() {
-        simt::block_barrier();
-        began_ = simt::cycles();
-    }
-
-    ARCBEAM_DEVICE void stop(Stage stage) const {
-        simt::block_barrier();
-        if (simt::thread_rank() == 0U) {
-            std::uint64_t* const sum = &result_->cycles[static_cast<std::uint32_t>(stage)];
-            simt::store(sum, simt::load(sum) + (simt::cycles() - began_));
-        }
-    }
-
-  private:
-    StagesResult* result_;
-    std::uint64_t began_ = 0U;
-};
-
-// The lane as it is when a frame begins.
-ARCBEAM_DEVICE void set_lane(const StagesParams& params, const Workspace& work, Lane& lane) {
-    Control& control = *lane.control;
-    lane.state.num_tokens = params.num_tokens;
-    lane.state.log_size = params.log_size;
-    lane.num_milestones = 0U;
-    lane.tokens = room_for(lane, params.num_tokens, 0U);
-    if (simt::thread_rank() == 0U) {
-        simt::store(&control.bad_column, kNoIndex);
-        simt::store(&control.smallest_acoustic, kNoCost);
-    }
-    reset_frame<BlockTeam>(control);
-    free_table<BlockTeam>(work);
-    for (std::uint32_t i = simt::thread_rank(); i < params.num_tokens; i += simt::block_size()) {
-        const FrameToken token = simt::load(params.tokens + i);
-        const StateArcs arcs = load_row(params.search.graph, token.state).arcs;
-        lane.tokens.token[i] = Token{token.cost, arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
-        lane.tokens.state[i] = token.state;
-        lane.tokens.milestone[i] = kNoIndex;
-    }
-    simt::block_barrier();
-    load_acoustic(params.search, lane.utterance, 0U, lane.acoustic, control);
-}
-
 ARCBEAM_DEVICE void write_winners(const Workspace& work, std::uint32_t n, Winner* into) {
     for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
         const Reached reached = work.reached[i];
@@ -133,8 +82,10 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
         work = mixed_workspace(lane);
     }
     const bool writes = write && simt::thread_rank() == 0U;
-    StageClock clock(result);
-    set_lane(params, work, lane);
+    StageClock clock(result->cycles);
+    reset_frame<BlockTeam>(control);
+    free_table<BlockTeam>(work);
+    set_tokens(params.search, params.tokens, params.num_tokens, params.log_size, lane);
 
     clock.start();
     const float cut = cutoff(lane.tokens.token, params.num_tokens, params.search.beam, params.search.max_active,
@@ -189,9 +140,6 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
         const Token token = tokens.token[i];
         const std::uint32_t state = tokens.state[i];
         simt::store(params.survivors + i, FrameToken{state, token.cost});
-    }
-    if (simt::thread_rank() == 0U) {
-        simt::store(params.search.path_pool_used, 0U);
     }
 
     clock.start();

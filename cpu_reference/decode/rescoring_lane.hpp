@@ -31,6 +31,40 @@ double path_deviation(const GraphView& graph, const typename Models::View& view,
     return reached_final ? cost + static_cast<double>(models.end_deviation(history)) : cost;
 }
 
+// Admits candidates: one winner for each (state, history).
+template <typename Models>
+void admit(const GraphView& graph, const Models& models, const Buffer<Candidate>& candidates,
+           const Buffer<Deviation>& deviations, float bound, const SourceHistories& sources,
+           RescoringClosure& closure, Hypotheses& hypotheses, Work& work) {
+    hypotheses.begin_frame(candidates.size());
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        if (!admits(bound, candidates[i].cost)) {
+            continue;
+        }
+        ++work.admitted;
+        bool is_new_state;
+        const std::uint32_t list = hypotheses.add(models, candidates[i], deviations[i].next, sources, is_new_state);
+        if (is_new_state) {
+            closure.enlist(graph, candidates[i].state, list);
+        }
+    }
+}
+
+// The best token, the end of the sentence rescored, and its path.
+template <typename Models>
+Path end(const GraphView& graph, const Models& models, const Buffer<Token>& tokens,
+         const Buffer<History>& histories, const TokenLog& log, double offset, bool alive) {
+    const auto end_cost = [&](std::size_t i) {
+        const float cost = extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]);
+        return is_finite(cost) ? rescore_cost(cost, models.end_deviation(histories[i])) : cost;
+    };
+    const auto precedes = [&](std::size_t i, std::size_t j) {
+        return tokens[i].state < tokens[j].state ||
+               (tokens[i].state == tokens[j].state && models.precedes(histories[i], histories[j]));
+    };
+    return backtrack(tokens, log, offset, alive, end_cost, precedes);
+}
+
 template <typename Models>
 class RescoringLane {
   public:
@@ -56,7 +90,7 @@ class RescoringLane {
             result.outcome = Outcome::kCapacity;
             return;
         }
-        result.path = end(graph, last == Step::kAlive);
+        result.path = end(graph, models_, tokens_, histories_, log_, offset_, last == Step::kAlive);
         result.outcome = Outcome::kDecoded;
     }
 
@@ -103,19 +137,7 @@ class RescoringLane {
     bool settle(const GraphView& graph, const RescoringOptions& rescoring, float bound,
                 std::uint32_t first_log_last, Work& work) {
         const SourceHistories sources{histories_, first_log_last, log_.size()};
-        hypotheses_.begin_frame(candidates_.size());
-        for (std::size_t i = 0; i < candidates_.size(); ++i) {
-            if (!admits(bound, candidates_[i].cost)) {
-                continue;
-            }
-            ++work.admitted;
-            bool is_new_state;
-            const std::uint32_t list =
-                hypotheses_.add(models_, candidates_[i], deviations_[i].next, sources, is_new_state);
-            if (is_new_state) {
-                closure_.enlist(graph, candidates_[i].state, list);
-            }
-        }
+        admit(graph, models_, candidates_, deviations_, bound, sources, closure_, hypotheses_, work);
         closure_(graph, models_, rescoring, bound, sources, cache_, hypotheses_, work);
         if (!log_.has_room(hypotheses_.frontier().size())) {
             return false;
@@ -129,18 +151,6 @@ class RescoringLane {
             cache_.begin();
         }
         return true;
-    }
-
-    Path end(const GraphView& graph, bool alive) const {
-        const auto end_cost = [&](std::size_t i) {
-            const float cost = extend_epsilon(tokens_[i].cost, graph.finals[tokens_[i].state]);
-            return is_finite(cost) ? rescore_cost(cost, models_.end_deviation(histories_[i])) : cost;
-        };
-        const auto precedes = [&](std::size_t i, std::size_t j) {
-            return tokens_[i].state < tokens_[j].state ||
-                   (tokens_[i].state == tokens_[j].state && models_.precedes(histories_[i], histories_[j]));
-        };
-        return backtrack(tokens_, log_, offset_, alive, end_cost, precedes);
     }
 
     Models models_;

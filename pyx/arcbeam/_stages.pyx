@@ -95,7 +95,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool) except +
 
 
-cdef extern from "decode/rescoring_lane.hpp" namespace "arcbeam::twin" nogil:
+cdef extern from "decode/history_stages.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass LookupCache:
         void begin() except +
 
@@ -106,6 +106,21 @@ cdef extern from "decode/rescoring_lane.hpp" namespace "arcbeam::twin" nogil:
         const GraphView&, AutomatonModels&, float, const Buffer[History]&, uint32_t, LookupCache&,
         Buffer[Candidate]&, Buffer[Deviation]&, Work&) except +
     float cpp_rescore "arcbeam::twin::rescore"(const Buffer[Deviation]&, float, Buffer[Candidate]&, cbool&)
+
+    cdef struct RescoringOptions:
+        uint32_t hypotheses_per_state
+        float lookup_margin
+
+    cdef cppclass CppHistoryStages "arcbeam::twin::HistoryStages":
+        CppHistoryStages(const GraphView&, const RescoringView&, const RescoringOptions&) except +
+        History start()
+        void recombine(const Buffer[Candidate]&, const Buffer[Deviation]&, float, const Buffer[History]&,
+                       uint32_t) except +
+        void close() except +
+        void compact() except +
+        const Frontier& frontier()
+        const Buffer[History]& histories()
+        Path backtrack(const Buffer[Token]&, const CppTokenLog&) except +
 
 
 cdef int fill_tokens(Buffer[Token]& buffer, tokens) except -1:
@@ -276,3 +291,68 @@ cdef class TokenLog:
         """Returns (arcs, total_cost, reached_final)."""
         cdef Path path = cpp_backtrack(view_of(graph), self.tokens, self.log, offset, alive)
         return copy_out(path.arcs.data(), path.arcs.size(), np.uint32), path.total_cost, path.reached_final
+
+
+cdef class HistoryStages:
+    """The stages of a search that rescores with histories in their keys, from recombine on; frame after frame.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    rescoring : arcbeam.rescoring.Rescoring
+    hypotheses_per_state : int
+        0 for no limit.
+    lookup_margin : float
+        Cost, natural logarithm.
+    """
+
+    cdef CppHistoryStages* stages
+    cdef object kept
+
+    def __cinit__(self, graph, rescoring, *, uint32_t hypotheses_per_state=0, float lookup_margin=0.0):
+        self.kept = graph, rescoring
+        cdef RescoringOptions options = RescoringOptions(hypotheses_per_state, lookup_margin)
+        self.stages = new CppHistoryStages(view_of(graph), rescoring_view_of(rescoring), options)
+
+    def __dealloc__(self):
+        del self.stages
+
+    def start(self):
+        """HISTORY[1] of a sentence that begins."""
+        cdef History history = self.stages.start()
+        return copy_out(&history, 1, HISTORY)
+
+    def recombine(self, candidates, deviations, float bound, histories, uint32_t first_log):
+        """Returns (frontier, its histories): one winner a state and history.
+
+        `histories` are those of the tokens that candidates leave, whose log entries end at ``first_log``.
+        """
+        cdef Buffer[Candidate] buffer
+        cdef Buffer[Deviation] added
+        cdef Buffer[History] of_tokens
+        fill_candidates(buffer, candidates)
+        fill_deviations(added, deviations)
+        fill_histories(of_tokens, histories)
+        self.stages.recombine(buffer, added, bound, of_tokens, first_log)
+        return self._frontier()
+
+    def closure(self):
+        """Returns (frontier, its histories) with what epsilon arcs reach, and with those that were cut."""
+        self.stages.close()
+        return self._frontier()
+
+    def cut(self):
+        """Returns (frontier, its histories) with the best hypotheses of each state alone."""
+        self.stages.compact()
+        return self._frontier()
+
+    def backtrack(self, TokenLog log):
+        """Returns (arcs, total_cost, reached_final), once ``log`` has pruned the frontier."""
+        cdef Path path = self.stages.backtrack(log.tokens, log.log)
+        return copy_out(path.arcs.data(), path.arcs.size(), np.uint32), path.total_cost, path.reached_final
+
+    cdef _frontier(self):
+        cdef const Frontier* frontier = &self.stages.frontier()
+        cdef const Buffer[History]* histories = &self.stages.histories()
+        return (copy_out((<Frontier*> frontier).begin(), (<Frontier*> frontier).size(), CANDIDATE),
+                copy_out((<Buffer[History]*> histories).begin(), (<Buffer[History]*> histories).size(), HISTORY))

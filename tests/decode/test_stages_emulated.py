@@ -1,7 +1,5 @@
 """Every stage's kernel beside the CPU twin's stage, frame by frame, under the emulator's schedules: the same bytes."""
 
-import ctypes
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,31 +7,12 @@ from hypothesis import strategies as st
 
 from arcbeam import Graph, TokenTable
 from benchmarks import stage_kernel
-from benchmarks.stage_kernel import KERNEL, SOURCE, Layout, NoRoom, StageKernel, Twin, compare
+from benchmarks.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
 from tests.decode import graphs
-from tests.simt.build import load, schedules
+from tests.decode.stage_machine import Emulated
+from tests.simt.build import schedules
 
 SMALL = Layout(shared=128, spilled=512, threads=64)
-
-
-class Emulated:
-    """A machine whose memory is the host's."""
-
-    def __init__(self, **schedule):
-        self.schedule, self.arrays = schedule, {}
-
-    def put(self, name, array):
-        self.arrays[name] = np.frombuffer(bytearray(array.tobytes() or bytes(1)), np.uint8)
-        return self.arrays[name].ctypes.data
-
-    def get(self, name, dtype):
-        return self.arrays[name].view(dtype)
-
-    def launch(self, parameter, threads, shared_bytes):
-        params = (ctypes.c_char * len(parameter)).from_buffer_copy(parameter)
-        load(SOURCE).launch(
-            KERNEL, params, block=threads, shared_bytes=shared_bytes, arrays=self.arrays, **self.schedule
-        )
 
 
 def check(graph, rows, layout=SMALL, schedule=None, frames=None, **options):

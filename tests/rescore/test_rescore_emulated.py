@@ -14,6 +14,7 @@ from tests.decode import graphs
 from tests.decode.language_models import random_model
 from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape
 from tests.decode.test_rescoring import language_models, with_words
+from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check
 from tests.simt.build import schedules
 
@@ -278,24 +279,7 @@ def test_a_search_dies_and_the_rest_is_checked(graph, models, batch):
 
 def test_demo_speech(demo_data, tmp_path):
     """Real speech, graph and models: the small model is one of words, the large one a bigram."""
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
-    from arcbeam import LanguageModel, TokenTable
-    from arcbeam.build.lexicon import Lexicon
-
-    with np.load(demo_data / "log_probs.npz") as data:
-        rows = data["log_probs"][: data["lengths"][0]]
-    tokens = TokenTable.read(demo_data / "tokens.txt")
-    words = ["and", "mister", "john", "dashwood", "had", "a", "an", "at", "the", "then", "leisure", "to"]
-    small, large = tmp_path / "unigram.arpa", tmp_path / "bigram.arpa"
-    head = ["\\data\\", f"ngram 1={len(words) + 2}"]
-    plain = ["", "\\1-grams:", "-1\t</s>", "-99\t<s>", *(f"-1\t{word}" for word in words), ""]
-    unigrams = ["", "\\1-grams:", "-1\t</s>", "-99\t<s>\t-0.25", *(f"-1\t{word}\t-0.125" for word in words), ""]
-    small.write_text("\n".join([*head, *plain, "\\end\\", ""]))
-    pairs = [("<s>", "mister"), ("mister", "john"), ("john", "dashwood"), ("had", "then"), ("to", "a")]
-    bigrams = ["\\2-grams:", *(f"-0.5\t{a} {b}" for a, b in pairs), ""]
-    large.write_text("\n".join([*head, f"ngram 2={len(pairs)}", *unigrams, *bigrams, "\\end\\", ""]))
-    graph = Graph.build(tokens, Lexicon.spell(words, tokens), small)
-    both = LanguageModel.build(large), LanguageModel.build(small)
+    graph, both, rows = demo_speech(demo_data, tmp_path)
     for schedule in schedules(5):
         check(
             graph, both, [rows[:60], rows[60:90]], beam=10.0, max_active=50, hypotheses_per_state=3, room=GENEROUS,

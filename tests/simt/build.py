@@ -22,6 +22,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
+KERNELS_ALONE = ROOT / "benchmarks" / "kernels"
 CACHE = ROOT / "build" / "simt"
 INCLUDES = ["-Icuda", "-Itests/simt"]
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
@@ -101,7 +102,8 @@ class Kernels:
     emulated = True
 
     def __init__(self, library: Path):
-        self._emulate = ctypes.CDLL(str(library)).emulate
+        self.library = ctypes.CDLL(str(library))
+        self._emulate = self.library.emulate
         self._emulate.restype = ctypes.c_int
 
     def launch(
@@ -212,7 +214,9 @@ def _load(sources: tuple[str, ...], flags: tuple[str, ...]) -> Kernels:
 
 def sources_of_the_layer() -> list[Path]:
     """Every header that a kernel or the emulator may include."""
-    return [p for d in (ROOT / "cuda", HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}]
+    return [
+        p for d in (ROOT / "cuda", KERNELS_ALONE, HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}
+    ]
 
 
 def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:

@@ -1,0 +1,212 @@
+"""Every stage of the kernel that rescores beside the CPU twin's stage, frame by frame, under the emulator's schedules:
+the same bytes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import Graph, SymbolTable
+from arcbeam.options import DecoderOptions
+from arcbeam.rescoring import Rescoring
+from benchmarks.placements import INDEX_TOO
+from benchmarks.rescoring_stage_kernel import (
+    KERNEL,
+    SOURCE,
+    Lookup,
+    RescoringStageKernel,
+    RescoringTwin,
+    compare,
+)
+from benchmarks.stage_kernel import ROOMS, Layout, NoRoom
+from tests.decode import graphs
+from tests.decode.language_models import random_model
+from tests.decode.stage_machine import Emulated
+from tests.decode.test_rescoring import language_models, with_words
+from tests.rescore.demo import demo_speech
+from tests.simt.build import schedules
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+SMALL = Layout(shared=256, spilled=1024, threads=64)
+ROOMY = Layout(shared=960, spilled=4096, threads=64)
+OPTIONS = {"beam": 8.0, "max_active": 60, "lookup_margin": 4.0}
+# Where the model is, with a cache of 16 entries and without; and as a search goes through lookup and rescore.
+LOOKUPS = [
+    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup(INDEX_TOO),
+    Lookup(INDEX_TOO, cache=16), Lookup(cache=16, apart=False),
+]  # fmt: skip
+
+
+def machine(**schedule):
+    return Emulated(SOURCE, KERNEL, **schedule)
+
+
+def check(graph, models, rows, layout=SMALL, lookup=LOOKUPS[1], schedule=None, frames=None, turns=1, **options):
+    """Decodes the rows by the twin's stages; the kernel makes each of the frames besides."""
+    twin = RescoringTwin(graph, Rescoring(graph, *models, DecoderOptions()), **options)
+    made = None
+    for number, row in enumerate(rows):
+        frame = twin.frame(row)
+        wanted = twin.make(frame)
+        if frames is None or number in frames:
+            kernel = RescoringStageKernel(machine(**(schedule or {})), frame, layout, lookup)
+            if wanted is None:
+                with pytest.raises(NoRoom, match="died"):
+                    kernel.run()
+            else:
+                made = kernel.run(turns)
+                compare(frame, made, wanted)
+        if wanted is None:
+            break
+    return made
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    graphs.log_probs(),
+    st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
+    st.sampled_from([0.0, 1.0, 4.0]),
+    st.sampled_from([0, 1, 2, 3]),
+    st.sampled_from([0, 1, 4]),
+    st.sampled_from(LOOKUPS),
+    st.integers(0, 2**32),
+)
+def test_random_graphs(graph, models, rows, beam, margin, n, max_active, lookup, seed):
+    check(
+        with_words(graph, models[1]), models, rows, Layout(shared=64, spilled=256, threads=32, room="spilled"), lookup,
+        {"seed": seed}, beam=beam, lookup_margin=margin, hypotheses_per_state=n, max_active=max_active,
+        acoustic_scale=0.5, blank=3, blank_penalty=0.25,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def models():
+    rng = np.random.default_rng(4)
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
+    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+
+
+@pytest.fixture(scope="module")
+def graph(models):
+    return with_all_words(graphs.random_graph(4, states=120, columns=12), models[1])
+
+
+def with_all_words(plain, small):
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
+    return Graph(**plain.fields() | fields)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return graphs.random_log_probs(2, 6, 12)
+
+
+@pytest.mark.parametrize(("room", "n"), list(zip(ROOMS, (3, 2, 0), strict=True)))
+def test_fifty_schedules(graph, models, rows, room, n):
+    for number, schedule in enumerate(schedules(50)):
+        lookup = LOOKUPS[number % len(LOOKUPS)]
+        made = check(
+            graph, models, rows, replace(SMALL, room=room), lookup, schedule, frames={5}, hypotheses_per_state=n,
+            turns=1 + number % 2, **OPTIONS,
+        )  # fmt: skip
+        assert made.words > 30
+        assert (made.counts["stamps"] > 0) == (lookup.cache != 0)
+
+
+def test_a_limit_cuts(graph, models, rows):
+    """Or the tests above would prove little."""
+    made = [check(graph, models, rows, hypotheses_per_state=n, frames={5}, **OPTIONS) for n in (1, 2, 0)]
+    assert len(made[0].survivors) < len(made[1].survivors) < len(made[2].survivors) == len(made[2].frontier)
+
+
+def test_what_the_cache_answers(graph, models, rows):
+    """The first turn fills it; a cold one is filled each turn."""
+    misses = {}
+    for cold in (False, True):
+        lookup = Lookup(cache=4096, cold=cold)
+        counts = check(graph, models, rows, lookup=lookup, frames={5}, turns=3, **OPTIONS).counts
+        misses[cold], distinct = counts["misses"], counts["distinct"]
+    none = check(graph, models, rows, lookup=Lookup(), frames={5}, turns=3, **OPTIONS).counts
+    assert none["misses"] == none["distinct"] == distinct
+    assert 0 < misses[False] < misses[True] <= distinct
+
+
+def all_costs_equal(seed):
+    """Winners have equals that leave other histories, of which the smallest decides the path."""
+    rng = np.random.default_rng(seed)
+    same = lambda r: 0.5  # noqa: E731
+    models = random_model(rng, WORDS, 3, share=0.3, cost=same), random_model(rng, WORDS, 1, cost=same)
+    source, target, labels = rng.integers(0, 12, 96), rng.integers(0, 12, 96), rng.integers(1, 4, 96)
+    labels[::8] = 0
+    source[::8], target[::8] = np.minimum(source[::8], target[::8]) % 6, np.maximum(source[::8], target[::8]) % 6 + 6
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(0, 6, 96), np.zeros(96, np.float32)), num_states=12, num_columns=3,
+        finals=dict.fromkeys(range(12), 0.0),
+    )  # fmt: skip
+    return with_all_words(plain, models[1]), models
+
+
+@pytest.mark.parametrize("n", [2, 0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_ties(seed, n):
+    graph, models = all_costs_equal(seed)
+    rows = np.full((5, 3), -1.0, np.float32)
+    for schedule in schedules(10):
+        check(
+            graph, models, rows, ROOMY, schedule=schedule, frames={3, 4},
+            beam=2.0, max_active=0, hypotheses_per_state=n,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("cost", [None, lambda r: 0.5], ids=["costs", "ties"])
+@pytest.mark.parametrize("n", [2, 3, 40])
+def test_lists_that_are_longer_than_a_warp(n, cost):
+    """All words lead to few states, with epsilon arcs and without: lists of dozens of histories."""
+    rng = np.random.default_rng(5)
+    rough = {} if cost is None else {"cost": cost}
+    models = random_model(rng, WORDS, 3, share=0.5, **rough), random_model(rng, WORDS, 2, share=0.3, **rough)
+    arcs = [(s, t, label, w, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2) for w in range(1, 50)]
+    arcs += [(0, 2, 0, 0, 0.25), (2, 0, 1, 3, 0.0), (2, 1, 2, 0, 0.5)]
+    graph = with_all_words(Graph.from_arcs(arcs, num_states=3, num_columns=2, finals={1: 0.0}), models[1])
+    made = check(
+        graph, models, graphs.random_log_probs(3, 3, 2), Layout(shared=64, spilled=8192, room="spilled"), beam=30.0,
+        max_active=12, hypotheses_per_state=n, frames={2},
+    )  # fmt: skip
+    assert np.bincount(made.frontier["state"]).max() > 32
+    assert len(made.survivors) <= 3 * n
+
+
+def test_frames_that_do_not_fit(graph, models, rows):
+    with pytest.raises(NoRoom, match="no room"):
+        check(graph, models, rows, Layout(shared=64, spilled=64, threads=32), frames={5}, **OPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("stage", "name", "field"),
+    [("lookup", "answered", "deviation"), ("rescore", "rescored", "cost"), ("recombine", "winners", "large"),
+     ("closure", "frontier", "arc"), ("prune", "survivors", "cost"), ("backtrack", "path", None)],
+)  # fmt: skip
+def test_a_wrong_answer_is_named(graph, models, rows, stage, name, field):
+    twin = RescoringTwin(graph, Rescoring(graph, *models, DecoderOptions()), **OPTIONS)
+    frame = twin.frame(rows[0])
+    wanted = twin.make(frame)
+    made = RescoringStageKernel(machine(), frame, SMALL).run()
+    compare(frame, made, wanted)
+    wrong = getattr(made, name)
+    (wrong if field is None else wrong[field])[0] += 1
+    with pytest.raises(AssertionError, match=f"{stage}: element"):
+        compare(frame, made, wanted)
+
+
+def test_demo_speech(demo_data, tmp_path):
+    graph, models, rows = demo_speech(demo_data, tmp_path)
+    for number, schedule in enumerate(schedules(50)):
+        lookup = LOOKUPS[number % len(LOOKUPS)]
+        check(
+            graph, models, rows[:60].astype(np.float32), lookup=lookup, schedule=schedule, frames={20, 40, 59},
+            beam=10.0, max_active=50, hypotheses_per_state=3, blank=graph.blank,
+        )  # fmt: skip
