@@ -109,7 +109,7 @@ gpu-decode: gpu-build
 
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 gpu-rescore: gpu-build
-	$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py $(PYTEST_ARGS)
+	$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py $(PYTEST_ARGS)
 
 gpu-transducer: gpu-build
 	$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS)

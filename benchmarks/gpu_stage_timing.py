@@ -6,9 +6,10 @@ before it is timed.
 """
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,9 @@ CASES = (
 
 
 class Gpu:
-    """The machine that `StageKernel` wants: device memory by name, and a stream."""
+    """The machine that kernels of single stages want: memory by name, and a stream."""
 
-    def __init__(self, image: bytes | None = None) -> None:
+    def __init__(self, image: bytes | None = None, source: Path = SOURCE, kernel: str = KERNEL) -> None:
         from arcbeam._cuda_launch import Module, Stream
         from arcbeam._cuda_memory import MemoryPool
 
@@ -53,10 +54,11 @@ class Gpu:
         from benchmarks.ceilings import compile_kernels
 
         self.context = _cuda.context_of(0)
-        image = image or compile_kernels(_cuda.device_properties(0)["compute_capability"], SOURCE)
-        self.function = Module(self.context, "stages", image).function(KERNEL)
+        image = image or compile_kernels(_cuda.device_properties(0)["compute_capability"], source)
+        self.function = Module(self.context, "stages", image).function(kernel)
         self.stream, self.pool = Stream(self.context), MemoryPool(self.context)
         self.memory: dict[str, tuple[Any, int]] = {}
+        self.pinned: dict[str, Any] = {}
         self.seconds = 0.0  # of the last launch
 
     def put(self, name: str, array: npt.NDArray[Any]) -> int:
@@ -67,6 +69,15 @@ class Gpu:
         buffer.resize(max(1, array.nbytes))
         buffer.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
         return int(buffer.address)
+
+    def put_on_host(self, name: str, array: npt.NDArray[Any]) -> int:
+        from arcbeam._cuda_memory import PinnedBuffer
+
+        self.pinned[name] = buffer = PinnedBuffer(self.context)
+        buffer.resize(max(1, array.nbytes))
+        memory = np.frombuffer(buffer, np.uint8)
+        memory[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return int(memory.ctypes.data)
 
     def get(self, name: str, dtype: Any) -> npt.NDArray[Any]:
         buffer, size = self.memory[name]
@@ -97,7 +108,20 @@ def frame_and_answer(case: Case) -> tuple[Frame, Made]:
     return frame, answer
 
 
-class GpuStages:
+class TimedStages:
+    """Stages that a machine runs."""
+
+    machine: Any
+    kernel: Any
+
+    def seconds(self, turns: int = TURNS) -> dict[str, float]:
+        """Of one call of each stage, by the device's clock, which the events of the launch set."""
+        made = self.kernel.run(turns)
+        tick = self.machine.seconds / made.all_cycles
+        return {stage: cycles * tick / turns for stage, cycles in made.cycles.items()}
+
+
+class GpuStages(TimedStages):
     """The stages of one frame on the GPU; raises Wrong unless they make what the twin's make."""
 
     def __init__(self, case: Case, machine: Any = None) -> None:
@@ -110,12 +134,6 @@ class GpuStages:
         except AssertionError as error:
             raise Wrong(str(error)) from None
         self.items = items(frame, self.made)
-
-    def seconds(self, turns: int = TURNS) -> dict[str, float]:
-        """Of one call of each stage, by the device's clock, which the events of the launch set."""
-        made = self.kernel.run(turns)
-        tick = self.machine.seconds / made.all_cycles
-        return {stage: cycles * tick / turns for stage, cycles in made.cycles.items()}
 
 
 def items(frame: Frame, made: Made) -> dict[str, tuple[int, str]]:
@@ -137,17 +155,21 @@ def rows(repeats: int) -> Iterator[Row]:
     """Median, smallest and largest time of each stage in each case."""
     for case in CASES:
         stages = GpuStages(case)
-        stages.seconds()
-        each = [stages.seconds() for _ in range(repeats)]
-        for stage in STAGES:
-            took = [1e6 * one[stage] for one in each]
-            count, unit = stages.items[stage]
-            yield {
-                "search": case.name,
-                "stage": stage,
-                "room": case.layout.room,
-                "work": f"{count:,} {unit}",
-                "microseconds": statistics.median(took),
-                "spread": [min(took), max(took)],
-                "nanoseconds_an_item": 1e3 * statistics.median(took) / max(1, count),
-            }
+        for stage, took in sampled(stages, repeats, STAGES).items():
+            yield {"search": case.name, "stage": stage, "room": case.layout.room} | row(took, *stages.items[stage])
+
+
+def sampled(stages: TimedStages, repeats: int, names: Sequence[str]) -> dict[str, list[float]]:
+    """Microseconds of each of these stages, so many times."""
+    stages.seconds()
+    each = [stages.seconds() for _ in range(repeats)]
+    return {stage: [1e6 * one[stage] for one in each] for stage in names}
+
+
+def row(took: Sequence[float], count: int, unit: str) -> Row:
+    return {
+        "work": f"{count:,} {unit}",
+        "microseconds": statistics.median(took),
+        "spread": [min(took), max(took)],
+        "nanoseconds_an_item": 1e3 * statistics.median(took) / max(1, count),
+    }

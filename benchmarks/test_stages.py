@@ -1,18 +1,23 @@
 """``pytest benchmarks --benchmark-only``: each stage of both engines, and whole engines, on fixed inputs.
 
 Answers are checked before anything is timed. Beside each stage stands the time that benchmarks/results has of it. On a
-GPU a stage's time is the device's, of one block; those of the kernel that rescores are not timed apart.
+GPU a stage's time is the device's, of one block.
 """
 
 import pytest
 
 import arcbeam
 from arcbeam.devices import why_no_cuda
+from benchmarks import gpu_rescoring_stage_timing as rescoring
 from benchmarks import record, stage_timing
+from benchmarks.datasets import DataMissing
 from benchmarks.gpu_stage_timing import CASES, GpuStages
 from benchmarks.stage_kernel import STAGES
 
 UTTERANCES, LAUNCHES = 16, 10
+RESCORING = [
+    (c, lookup, name) for c in rescoring.CASES for lookup in c.lookups() for name in rescoring.stages_of(lookup)
+]
 
 
 def beside(benchmark, path, **what):
@@ -54,16 +59,32 @@ def stages_on_gpu():
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"beam {case.beam:g}")
 @pytest.mark.parametrize("name", STAGES)
 def test_stage_on_gpu(benchmark, stages_on_gpu, name, case):
-    stages = stages_on_gpu[case]
+    time_on_gpu(benchmark, stages_on_gpu[case], name, stage=name, search=case.name)
+
+
+def time_on_gpu(benchmark, stages, name, **stored):
     count, unit = stages.items[name]
     benchmark.extra_info["work"] = f"{count:,} {unit}"
     folder = record.device_folder(str(record.gpu().get("name", "")))
-    beside(benchmark, record.RESULTS / folder / "gpu_stages.jsonl", stage=name, search=case.name)
+    beside(benchmark, record.RESULTS / folder / "gpu_stages.jsonl", **stored)
 
     def launch():
         DEVICE_CLOCK.now += stages.seconds()[name]
 
     benchmark.pedantic(launch, rounds=LAUNCHES, warmup_rounds=1)
+
+
+@pytest.mark.benchmark(timer=DEVICE_CLOCK)
+@pytest.mark.parametrize(("case", "lookup", "name"), RESCORING, ids=lambda value: rescoring.label(value))
+def test_rescoring_stage_on_gpu(benchmark, case, lookup, name):
+    if reason := why_no_cuda():
+        pytest.skip(reason)
+    try:
+        stages = rescoring.GpuRescoringStages(case, lookup)
+    except DataMissing as error:
+        pytest.skip(str(error))
+    model = {"model": rescoring.place_of(lookup)} if name == "lookup" else {}
+    time_on_gpu(benchmark, stages, name, stage=rescoring.shown(name, lookup), search=case.name, **model)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -1,14 +1,16 @@
 """Each stage of the search on a GPU alone, on the fixed frames by which the CPU's stages are timed.
 
 By one block of 512 threads, in the device's clock cycles between barriers: `benchmarks/kernels/stages.cu` runs the
-search's own code, stage after stage, 200 times. Before that, what every stage makes is compared with the twin's. In a
-search all multiprocessors are at work, and share L2. `room` is where the frame is made: in shared memory, or in the
-device's but for its table.
+search's own code, stage after stage, 200 times; `rescoring_stages.cu` that of the search with a large language model,
+whose lookup is timed for each place of the model, without an arc cache, with an empty and with a warm one. Before that,
+what every stage makes is compared with the twin's. In a search all multiprocessors are at work, and share L2. `room` is
+where the frame is made: in shared memory, or in the device's but for its tables (mixed), or there altogether (spilled).
+The frames of `demo` and `spm512-3gram` are of speech, each that of one utterance with the most hypotheses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from benchmarks import gpu, gpu_stage_timing
+from benchmarks import gpu, gpu_rescoring_stage_timing, gpu_stage_timing
 from benchmarks.registry import Column, Context, Row
 
 ON_GPU = True
@@ -18,18 +20,23 @@ COLUMNS = [
     Column("beam / max_active", "search"),
     Column("stage", "stage"),
     Column("room", "room"),
+    Column("large model", "model"),
     Column("work", "work"),
     Column("microseconds", "microseconds", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("nanoseconds an item", "nanoseconds_an_item", "{:.2f}"),
+    Column("distinct words", "distinct", "{:,}"),
+    Column("not in the cache", "misses", "{:,}"),
+    Column("reads of the large model", "reads", "{:,}"),
     Column("status", "status"),
 ]
 
 
 def run(context: Context) -> Iterator[Row]:
-    yield from gpu.rows_or_failure({"stage": "all"}, measured, context)
+    for rows in (gpu_stage_timing.rows, gpu_rescoring_stage_timing.rows):
+        yield from gpu.rows_or_failure({"stage": "all"}, measured, rows, context)
 
 
-def measured(context: Context) -> Iterator[Row]:
+def measured(rows: Callable[[int], Iterator[Row]], context: Context) -> Iterator[Row]:
     gpu.require()
-    yield from gpu_stage_timing.rows(context.repeats)
+    yield from rows(context.repeats)

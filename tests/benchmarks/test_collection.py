@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import record, stage_timing
+from benchmarks.rescoring_stage_kernel import STAGES as RESCORING_STAGES
 from benchmarks.stage_kernel import STAGES
 
 
@@ -17,7 +18,15 @@ def test_pytest_finds_every_stage_and_both_engines():
     assert done.returncode == 0, done.stdout + done.stderr
     found = {line.split("::")[1] for line in done.stdout.splitlines() if "::" in line}
     wanted = {f"test_stage[{name}]" for name in stage_timing.names()} | {"test_engine[cpu]", "test_engine[cuda]"}
-    assert found == wanted | {f"test_stage_on_gpu[{name}-beam {beam}]" for name in STAGES for beam in (17, 14)}
+    wanted |= {f"test_stage_on_gpu[{name}-beam {beam}]" for name in STAGES for beam in (17, 14)}
+    rescoring = {line for line in found if line.startswith("test_rescoring_stage_on_gpu[")}
+    assert found == wanted | rescoring
+    for frame in ("synthetic 17", "synthetic 14", "demo 17", "spm512-3gram 17"):
+        for name in {*RESCORING_STAGES} - ({"rescore"} if frame == "demo 17" else set()):
+            assert f"test_rescoring_stage_on_gpu[{frame}-resident, no cache-{name}]" in rescoring
+        for place in ("resident", "host-direct", "host-direct, index too"):
+            for cache in ("no", "cold", "warm"):
+                assert f"test_rescoring_stage_on_gpu[{frame}-{place}, {cache} cache-lookup]" in rescoring
 
 
 def test_an_ordinary_run_times_nothing():

@@ -1,47 +1,25 @@
 """The timing of the stages on a GPU, on the fake driver whose launches run in the emulator."""
 
-import ctypes
 import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from arcbeam.kernel_images import BuildRecord
 from benchmarks import ceilings, gpu, gpu_stage_timing, stage_kernel
 from benchmarks.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
+from tests.benchmarks.stages_on_fake_driver import launches
 from tests.cuda_host.conftest import fake_library  # noqa: F401
-from tests.decode.emulated_gpu import Shape
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.simt import build
 
 PARAMETER_BYTES = 312
-IMAGE = f"arch 9.0\nkernel {KERNEL} {PARAMETER_BYTES}\n".encode() + b"\0"
 CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64))
 
 
 @pytest.fixture
 def machine(fake_library, monkeypatch):  # noqa: F811
-    errors = []
-
-    def launch(name, shape, parameter):
-        try:
-            one = shape.contents
-            params = (ctypes.c_char * PARAMETER_BYTES).from_address(parameter)
-            build.load(SOURCE).launch(
-                name.decode(), params, grid=one.blocks, block=one.threads, shared_bytes=one.shared_bytes,
-                detect_races=False,
-            )  # fmt: skip
-        except BaseException as error:
-            errors.append(error)
-
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)(launch)
-    record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={})
-    monkeypatch.setattr("arcbeam.kernel_images.build_record", lambda: record)
-    fake_library.start()
-    fake_library.on_launch(callback)
-    yield gpu_stage_timing.Gpu(IMAGE)
-    assert errors == []
+    with launches(fake_library, monkeypatch, SOURCE, KERNEL, PARAMETER_BYTES) as image:
+        yield gpu_stage_timing.Gpu(image)
 
 
 @pytest.fixture

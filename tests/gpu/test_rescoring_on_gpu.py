@@ -4,14 +4,15 @@ Real speech is the demo's, with the novels' 3-gram over a graph of a pruned one;
 built it, the graph of 512 pieces with its pruned 3-gram below the 3-gram of the books.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable, cuda_plan
+from arcbeam import CtcDecoder, Graph, KenLM, SymbolTable, cuda_plan
 from arcbeam.devices import why_no_cuda
+from benchmarks import rescoring_frames
+from benchmarks.datasets import DataMissing
 from tests.decode import kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
@@ -169,23 +170,12 @@ def test_runs_and_order_do_not_matter():
 
 
 @pytest.fixture(scope="module")
-def demo(demo_data, tmp_path_factory):
+def demo():
     """Log-probs, the graph of a pruned model, and both models."""
-    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
-    from data import arpa_prune
-
-    small_arpa = tmp_path_factory.mktemp("demo") / "small.arpa"
-    arpa_prune.prune_file(demo_data / "novels.3gram.arpa.xz", small_arpa, 1e-5)
-    tokens = TokenTable.read(demo_data / "tokens.txt")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        graph = Graph.build(tokens, Lexicon.spell(words_of_arpa(small_arpa), tokens), small_arpa)
-        large, small = LanguageModel.build(demo_data / "novels.3gram.arpa.xz"), LanguageModel.build(small_arpa)
-    with np.load(demo_data / "log_probs.npz") as data:
-        ends = np.cumsum(data["lengths"])
-        batch = [rows.astype(np.float32) for rows in np.split(data["log_probs"], ends[:-1])]
-    return graph, {"language_model": large, "graph_language_model": small}, batch
+    try:
+        return rescoring_frames.demo()
+    except DataMissing as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)

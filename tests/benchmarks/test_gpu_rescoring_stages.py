@@ -1,0 +1,82 @@
+"""The timing of the stages that rescore, on the fake driver whose launches run in the emulator."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import ceilings, gpu
+from benchmarks import gpu_rescoring_stage_timing as timing
+from benchmarks.datasets import DataMissing
+from benchmarks.gpu_stage_timing import Gpu
+from benchmarks.placements import INDEX_TOO
+from benchmarks.rescoring_frames import frame_and_answer
+from benchmarks.rescoring_stage_kernel import KERNEL, SOURCE, STAGES, Lookup, shared_bytes
+from benchmarks.stage_kernel import Layout
+from tests.benchmarks.stages_on_fake_driver import launches
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+
+PARAMETER_BYTES = 664
+CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64))
+
+
+@pytest.fixture
+def machine(fake_library, monkeypatch):  # noqa: F811
+    with launches(fake_library, monkeypatch, SOURCE, KERNEL, PARAMETER_BYTES) as image:
+        yield Gpu(image, SOURCE, KERNEL)
+
+
+@pytest.fixture(scope="module")
+def demo():
+    pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
+    return frame_and_answer(CASE.frame, CASE.beam, CASE.max_active)
+
+
+@pytest.mark.parametrize("lookup", [Lookup(), Lookup("host-direct", 16, cold=True), Lookup(INDEX_TOO, 16)], ids=repr)
+def test_every_stage_has_its_time(machine, demo, lookup):
+    stages = timing.GpuRescoringStages(CASE, lookup, machine)
+    assert set(stages.items) == set(stages.seconds(turns=2)) == set(STAGES)
+    assert stages.items["lookup"][0] == demo[1].words > 0
+    assert timing.looked_up(stages)["distinct"] > 0
+    assert set(machine.pinned) == {f"large {column}" for column in lookup.on_host()}
+
+
+def test_wrong_answers_are_not_timed(machine, demo, monkeypatch):
+    wrong = replace(demo[1], path=demo[1].path + np.uint32(1))
+    monkeypatch.setattr(timing, "frame_and_answer", lambda *_: (demo[0], wrong))
+    with pytest.raises(gpu.Wrong, match="backtrack: element 0 is"):
+        timing.GpuRescoringStages(CASE, machine=machine)
+
+
+def test_rows_of_the_table(machine, demo, monkeypatch):
+    absent = timing.Case("spm512-3gram", 8.0, 200, CASE.layout)
+
+    def frames(name, *_):
+        if name != "demo":
+            raise DataMissing("no such graph")
+        return demo
+
+    monkeypatch.setattr(timing, "frame_and_answer", frames)
+    monkeypatch.setattr(timing, "Gpu", lambda **_: machine)
+    monkeypatch.setattr(timing, "CASES", (replace(CASE, apart=False), absent))
+    monkeypatch.setattr(timing, "sampled", lambda stages, repeats, names: {name: [1.0] * repeats for name in names})
+    rows = list(timing.rows(2))
+    looked_up = [row for row in rows if row["stage"] == "lookup and rescore"]
+    assert [row["model"] for row in looked_up] == [timing.place_of(lookup) for lookup in timing.LOOKUPS]
+    assert {row["stage"] for row in rows} == {*STAGES, "lookup and rescore", "all"} - {"lookup", "rescore"}
+    assert rows[-1]["status"] == "missing: no such graph"
+    warm = looked_up[2]
+    assert warm["misses"] == 0 < warm["distinct"] <= looked_up[0]["misses"] <= looked_up[0]["reads"]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+def test_nvcc_compiles_them():
+    assert len(ceilings.compile_kernels((9, 0), SOURCE)) > 1000
+
+
+def test_the_frames_fit():
+    for case in timing.CASES[:2]:
+        frame, made = frame_and_answer(case.frame, case.beam, case.max_active)
+        assert made.words > 32 and case.apart
+        assert shared_bytes(case.layout, len(frame.log_probs)) <= 100 << 10

@@ -1,0 +1,115 @@
+"""Every stage of the search on a GPU alone: one block, frame after frame, makes what the CPU twin's stage makes."""
+
+import numpy as np
+import pytest
+
+from arcbeam import Graph, SymbolTable
+from arcbeam.devices import why_no_cuda
+from arcbeam.options import DecoderOptions
+from arcbeam.rescoring import Rescoring
+from benchmarks import gpu_rescoring_stage_timing as rescoring_timing
+from benchmarks import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
+from benchmarks.datasets import DataMissing
+from benchmarks.placements import INDEX_TOO
+from benchmarks.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
+from benchmarks.stage_kernel import ROOMS, Layout, StageKernel, Twin
+from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+LOOKUPS = [
+    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup("host-direct"), Lookup(INDEX_TOO),
+    Lookup(INDEX_TOO, cache=16), Lookup(cache=16, apart=False), Lookup(INDEX_TOO, apart=False),
+]  # fmt: skip
+FRAMES = 12
+
+
+@pytest.fixture(scope="module", autouse=True)
+def needs_kernels(gpu):
+    reason = why_no_cuda(gpu)
+    if reason:
+        pytest.skip(f"no kernels for this GPU: {reason}")
+
+
+def compiled(**what):
+    try:
+        return gpu_stage_timing.Gpu(**what)
+    except ImportError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def machine(needs_kernels):
+    return compiled()
+
+
+@pytest.fixture(scope="module")
+def rescoring_machine(needs_kernels):
+    return compiled(source=rescoring_stage_kernel.SOURCE, kernel=rescoring_stage_kernel.KERNEL)
+
+
+@pytest.mark.parametrize("threads", [32, 96, 512])
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("seed", range(3))
+def test_plain_search(machine, seed, room, threads):
+    twin = Twin(random_graph(seed, states=800), beam=8.0, max_active=200)
+    for row in random_log_probs(seed, FRAMES):
+        frame = twin.frame(row)
+        wanted = twin.make(frame)
+        made = StageKernel(machine, frame, Layout(shared=512, spilled=8192, room=room, threads=threads)).run(turns=2)
+        stage_kernel.compare(frame, made, wanted)
+
+
+def rescored(machine, twin, rows, layout, lookup):
+    for row in rows:
+        frame = twin.frame(row)
+        wanted = twin.make(frame)
+        kernel = RescoringStageKernel(machine, frame, layout, lookup)
+        for turns in (1, 2):  # the second time with a warm cache
+            rescoring_stage_kernel.compare(frame, kernel.run(turns), wanted)
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS, ids=repr)
+@pytest.mark.parametrize("n", [0, 1, 3])
+@pytest.mark.parametrize(("room", "threads"), [("shared", 32), ("mixed", 512), ("spilled", 96)])
+def test_search_that_rescores(rescoring_machine, room, threads, n, lookup):
+    """The second seed has costs that tie."""
+    for seed in (2, 3):
+        rng = np.random.default_rng(seed)
+        cost = (lambda r: float(r.gamma(4.0))) if seed == 2 else (lambda r: int(r.integers(0, 8)) / 4)
+        models = [random_model(rng, WORDS, order, share=0.3, cost=cost) for order in (3, 2)]
+        fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
+        graph = Graph(**random_graph(seed, states=400).fields() | fields)
+        twin = RescoringTwin(
+            graph, Rescoring(graph, *models, DecoderOptions()), beam=8.0, max_active=60, lookup_margin=1.0,
+            hypotheses_per_state=n,
+        )  # fmt: skip
+        layout = Layout(shared=832, spilled=8192, room=room, threads=threads)
+        rescored(rescoring_machine, twin, random_log_probs(seed, FRAMES), layout, lookup)
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS, ids=repr)
+def test_demo_speech(rescoring_machine, lookup):
+    try:
+        graph, models, batch = rescoring_frames.demo()
+    except DataMissing as error:
+        pytest.skip(str(error))
+    rescoring = Rescoring(graph, models["language_model"], models["graph_language_model"], DecoderOptions())
+    twin = RescoringTwin(
+        graph, rescoring, beam=14.0, max_active=1000, acoustic_scale=1.5, hypotheses_per_state=3, blank=graph.blank
+    )
+    rescored(rescoring_machine, twin, batch[1][:60], Layout(shared=320, spilled=4096, room="spilled"), lookup)
+
+
+@pytest.mark.parametrize("case", gpu_stage_timing.CASES, ids=lambda case: case.name)
+def test_frames_that_are_timed(machine, case):
+    assert gpu_stage_timing.GpuStages(case, machine).items
+
+
+@pytest.mark.parametrize("case", rescoring_timing.CASES, ids=lambda case: case.name)
+def test_frames_that_rescore_and_are_timed(rescoring_machine, case):
+    for lookup in case.lookups():
+        try:
+            assert rescoring_timing.GpuRescoringStages(case, lookup, rescoring_machine).items
+        except DataMissing as error:
+            pytest.skip(str(error))
