@@ -130,10 +130,10 @@ def test_the_command(gate, capsys):
     assert gate(1.0) == 0
     capsys.readouterr()
     assert gate(0.9) == 0
-    assert "(a further loss of 4 % would be told)" in capsys.readouterr().out
+    assert "(a further loss of 9 % would be told)" in capsys.readouterr().out
     assert gate(0.8) == 1
     shown = capsys.readouterr().out
-    assert "SLOWER" in shown and "slower than stored by more than 5 %: engine, one core" in shown
+    assert "SLOWER" in shown and "slower than stored by more than 10 %: engine, one core" in shown
     assert gate(0.8, "--margin", "0.3") == 0
     capsys.readouterr()
     assert gate(0.5, processor="Q") == 0
