@@ -5,7 +5,8 @@ of `gpu_rescoring` with 3 hypotheses a state in one batch. `host-direct` may tak
 35 % of it, index and cache together. `cpu` may take 2 GB, for its cache, and looks words up in KenLM's model of the
 largest ARPA that is made here in reasonable time: option `kenlm_ngrams` (`data/inflated_arpa.py`), for KenLM would read
 one of a billion for a quarter of an hour. Answers are the twin's, byte for byte (`cpu`: with KenLM), before anything is
-timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was.
+timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was. Arcs
+settled, of the reads: as in `gpu_arcs`.
 """
 
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 
 import arcbeam
 from arcbeam.errors import ArcbeamError
-from benchmarks import datasets, gpu, graphs, placements, rescoring_models, seeds, timing
+from benchmarks import ceilings, datasets, gpu, graphs, placements, rescoring_models, seeds, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
@@ -65,6 +66,7 @@ COLUMNS = [
     Column("hit rate, %", "hits", "{:.1f}"),
     Column("bytes a frame", "bytes", "{:,.0f}"),
     Column("lanes wait, % of their time", "waits", "{:.1f}"),
+    Column("arcs settled, of the reads", "of_reads", "{:.3f}"),
     Column("status", "status"),
 ]
 
@@ -127,6 +129,7 @@ def group_rows(
     group: tuple[tuple[str, float], ...],
 ) -> Iterator[Row]:
     """Rows of some placements, that of `resident` first."""
+    reads = ceilings.reads_if_any(files.graph, context)
     arrays = gpu.send(dataset.utterances)
     large = models["language_model"]
     size, arcs = large.info().bytes, large.columns["arcs"].nbytes
@@ -180,6 +183,7 @@ def group_rows(
             "ms": 1e3 * took.seconds,
             "spread": [1e3 * s for s in took.spread()],
             "rtfx": dataset.seconds / took.seconds,
+            "of_reads": reads and reads.share(decoder.stats.leaving_arcs, took.seconds)["share"],
         }
         if f"{YARDSTICK} 0" in times:
             more["of_resident"] = timing.ratio(took, times[f"{YARDSTICK} 0"])[0]

@@ -6,7 +6,7 @@ shares of the model's bytes. Answers are the twin's before anything is timed, th
 KenLM model, and the caches of a placement take turns with `resident` without a cache. Hit rates are of the distinct
 look-ups, of the first decode of an empty cache and of the last one; bytes are those of the model that were read, in
 sectors of 32, over the bus where the model is in host memory. `cpu` needs KenLM's model, which there is of the given
-3-gram alone: an ARPA of the inflated one would have to be written first.
+3-gram alone: an ARPA of the inflated one would have to be written first. Arcs settled, of the reads: as in `gpu_arcs`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from arcbeam.errors import ArcbeamError
-from benchmarks import datasets, gpu, graphs, placements, plots, rescoring_models, seeds, timing
+from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, seeds, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
@@ -45,6 +45,7 @@ COLUMNS = [
     Column("bytes a frame", "bytes", "{:,.0f}"),
     Column("rounds a frame", "rounds", "{:.2f}"),
     Column("lanes wait, % of their time", "waits", "{:.1f}"),
+    Column("arcs settled, of the reads", "of_reads", "{:.3f}"),
     Column("on the GPU, MB", "device_mb", "{:,.1f}"),
     Column("status", "status"),
 ]
@@ -79,6 +80,7 @@ def rows_of_all(
     what: Row,
 ) -> Iterator[Row]:
     """Rows of every placement of one model and beam."""
+    reads = ceilings.reads_if_any(files.graph, context)
     arrays = gpu.send(dataset.utterances)
     limit = {"hypotheses_per_state": HYPOTHESES}
     ours = placements.models_of("resident", models) | limit
@@ -130,6 +132,7 @@ def rows_of_all(
                     "of_resident": timing.ratio(took, times[YARDSTICK])[0],
                     "cold_hits": colds[share],
                     "device_mb": decoder.memory().language_models / 1e6,
+                    "of_reads": reads and reads.share(decoder.stats.leaving_arcs, took.seconds)["share"],
                 }
             )
 

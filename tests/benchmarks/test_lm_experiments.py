@@ -46,6 +46,7 @@ def test_cache(models, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(experiment, "SHARES", (0.0, 0.1, 1.0))
     rows = list(experiment.run(Context(1, 1, {"ngrams": "2000", "beams": "12"})))
     timed = [row for row in rows if "status" not in row]
+    assert all(row["of_reads"] > 0 for row in timed)
     assert {row["ngrams"] for row in rows} == {sum(models["language_model"].about["ngrams"]), rows[-1]["ngrams"]}
     places = [row["placement"] for row in timed]
     assert {places.count(name) for name in placements.ON_GPU if name in places} == {6}, "a row a share and model"
@@ -157,6 +158,8 @@ def test_real_time_factors(task):
             assert row["rtf"] * row["rtfx"] == pytest.approx(1.0) and row["ratio"] > 0
             assert (row["taken"] == row["cpu"]) == (row["device"] == "cpu" and row["threads"] == 1)
             assert ("lookups" in row) == (row["ngrams"] is not None)
+            assert ("share" in row) == (row["device"] == "cuda")
+            assert row.get("share", 1.0) == pytest.approx(row.get("settled", 1.0)) and row.get("share", 1.0) > 0
     assert of_set[0]["ratio"] == 1.0
 
 
@@ -276,7 +279,7 @@ def test_a_billion(models, monkeypatch, tmp_path, capfd):
     resident, direct, tenth, host = rows[:4]
     assert direct["budget_gb"] == 3e-6 and tenth["budget_gb"] == pytest.approx(resident["model_gb"] / 10, rel=1e-3)
     assert host["budget_gb"] > tenth["budget_gb"] and resident["of_resident"] == 1.0
-    assert all(row["ms"] > 0 and row["made_s"] > 0 and row["rtfx"] > 0 for row in rows[:4])
+    assert all(row["ms"] > 0 and row["made_s"] > 0 and row["rtfx"] > 0 and row["of_reads"] > 0 for row in rows[:4])
     whole = list(experiment.run(Context(1, 1, {"ngrams": "3000", "kenlm_ngrams": "0", "beams": "12"})))
     assert whole[-1]["status"] == "missing: there is no KenLM file of this model"
 
