@@ -5,7 +5,12 @@
 //      returns best, which the caller adds to the utterance's float64 offset
 //
 // TokenLog drops what no token descends from once it has doubled since it was last collected, so that long audio
-// takes memory by what is alive, not by what ever was. Order is kept; answers do not change.
+// takes memory by what is alive, not by what ever was. Order is kept; answers do not change. Every token descends
+// from each of the first `settled()` entries, which are looked at no more:
+//
+//     settled                    young
+//     start > > > > > > | > ancestor of all > > > token
+//                       |               > > > > > token        (and of a frame, entries may stand in any order)
 #pragma once
 
 #include <algorithm>
@@ -21,11 +26,13 @@ class TokenLog {
     // `collect_above`: entries that may gather before the first collection.
     void begin(std::uint32_t collect_above) {
         entries_.clear();
+        settled_ = 0;
         least_ = collect_above;
         collect_above_ = collect_above;
     }
 
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+    [[nodiscard]] std::uint32_t settled() const { return settled_; }
     const LogEntry& operator[](std::uint32_t i) const { return entries_[i]; }
     [[nodiscard]] bool has_room(std::size_t extra) const { return entries_.size() + extra < kNoSource; }
 
@@ -41,29 +48,24 @@ class TokenLog {
         if (entries_.size() <= collect_above_) {
             return;
         }
-        kept_.fill(entries_.size(), 0);
-        for (std::size_t i = entries_.size() - alive; i < entries_.size(); ++i) {
-            for (std::size_t at = i; kept_[at] == 0; at = entries_[at].source) {
-                kept_[at] = 1;
-                if (entries_[at].source == kNoSource) {
-                    break;
-                }
-            }
-        }
-        std::uint32_t count = 0;
+        const std::uint32_t last = size();
+        const std::uint32_t meeting = mark(last - static_cast<std::uint32_t>(alive));
+        std::uint32_t count = settled_;
         for (std::uint32_t& kept : kept_) {  // from a mark to the entry's new index
             const std::uint32_t mark = kept;
             kept = count;
             count += mark;
         }
-        for (std::uint32_t i = 0; i < entries_.size(); ++i) {
-            const std::uint32_t following = i + 1 < entries_.size() ? kept_[i + 1] : count;
-            if (following != kept_[i]) {
+        const std::uint32_t met = meeting == last ? count : place(meeting);
+        for (std::uint32_t i = settled_; i < last; ++i) {
+            const std::uint32_t following = i + 1 < last ? place(i + 1) : count;
+            if (following != place(i)) {
                 const LogEntry& entry = entries_[i];
-                entries_[kept_[i]] = {entry.source == kNoSource ? kNoSource : kept_[entry.source], entry.arc};
+                entries_[place(i)] = {is_young(entry.source) ? place(entry.source) : entry.source, entry.arc};
             }
         }
         entries_.resize(count);
+        settle(std::min(met, count - static_cast<std::uint32_t>(alive)));
         collect_above_ = static_cast<std::uint32_t>(
             std::min<std::uint64_t>(std::max<std::uint64_t>(least_, 2ULL * count), kNoSource / 2));
     }
@@ -71,8 +73,42 @@ class TokenLog {
     [[nodiscard]] std::size_t bytes() const { return entries_.capacity_bytes() + kept_.capacity_bytes(); }
 
   private:
+    // False for kNoSource, too.
+    [[nodiscard]] bool is_young(std::uint32_t entry) const { return entry + 1U > settled_; }
+
+    [[nodiscard]] std::uint32_t place(std::uint32_t young) const { return kept_[young - settled_]; }
+
+    // Marks what the entries from `first` on descend from. Returns the first entry at which two of their paths
+    // meet; size(): none.
+    std::uint32_t mark(std::uint32_t first) {
+        kept_.fill(entries_.size() - settled_, 0);
+        std::uint32_t meeting = size();
+        for (std::uint32_t i = first; i < size(); ++i) {
+            for (std::uint32_t at = i; is_young(at); at = entries_[at].source) {
+                if (kept_[at - settled_] != 0) {
+                    meeting = std::min(meeting, at);
+                    break;
+                }
+                kept_[at - settled_] = 1;
+            }
+        }
+        return meeting;
+    }
+
+    // Each of the first `most` entries is the source of one other at most, and none is a token's. They are one path
+    // if all their sources are among them, for one entry of a log has none; else fewer are settled.
+    void settle(std::uint32_t most) {
+        for (std::uint32_t i = most; i-- > settled_;) {
+            if (entries_[i].source != kNoSource && entries_[i].source >= most) {
+                most = i;
+            }
+        }
+        settled_ = most;
+    }
+
     Buffer<LogEntry> entries_;
-    Buffer<std::uint32_t> kept_;
+    Buffer<std::uint32_t> kept_;  // [young entries]
+    std::uint32_t settled_ = 0;
     std::uint32_t least_ = 0;
     std::uint32_t collect_above_ = 0;
 };

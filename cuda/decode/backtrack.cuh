@@ -4,12 +4,13 @@
 // best_end    finds control.best_end and control.end_index; returns in all threads whether a final state was
 // reached write_path  copies the path's arcs, last one first, to the path pool; false if the pool is full
 //
-// A path is a chain of loads, each of which waits for the one before. The milestones that it passes, one in
-// kMilestoneFrames frames, cut it into stretches that threads follow side by side:
+// A path is a chain of loads, each of which waits for the one before. It is cut into stretches that threads follow
+// side by side. Where the log has not moved since, they begin at the milestones that the path passes, one in
+// kMilestoneFrames frames; and every settled entry is on the path:
 //
-//     milestones      m3 ----------> m2 ----------> m1 -> none        followed by one thread
-//     log        end > > > > > > m3 > > > > > m2 > > > > > m1 > > > > first entry
-//     thread         0                1              2            3
+//     milestones      m3 ----------> m2 -> none                          followed by one thread
+//     log        end > > > > > > m3 > > > > > m2 > > > > | > > > > s2 > > > > s1 > > > > s0
+//     thread         0                1             2      settled   3           4
 #pragma once
 
 #include "decode/frame.cuh"
@@ -56,10 +57,45 @@ ARCBEAM_DEVICE bool best_end(const DeviceGraphView& graph, const Tokens& tokens,
     }
 }
 
-constexpr std::uint32_t kStretches = 128U;
+constexpr std::uint32_t kStretches = 128U;  // of a path's young part, and of its settled part
 
-// Finds where the stretches of the path to `end` begin: at the end, and at milestones, of which several may be
-// skipped so that there are no more than kStretches. One thread does it. Returns how many there are.
+// The stretches of a path, in the memory of a frame's rounds. Those of the settled part may stand in another order
+// than on the path, for a frame's entries may.
+struct Stretches {
+    Array<std::uint32_t> first;   // [young]: the entry each begins with, from the end of the path on
+    Array<std::uint32_t> length;  // [young + settled]: arcs; later those behind it on the path
+    Array<std::uint32_t> next;    // [young + settled]: the stretch that it leads to; kNoIndex: none
+    std::uint32_t young;
+    std::uint32_t settled;
+    std::uint32_t settled_entries;
+    std::uint32_t step;  // settled stretches begin at every so many entries
+
+    ARCBEAM_DEVICE std::uint32_t begin(std::uint32_t i) const { return i < young ? first[i] : (i - young) * step; }
+
+    // Which stretch begins at an entry that stretch i comes to.
+    ARCBEAM_DEVICE std::uint32_t at(std::uint32_t entry, std::uint32_t i) const {
+        if (entry < settled_entries) {
+            return entry % step == 0U ? young + entry / step : kNoIndex;
+        }
+        return i + 1U < young && entry == first[i + 1U] ? i + 1U : kNoIndex;
+    }
+};
+
+ARCBEAM_DEVICE Stretches stretches_of(const Lane& lane) {
+    static_assert(6U * kStretches <= 2U * kSharedRounds, "the rounds have room for the stretches");
+    auto* const memory = reinterpret_cast<std::uint32_t*>(lane.rounds.data);
+    const std::uint32_t step = lane.state.settled / kStretches + 1U;
+    return {{memory, 2U * kStretches},
+            {memory + 2U * kStretches, 2U * kStretches},
+            {memory + 4U * kStretches, 2U * kStretches},
+            0U,
+            (lane.state.settled + step - 1U) / step,
+            lane.state.settled,
+            step};
+}
+
+// Finds where the young stretches of the path to `end` begin: at the end, and at milestones, of which several may
+// be skipped so that there are no more than kStretches. One thread does it. Returns how many there are.
 ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
                                             const Array<std::uint32_t>& first) {
     const Milestone* all = milestones(lane.state);
@@ -84,18 +120,21 @@ ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
     return found;
 }
 
-// The arcs of a stretch, last one first: calls write(i, arc) for each and returns their number.
+// Follows stretch i: calls write(n, arc) for each of its arcs, last one first. Returns their number, and in `next`
+// the stretch that it leads to.
 template <class Write>
-ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, std::uint32_t from, std::uint32_t to,
-                                            const Write& write) {
+ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, const Stretches& stretches, std::uint32_t i,
+                                            std::uint32_t& next, const Write& write) {
     std::uint32_t arcs = 0U;
-    for (std::uint32_t at = from; at != to; ++arcs) {
+    next = kNoIndex;
+    for (std::uint32_t at = stretches.begin(i); next == kNoIndex; ++arcs) {
         const LogEntry entry = simt::load(log + at);
         if (entry.arc == kNoIndex) {
             break;
         }
         write(arcs, entry.arc);
         at = entry.source;
+        next = stretches.at(at, i);
     }
     return arcs;
 }
@@ -103,23 +142,25 @@ ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, std::uint32_t f
 ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
     Control& control = *lane.control;
     const std::uint32_t thread = simt::thread_rank();
-    const Array<std::uint32_t> first{lane.histogram.data, kStretches};
-    const Array<std::uint32_t> length{lane.histogram.data + kStretches, kStretches};
+    Stretches stretches = stretches_of(lane);
     if (thread == 0U) {
-        simt::store(&control.rank, find_stretches(lane, simt::load(&control.end_index), first));
+        simt::store(&control.rank, find_stretches(lane, simt::load(&control.end_index), stretches.first));
     }
     simt::block_barrier();
-    const std::uint32_t stretches = simt::load(&control.rank);
-    for (std::uint32_t i = thread; i < stretches; i += simt::block_size()) {
-        const std::uint32_t to = i + 1U < stretches ? static_cast<std::uint32_t>(first[i + 1U]) : kNoIndex;
-        length[i] = follow_stretch(lane.state.log, first[i], to, [](std::uint32_t, std::uint32_t) {});
+    stretches.young = simt::load(&control.rank);
+    const std::uint32_t all = stretches.young + stretches.settled;
+    for (std::uint32_t i = thread; i < all; i += simt::block_size()) {
+        std::uint32_t next;
+        stretches.length[i] =
+            follow_stretch(lane.state.log, stretches, i, next, [](std::uint32_t, std::uint32_t) {});
+        stretches.next[i] = next;
     }
     simt::block_barrier();
     if (thread == 0U) {
         std::uint32_t arcs = 0U;
-        for (std::uint32_t i = 0U; i < stretches; ++i) {
-            const std::uint32_t own = length[i];
-            length[i] = arcs;
+        for (std::uint32_t i = 0U; i != kNoIndex; i = stretches.next[i]) {
+            const std::uint32_t own = stretches.length[i];
+            stretches.length[i] = arcs;
             arcs += own;
         }
         const std::uint32_t begin = simt::atomic_add<Scope::device>(params.path_pool_used, arcs);
@@ -136,11 +177,11 @@ ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
     if (begin == kNoIndex) {
         return false;
     }
-    for (std::uint32_t i = thread; i < stretches; i += simt::block_size()) {
-        const std::uint32_t to = i + 1U < stretches ? static_cast<std::uint32_t>(first[i + 1U]) : kNoIndex;
-        std::uint32_t* const into = params.path_pool + begin + length[i];
-        follow_stretch(lane.state.log, first[i], to,
-                       [into](std::uint32_t at, std::uint32_t arc) { simt::store(into + at, arc); });
+    for (std::uint32_t i = thread; i < all; i += simt::block_size()) {
+        std::uint32_t next;
+        std::uint32_t* const into = params.path_pool + begin + stretches.length[i];
+        follow_stretch(lane.state.log, stretches, i, next,
+                       [into](std::uint32_t n, std::uint32_t arc) { simt::store(into + n, arc); });
     }
     return true;
 }

@@ -1,9 +1,10 @@
 // The token log, collected: entries that no token descends from make room for new ones. Part of stage prune; the
 // twin's is TokenLog in cpu_reference/decode/prune.hpp. Order is kept, so the last num_tokens entries stay the
-// tokens'.
+// tokens'. Every token descends from each of the first `settled` entries, which stay and are not looked at.
 //
 // in   log[log_size], of which the last num_tokens entries are those of the tokens; 256 words of shared memory
-// out  log compacted in place; returns its new size, the same in every thread, after a barrier
+// out  log compacted in place, its new size, and how many entries are settled now, the same in every thread, after
+//      a barrier
 #pragma once
 
 #include "decode/workspace.cuh"
@@ -26,32 +27,54 @@ struct Marks {
     }
 };
 
-// Marks what each token descends from, up to the first entry that another thread has marked.
-ARCBEAM_DEVICE void mark(const LogEntry* log, std::uint32_t log_size, std::uint32_t num_tokens,
-                         const Marks& marks) {
-    for (std::uint32_t word = simt::thread_rank(); word < mark_words(log_size); word += simt::block_size()) {
-        simt::store(marks.kept + word, 0U);
+// The log of a lane.
+struct TokenLog {
+    LogEntry* entries;
+    std::uint32_t capacity;
+    std::uint32_t size;
+    std::uint32_t num_tokens;
+    std::uint32_t settled;
+};
+
+// False for no entry, too.
+ARCBEAM_DEVICE bool is_young(std::uint32_t entry, std::uint32_t settled) { return entry + 1U > settled; }
+
+// Marks what each token descends from, up to the first entry that another thread has marked. Of the entries that
+// two paths meet at, *meeting is the first; log_size: there is none. What is settled is marked as far as it shares
+// a word with what is not.
+ARCBEAM_DEVICE void mark(const TokenLog& log, const Marks& marks, std::uint32_t* meeting) {
+    const std::uint32_t first_word = log.settled / 32U;
+    for (std::uint32_t word = first_word + simt::thread_rank(); word < mark_words(log.size);
+         word += simt::block_size()) {
+        simt::store(marks.kept + word, word == first_word ? (1U << log.settled % 32U) - 1U : 0U);
+    }
+    if (simt::thread_rank() == 0U) {
+        simt::store(meeting, log.size);
     }
     simt::block_barrier();
-    for (std::uint32_t i = simt::thread_rank(); i < num_tokens; i += simt::block_size()) {
-        for (std::uint32_t at = log_size - num_tokens + i; at != kNoIndex; at = simt::load(log + at).source) {
+    for (std::uint32_t i = simt::thread_rank(); i < log.num_tokens; i += simt::block_size()) {
+        for (std::uint32_t at = log.size - log.num_tokens + i; is_young(at, log.settled);) {
+            const std::uint32_t source = simt::load(log.entries + at).source;  // while the mark is on its way
             const std::uint32_t bit = 1U << at % 32U;
             if ((simt::atomic_or<Scope::block>(marks.kept + at / 32U, bit) & bit) != 0U) {
+                simt::atomic_min<Scope::block>(meeting, at);
                 break;
             }
+            at = source;
         }
     }
     simt::block_barrier();
 }
 
-// Counts the marks before each word; a few threads take a run of words each. Returns how many there are in all.
-ARCBEAM_DEVICE std::uint32_t count(std::uint32_t log_size, const Marks& marks, const Array<std::uint32_t>& runs) {
+// Counts the marks before each word; a few threads take a run of words each. Returns how many entries are kept.
+ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, const Array<std::uint32_t>& runs) {
     const std::uint32_t thread = simt::thread_rank();
     const std::uint32_t counting = simt::block_size() < runs.size ? simt::block_size() : runs.size;
-    const std::uint32_t words = mark_words(log_size);
+    const std::uint32_t first_word = log.settled / 32U;
+    const std::uint32_t words = mark_words(log.size) - first_word;
     const std::uint32_t run = (words + counting - 1U) / counting;
-    const std::uint32_t begin = thread * run < words ? thread * run : words;
-    const std::uint32_t end = begin + run < words ? begin + run : words;
+    const std::uint32_t begin = first_word + (thread * run < words ? thread * run : words);
+    const std::uint32_t end = first_word + words - begin < run ? first_word + words : begin + run;
     if (thread < counting) {
         std::uint32_t sum = 0U;
         for (std::uint32_t word = begin; word < end; ++word) {
@@ -60,8 +83,8 @@ ARCBEAM_DEVICE std::uint32_t count(std::uint32_t log_size, const Marks& marks, c
         runs[thread] = sum;
     }
     simt::block_barrier();
-    std::uint32_t before = 0U;
-    std::uint32_t all = 0U;
+    std::uint32_t before = 32U * first_word;
+    std::uint32_t all = before;
     for (std::uint32_t i = 0U; i < counting; ++i) {
         const std::uint32_t sum = runs[i];
         before += i < thread ? sum : 0U;
@@ -78,27 +101,64 @@ ARCBEAM_DEVICE std::uint32_t count(std::uint32_t log_size, const Marks& marks, c
 }
 
 // Moves kept entries down, a block's width at a time: what is overwritten has been read before the barrier.
-ARCBEAM_DEVICE void compact(LogEntry* log, std::uint32_t log_size, const Marks& marks) {
-    for (std::uint32_t first = 0U; first < log_size; first += simt::block_size()) {
+ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
+    for (std::uint32_t first = log.settled / 32U * 32U; first < log.size; first += simt::block_size()) {
         const std::uint32_t at = first + simt::thread_rank();
-        const bool kept = at < log_size && marks.holds(at);
-        const LogEntry entry = kept ? simt::load(log + at) : LogEntry{kNoIndex, kNoIndex};
+        const bool kept = at < log.size && marks.holds(at);
+        const LogEntry entry = kept ? simt::load(log.entries + at) : LogEntry{kNoIndex, kNoIndex};
         simt::block_barrier();
         if (kept) {
-            const std::uint32_t source = entry.source == kNoIndex ? kNoIndex : marks.place(entry.source);
-            simt::store(log + marks.place(at), LogEntry{source, entry.arc});
+            const std::uint32_t source =
+                is_young(entry.source, log.settled) ? marks.place(entry.source) : entry.source;
+            simt::store(log.entries + marks.place(at), LogEntry{source, entry.arc});
         }
         simt::block_barrier();
     }
 }
 
-ARCBEAM_DEVICE std::uint32_t collect_log(const LaneState& lane, const Array<std::uint32_t>& scratch) {
-    auto* const behind = reinterpret_cast<std::uint32_t*>(lane.log + lane.log_capacity);
-    const Marks marks{behind, behind + mark_words(lane.log_capacity)};
-    mark(lane.log, lane.log_size, lane.num_tokens, marks);
-    const std::uint32_t size = count(lane.log_size, marks, scratch);
-    compact(lane.log, lane.log_size, marks);
-    return size;
+// How many entries are settled, of the first `most`; see TokenLog::settle(). What one thread does there in one pass
+// from the end takes all a pass or two.
+ARCBEAM_DEVICE std::uint32_t settled_of(const TokenLog& log, std::uint32_t most, std::uint32_t* first) {
+    for (;;) {
+        if (simt::thread_rank() == 0U) {
+            simt::store(first, most);
+        }
+        simt::block_barrier();
+        for (std::uint32_t i = log.settled + simt::thread_rank(); i < most; i += simt::block_size()) {
+            const std::uint32_t source = simt::load(log.entries + i).source;
+            if (source != kNoIndex && source >= most) {
+                simt::atomic_min<Scope::block>(first, i);
+            }
+        }
+        simt::block_barrier();
+        const std::uint32_t fewer = simt::load(first);
+        simt::block_barrier();
+        if (fewer == most) {
+            return most;
+        }
+        most = fewer;
+    }
+}
+
+// What is left of a log.
+struct Collected {
+    std::uint32_t size;
+    std::uint32_t settled;
+};
+
+// Not inline, for a frame has no registers to spare.
+ARCBEAM_DEVICE_NOINLINE Collected collect(const TokenLog log, const Array<std::uint32_t> scratch) {
+    auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
+    const Marks marks{behind, behind + mark_words(log.capacity)};
+    const Array<std::uint32_t> runs{scratch.data, scratch.size - 1U};
+    std::uint32_t* const word = scratch.at(scratch.size - 1U);
+    mark(log, marks, word);
+    const std::uint32_t meeting = simt::load(word);
+    const std::uint32_t size = count(log, marks, runs);
+    compact(log, marks);
+    const std::uint32_t tokens = size - log.num_tokens;
+    const std::uint32_t met = meeting == log.size ? size : marks.place(meeting);
+    return {size, settled_of(log, met < tokens ? met : tokens, word)};
 }
 
 }  // namespace arcbeam

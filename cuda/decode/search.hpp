@@ -95,11 +95,12 @@ struct LaneState {
     LogEntry* log;  // log_bytes(log_capacity)
     std::uint32_t log_capacity;
     std::uint32_t log_size;
-    double offset;
+    std::uint32_t settled;    // of its first entries, each of which all tokens descend from; see collect.cuh
     std::uint32_t utterance;  // kNoIndex: none
-    std::uint32_t frame;      // frames committed
-    std::uint32_t started;    // whether the closure from the start state is done
-    std::uint32_t alive;      // 0 once a frame admitted nothing
+    double offset;
+    std::uint32_t frame;    // frames committed
+    std::uint32_t started;  // whether the closure from the start state is done
+    std::uint32_t alive;    // 0 once a frame admitted nothing
     std::uint32_t num_tokens;
     Need need;
     std::uint64_t tokens_seen;

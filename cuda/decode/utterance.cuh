@@ -53,6 +53,7 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.alive = 1U;
     lane.state.num_tokens = 0U;
     lane.state.log_size = 0U;
+    lane.state.settled = 0U;
     lane.state.offset = 0.0;
     lane.state.tokens_seen = 0U;
     lane.state.leaving_arcs = 0U;
@@ -208,6 +209,20 @@ ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
     return true;
 }
 
+// Makes room in a log that is full; false if it has to grow. Unless half of it is free, the next collection would
+// come soon: a larger log then.
+ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
+    LaneState& state = lane.state;
+    const Collected left =
+        collect({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled}, lane.histogram);
+    state.log_size = left.size;
+    state.settled = left.settled;
+    forget_milestones(lane);
+    simt::block_barrier();
+    const std::uint32_t room = state.log_capacity - state.log_size;
+    return room >= state.log_capacity / 2U && room >= lane.log_wanted;
+}
+
 // Decodes the lane's utterance to its end; says what it lacks if it cannot.
 template <bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
@@ -231,17 +246,10 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
             return Need::spill;
         }
         if (end == FrameEnd::log_full) {
-            // Unless that frees half of the log, the next collection would come soon: a larger log then.
-            lane.state.log_size = collect_log(lane.state, lane.histogram);
-            forget_milestones(lane);
-            simt::block_barrier();
-            const std::uint32_t room = lane.state.log_capacity - lane.state.log_size;
-            if (room < lane.state.log_capacity / 2U || room < lane.log_wanted) {
+            if (!make_room_in_log(lane)) {
                 return Need::log;
             }
-            continue;
-        }
-        if (end == FrameEnd::dead) {
+        } else if (end == FrameEnd::dead) {
             simt::block_barrier();
             reset_frame<BlockTeam>(control);
             lane.state.alive = 0U;

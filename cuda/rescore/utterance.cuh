@@ -120,15 +120,6 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     return Need::nothing;
 }
 
-// Makes room in a log that is full; false if it has to grow.
-ARCBEAM_DEVICE bool make_room_in_log(RescoringLane& lane) {
-    lane.state.log_size = collect_log(lane.state, lane.histogram);
-    forget_milestones(lane);
-    simt::block_barrier();
-    const std::uint32_t room = lane.state.log_capacity - lane.state.log_size;
-    return room >= lane.state.log_capacity / 2U && room >= lane.log_wanted;
-}
-
 // Decodes the lane's utterance to its end; says what it lacks if it cannot.
 template <bool kClusters>
 ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLane& lane) {

@@ -80,6 +80,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass CppTokenLog "arcbeam::twin::TokenLog":
         void begin(uint32_t)
         uint32_t size()
+        uint32_t settled()
         const LogEntry& operator[](uint32_t)
 
     cdef cppclass Path:
@@ -286,6 +287,11 @@ cdef class TokenLog:
         if self.log.size() == 0:
             return np.empty(0, dtype=LOG_ENTRY)
         return copy_out(&self.log[0], self.log.size(), LOG_ENTRY)
+
+    @property
+    def settled(self):
+        """Entries at the beginning that no collection looks at again."""
+        return self.log.settled()
 
     def backtrack(self, graph, *, double offset=0.0, cbool alive=True):
         """Returns (arcs, total_cost, reached_final)."""

@@ -21,8 +21,9 @@ RESULT = np.dtype(
 LANE = np.dtype(
     [("memory", "u8"), ("tokens", "u8"), ("capacity", "u4"), ("candidates", "u4"),
      ("table_size", "u4"), ("spill_padding", "u4"), ("log", "u8"), ("log_capacity", "u4"), ("log_size", "u4"),
-     ("offset", "f8"), ("utterance", "u4"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
-     ("num_tokens", "u4"), ("need", "u4"), ("tokens_seen", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
+     ("settled", "u4"), ("utterance", "u4"), ("offset", "f8"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
+     ("num_tokens", "u4"), ("need", "u4"), ("need_padding", "u4"), ("tokens_seen", "u8"),
+     ("leaving_arcs", "u8"), ("admitted", "u8")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
@@ -141,7 +142,8 @@ class SearchHost:
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
         self.kernels = build.load(self.source)
-        self.launches = 0
+        self.launches = self.steps = 0
+        self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}
 
     # What a search with a large language model has otherwise.
@@ -194,7 +196,7 @@ class SearchHost:
             utterances["first_piece"] = coming.first_piece
         order = np.argsort([-len(logp) for logp in batch], kind="stable").astype(np.uint32)
         results = np.zeros(len(batch), RESULT)
-        lanes = np.zeros(shape.lanes, LANE)
+        self.lanes = lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
         rows = device_layout.state_rows(graph.states, graph.targets)
@@ -231,7 +233,7 @@ class SearchHost:
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
-            self.kernels.launch(
+            self.steps += self.kernels.launch(
                 self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
                 block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
                 copies=coming.copies() if from_host else (), host=self.beside(), **schedule,
