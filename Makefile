@@ -72,7 +72,7 @@ GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
 GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer speech large sanitizer)
-GPU_BENCH_PARTS := $(or $(PART),riva single rescoring lm_cache lookup_timeline host_arrays ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
+GPU_BENCH_PARTS := $(or $(PART),riva single long rescoring lm_cache lookup_timeline host_arrays ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
 

@@ -279,6 +279,14 @@ def test_single(small):
     assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 
 
+@pytest.mark.parametrize("name", ["gpu_long", "long"])
+def test_long(small, name):
+    rows = rows_of(name, minutes="0.05,0.01")
+    assert [(row["minutes"], row["frames"]) for row in rows[:2]] == [(0.01, 15), (0.05, 75)]
+    assert [row["search"] for row in rows[::2]] == ["17 / 10,000", "12 / 5,000"]
+    assert rows[0]["ratio"] == 1.0 < rows[0]["us_a_frame"]
+
+
 def test_batch(small, tmp_path):
     rows = rows_of("gpu_batch", utterances=4)
     assert [row["batch"] for row in rows] == [1, 2, 4] * 2

@@ -142,7 +142,7 @@ class SearchHost:
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
         self.kernels = build.load(self.source)
-        self.launches = self.steps = 0
+        self.launches = 0
         self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}
 
@@ -233,7 +233,7 @@ class SearchHost:
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
-            self.steps += self.kernels.launch(
+            self.kernels.launch(
                 self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
                 block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
                 copies=coming.copies() if from_host else (), host=self.beside(), **schedule,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.decode import long_utterances
-from tests.decode.search_host import SearchHost, Shape
+from tests.decode.search_host import Shape
 from tests.decode.test_search_emulated import GENEROUS, check
 from tests.simt.build import schedules
 
@@ -58,14 +58,3 @@ def test_a_lane_that_goes_on_knows_what_is_settled(graph):
         host = check(graph, batch, room=room(1 << 9), shape=shape, schedule=schedule | FAST, **OPTIONS)
         assert host.launches > 1
     assert host.lanes["settled"].max() > 100
-
-
-def test_steps_grow_with_the_frames_alone(graph):
-    """With a log that need not grow: twice the frames, twice the steps, and no more."""
-    steps = []
-    for frames in (1500, 3000):
-        host = SearchHost(graph, room=room(1 << 13), **OPTIONS)
-        host.decode([long_utterances.log_probs(frames, 25)], ONE, **FAST)
-        assert host.launches == 1
-        steps.append(host.steps / frames)
-    assert steps[1] < 1.03 * steps[0]
