@@ -1,4 +1,4 @@
-"""Utterances of any length for the experiments `long` and `gpu_long`: a set's recordings behind each other."""
+"""Utterances of any length for the experiments `long` and `gpu_long`."""
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,11 @@ def lengths(context: Context) -> list[float]:
     return sorted(float(minutes) for minutes in context.options.get("minutes", "1,10,60").split(","))
 
 
-def joined(dataset: Dataset, minutes: float) -> npt.NDArray[np.float32]:
-    """float32[frames, columns]: all recordings behind each other, over and over."""
-    frames = max(1, round(60 * minutes / dataset.frame_shift))
-    turns = -(-frames // len(dataset.log_probs))
-    return np.ascontiguousarray(np.tile(dataset.log_probs, (turns, 1))[:frames], np.float32)
+def utterances(dataset: Dataset, context: Context) -> list[npt.NDArray[np.float32]]:
+    """float32[frames, columns] of each length: the set's first, and that over and over.
+
+    So all have the same speech, and a frame the same work.
+    """
+    frames = [max(1, round(60 * minutes / dataset.frame_shift)) for minutes in lengths(context)]
+    first = dataset.log_probs[: frames[0]]
+    return [np.ascontiguousarray(np.tile(first, (-(-n // len(first)), 1))[:n], np.float32) for n in frames]

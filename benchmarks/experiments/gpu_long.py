@@ -1,6 +1,6 @@
 """One utterance on the GPU, however long: microseconds a frame of a minute, of ten and of an hour.
 
-The recordings of a set behind each other are one utterance, alone on the device, its log-probs there already; from the
+The first minute of a set, over and over, is one utterance, alone on the device, its log-probs there already; from the
 call of decode until its path is on the host, the median of the repeats. All lengths take turns. The answers are the
 twin's, byte for byte. `token log` is what the device keeps of the search's history, which is collected as it fills.
 """
@@ -32,7 +32,7 @@ def of_lengths(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions
 ) -> Iterator[Row]:
     minutes = long_utterances.lengths(context)
-    utterances = [long_utterances.joined(dataset, one) for one in minutes]
+    utterances = long_utterances.utterances(dataset, context)
     arrays = gpu.send(utterances)
     decoders = [gpu.decoder(files.graph, options) for _ in minutes]
     gpu.check(

@@ -1,6 +1,6 @@
 """One utterance on one core, however long: microseconds a frame of a minute, of ten and of an hour.
 
-The recordings of a set behind each other are one utterance; the median of the repeats, of processor time, for other
+The first minute of a set, over and over, is one utterance; the median of the repeats, of processor time, for other
 work on the machine is not the search's. All lengths take turns. The answers are those of a decoder that never collects
 its token log, byte for byte.
 """
@@ -25,7 +25,7 @@ def run(context: Context) -> Iterator[Row]:
         files = graphs.get(graph_name, context.progress)
         dataset = datasets.load(set_name).first(context.utterances)
         minutes = long_utterances.lengths(context)
-        utterances = [long_utterances.joined(dataset, one) for one in minutes]
+        utterances = long_utterances.utterances(dataset, context)
         for options in gpu.BEAMS:
             context.progress(f"{graph_name}, beam {options.beam:g}")
             with mock.patch.object(arcbeam.decoder, "COLLECT_ABOVE", NEVER):
