@@ -85,6 +85,8 @@ def main(argv: Sequence[str] | None = None, program: str = "python -m benchmarks
             print(f"{name} measures on a GPU: say --device gpu", file=sys.stderr)
             return 2
     failures, names = 0, every or args.names
+    if on_gpu:
+        names = sorted(names, key=lambda name: getattr(registry.load(name), "KEEPS_CUDA", False))
     for name in names:  # one that fails does not keep the others from running
         path = folder / f"{name}.jsonl"
         if args.resume and record.is_done(path):

@@ -21,6 +21,7 @@ from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 1, gk23.PAPER, None
+KEEPS_CUDA = True
 TITLE = "Table 1: word error rate"
 TUNED_ON, TESTED_ON = "ljspeech-200", "test-other-100"
 SCALES = (1.0, 1.5, 2.0)

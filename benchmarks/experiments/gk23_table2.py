@@ -15,6 +15,7 @@ from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 2, gk23.PAPER, None
+KEEPS_CUDA = True
 TITLE = "Table 2: end to end"
 CORPUS = "test-other-100"
 RECORDINGS_ON_CPU = 12

@@ -20,6 +20,7 @@ from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 3, gk23.PAPER, None
+KEEPS_CUDA = True
 TITLE = "Table 3: decoders alone, over one core of flashlight-text"
 WORKLOADS = (("char-3gram", "throughput"), ("spm512-3gram", "workload-512"))
 MINUTES_ON_CPU = {"throughput": 6.0, "workload-512": 1.0}

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -179,3 +180,12 @@ def test_sources_without_history_are_told_their_commit(monkeypatch):
     monkeypatch.setattr(record, "git", lambda *arguments: "")
     monkeypatch.setenv("ARCBEAM_COMMIT", "0123456789abcdef")
     assert record.commit() == "0123456789ab"
+
+
+def test_what_keeps_cuda_comes_after_those_that_fork(experiment, tmp_path, monkeypatch):
+    """A process that has used CUDA can fork no experiment that does."""
+    order, keeps = [], ("gk23_table1", "gk23_table3")
+    monkeypatch.setattr(registry, "load", lambda name: SimpleNamespace(KEEPS_CUDA=name in keeps))
+    monkeypatch.setattr("benchmarks.__main__.run", lambda name, *rest: order.append(name) or 0)
+    assert main(["gk23_table3", "gpu_x", "gk23_table1", "f19_table1", "--device", "gpu", "--out", str(tmp_path)]) == 0
+    assert order == ["gpu_x", "f19_table1", "gk23_table3", "gk23_table1"]
