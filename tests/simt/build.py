@@ -47,7 +47,7 @@ class _FromHost(ctypes.Structure):
 class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
     _fields_ = [
         *[(name, ctypes.c_uint32) for name in ("grid", "block", "cluster", "shared_bytes", "resident")],
-        *[(name, ctypes.c_uint32) for name in ("detect_races", "policy", "num_regions")],
+        *[(name, ctypes.c_uint32) for name in ("detect_races", "detect_hazards", "policy", "num_regions")],
         ("regions", ctypes.POINTER(_Region)),
         ("seed", ctypes.c_uint64),
         ("max_steps", ctypes.c_uint64),
@@ -119,6 +119,7 @@ class Kernels:
         policy: str = "random",
         resident: int = 0,
         detect_races: bool = True,
+        detect_hazards: bool = True,
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
         copies: Sequence[tuple[int, np.ndarray, np.ndarray]] = (),
@@ -140,6 +141,9 @@ class Kernels:
             Blocks that run at the same time, 0 for all: a kernel whose blocks wait for later ones gets stuck.
         detect_races
             False: plain accesses are scheduling points instead, and a race shows as changed bytes.
+        detect_hazards
+            With races, also what compute-sanitizer's racecheck would report of shared memory: pairs of accesses that no
+            barrier parts, although release and acquire may order them.
         max_steps
             Scheduling points after which the launch counts as stuck.
         arrays
@@ -162,7 +166,9 @@ class Kernels:
         regions = (_Region * max(1, len(known)))()
         for region, (name, array) in zip(regions, known.items(), strict=False):
             region.base, region.bytes, region.name = array.ctypes.data, array.nbytes, name.encode()
-        options = _Launch(grid, block, cluster, shared_bytes, resident, detect_races, POLICIES.index(policy))
+        options = _Launch(
+            grid, block, cluster, shared_bytes, resident, detect_races, detect_hazards, POLICIES.index(policy)
+        )
         options.num_regions, options.regions = len(known), regions
         options.seed, options.max_steps = seed, max_steps
         from_host = (_FromHost * max(1, len(copies)))()

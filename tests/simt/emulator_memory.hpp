@@ -24,7 +24,7 @@ template <class T>
 void write(T* address, const T& value, emulator::Site site) {
     static_assert(std::is_trivially_copyable<T>::value, "only plain values move between threads");
     static_assert(sizeof(T) <= 16 && (sizeof(T) & (sizeof(T) - 1)) == 0, "1, 2, 4, 8 or 16 bytes");
-    emulator::plain_access(Access::write, address, sizeof(T), site);
+    emulator::plain_access(Access::write, address, sizeof(T), site, &value);
     std::memcpy(static_cast<void*>(address), &value, sizeof value);
 }
 
@@ -154,12 +154,13 @@ void fence(ARCBEAM_SITE) {
         emulator::atomic_access(Access::atomic_load, address, sizeof(T), scope, order, site); \
         return *address;                                                                      \
     }
-#define ARCBEAM_STORE(function, order)                                                         \
-    template <Scope scope = Scope::device, class T>                                            \
-    void function(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {                       \
-        detail::check_atomic<T>();                                                             \
-        emulator::atomic_access(Access::atomic_store, address, sizeof(T), scope, order, site); \
-        *address = value;                                                                      \
+#define ARCBEAM_STORE(function, order)                                                                 \
+    template <Scope scope = Scope::device, class T>                                                    \
+    void function(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {                               \
+        detail::check_atomic<T>();                                                                     \
+        const std::remove_cv_t<T>* const stored = &value;                                              \
+        emulator::atomic_access(Access::atomic_store, address, sizeof(T), scope, order, site, stored); \
+        *address = value;                                                                              \
     }
 ARCBEAM_LOAD(load_relaxed, Order::relaxed)
 ARCBEAM_LOAD(load_acquire, Order::acquire)
@@ -178,8 +179,14 @@ ARCBEAM_ATOMIC(atomic_min, value < before ? value : before)
 ARCBEAM_ATOMIC(atomic_max, before < value ? value : before)
 ARCBEAM_ATOMIC(atomic_or, before | value)
 ARCBEAM_ATOMIC(atomic_and, before& value)
-ARCBEAM_ATOMIC(atomic_exchange, (void(before), value))
 #undef ARCBEAM_ATOMIC
+
+template <Scope scope = Scope::device, Order order = Order::relaxed, class T>
+T atomic_exchange(T* address, std::remove_cv_t<T> value, ARCBEAM_SITE) {
+    detail::check_atomic<T>();
+    emulator::atomic_access(Access::exchange, address, sizeof(T), scope, order, site);
+    return std::exchange(*address, value);
+}
 
 template <Scope scope = Scope::device, Order order = Order::relaxed, class T>
 T atomic_cas(T* address, std::remove_cv_t<T> expected, std::remove_cv_t<T> value, ARCBEAM_SITE) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fiber.hpp"
+#include "hazards.hpp"
 #include "races.hpp"
 #include "runtime.hpp"
 
@@ -61,11 +62,16 @@ struct Rendezvous {
     std::uint32_t sources[32];
 };
 
+// What threads have told each other, for each detector.
+struct Told {
+    Clock races, hazards;
+};
+
 struct NamedBarrier {
     std::uint32_t threads = 0;
     std::uint32_t arrived = 0;
     std::vector<std::uint32_t> waiting;
-    Clock told;
+    Told told;
 };
 
 struct Block {
@@ -82,7 +88,7 @@ struct Block {
 struct Cluster {
     std::uint32_t arrived = 0, ended = 0;
     std::uint64_t phase = 0;
-    Clock telling, told;
+    Told telling, told;
 };
 
 struct Kernel {
@@ -113,7 +119,12 @@ class Machine {
     std::string who(const Thread& thread) const;
     std::string where(const void* address) const;
     std::string standing() const;  // who waits where
-    void check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site);
+    void check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site,
+                      const void* value = nullptr);
+    // The detectors are told of who has met whom; see Clocks.
+    void meet(const std::vector<std::uint32_t>& threads);
+    void tell(std::uint32_t thread, Told& told);
+    void hear(std::uint32_t thread, const Told& told);
     void finish_copies(Thread& thread, std::size_t keep);
 
     const Launch& options() const { return options_; }
@@ -146,6 +157,7 @@ class Machine {
     std::deque<Block> blocks_;
     std::vector<Cluster> clusters_;
     std::optional<Races> races_;
+    std::optional<Hazards> hazards_;
     std::uint32_t started_clusters_ = 0, ended_threads_ = 0;
     std::vector<std::uint32_t> ready_, place_;  // who can run; each one's place in it
     std::uint32_t favourite_ = ~0U, burst_ = kMaxBurst;

@@ -9,8 +9,8 @@ namespace arcbeam::emulator {
 namespace {
 
 const char* name_of(Access what) {
-    static const char* const names[] = {"read",        "write",        "read-only load",
-                                        "atomic load", "atomic store", "atomic update"};
+    static const char* const names[] = {"read",         "write",         "read-only load", "atomic load",
+                                        "atomic store", "atomic update", "exchange"};
     return names[static_cast<int>(what)];
 }
 
@@ -57,7 +57,8 @@ void Machine::check_guards() {
     }
 }
 
-void Machine::check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site) {
+void Machine::check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site,
+                           const void* value) {
     const auto* const byte = static_cast<const unsigned char*>(address);
     const auto complain = [&](const std::string& kind) {
         fail(kind + ": " + name_of(what) + " of " + std::to_string(bytes) + " bytes of " + where(address) + " by " +
@@ -90,7 +91,7 @@ void Machine::check_memory(Access what, const void* address, std::uint32_t bytes
     const Trouble trouble = races_->access(self().id, what, number, bytes, scope, site, rank.has_value());
     switch (trouble.kind) {
         case Trouble::Kind::none:
-            return;
+            break;
         case Trouble::Kind::uninitialised:
             complain("uninitialised");
             return;
@@ -106,18 +107,40 @@ void Machine::check_memory(Access what, const void* address, std::uint32_t bytes
                  trouble.earlier + " by " + who(threads_[trouble.other.thread]) + " at " +
                  trouble.other.site.text());
     }
+    if (!hazards_ || !rank) return;
+    if (const auto hazard = hazards_->access(self().id, what, address, bytes, value, site)) {
+        fail("hazard: " + std::string(name_of(what)) + " of " + std::to_string(bytes) + " bytes of " +
+             where(address) + " by " + who(self()) + " at " + site.text() + ", no barrier since the " +
+             hazard->earlier + " by " + who(threads_[hazard->other.thread]) + " at " + hazard->other.site.text());
+    }
+}
+
+void Machine::meet(const std::vector<std::uint32_t>& threads) {
+    if (races_) races_->meet(threads);
+    if (hazards_) hazards_->meet(threads);
+}
+
+void Machine::tell(std::uint32_t thread, Told& told) {
+    if (races_) races_->tell(thread, told.races);
+    if (hazards_) hazards_->tell(thread, told.hazards);
+}
+
+void Machine::hear(std::uint32_t thread, const Told& told) {
+    if (races_) races_->hear(thread, told.races);
+    if (hazards_) hazards_->hear(thread, told.hazards);
 }
 
 // Nothing but the order in which threads reach barriers and atomics can change what race-free plain accesses see,
 // so they need no scheduling point. Without the detector they are points, and a race shows as changed bytes.
-void plain_access(Access what, const void* address, std::uint32_t bytes, Site site) {
+void plain_access(Access what, const void* address, std::uint32_t bytes, Site site, const void* value) {
     if (machine->races() == nullptr && what != Access::read_only) machine->point(name_of(what), site);
-    machine->check_memory(what, address, bytes, Scope::block, site);
+    machine->check_memory(what, address, bytes, Scope::block, site, value);
 }
 
-void atomic_access(Access what, const void* address, std::uint32_t bytes, Scope scope, Order order, Site site) {
+void atomic_access(Access what, const void* address, std::uint32_t bytes, Scope scope, Order order, Site site,
+                   const void* value) {
     machine->point(name_of(what), site);
-    machine->check_memory(what, address, bytes, scope, site);
+    machine->check_memory(what, address, bytes, scope, site, value);
     if (machine->races() != nullptr) {
         machine->races()->order(machine->self().id, what, reinterpret_cast<std::uintptr_t>(address), scope, order);
     }

@@ -7,15 +7,6 @@
 namespace arcbeam::emulator {
 namespace {
 
-void join(std::uint32_t* into, const std::uint32_t* from, std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) into[i] = into[i] < from[i] ? from[i] : into[i];
-}
-
-void join(Clock& into, const std::uint32_t* from, std::uint32_t count) {
-    if (into.empty()) into.assign(count, 0U);
-    join(into.data(), from, count);
-}
-
 Scope no_wider_than_device(Scope scope) { return scope == Scope::system ? Scope::device : scope; }
 
 bool acquires(Order order) { return order == Order::acquire || order == Order::acquire_release; }
@@ -30,13 +21,7 @@ void drop_covered(std::vector<Mark>& marks, std::uint8_t bytes) {
 }  // namespace
 
 Races::Races(std::uint32_t num_threads, std::uint32_t block_size, std::uint32_t cluster_size)
-    : num_threads_(num_threads),
-      block_size_(block_size),
-      cluster_size_(cluster_size),
-      clocks_(std::size_t{num_threads} * num_threads, 0U),
-      fences_(num_threads) {
-    for (std::uint32_t t = 0; t < num_threads; ++t) row(t)[t] = 1U;
-}
+    : Clocks(num_threads), block_size_(block_size), cluster_size_(cluster_size), fences_(num_threads) {}
 
 Races::Word& Races::word(std::uintptr_t address) {
     const std::uintptr_t number = address / kPageBytes;
@@ -76,7 +61,7 @@ Trouble Races::find_narrow(const std::vector<Mark>& marks, const Mark& now, cons
 
 Trouble Races::check(Word& word, Access what, const Mark& now) const {
     if ((word.copying & now.bytes) != 0U) return {Trouble::Kind::unfinished_copy, "", {}};
-    const bool writes = what == Access::write || what == Access::atomic_store || what == Access::atomic_update;
+    const bool writes = what != Access::read && what != Access::read_only && what != Access::atomic_load;
     if (what == Access::read_only ? (word.written & now.bytes) != 0U
                                   : writes && (word.read_only & now.bytes) != 0U) {
         return {Trouble::Kind::written_read_only, "", {}};
@@ -168,18 +153,16 @@ Trouble Races::access(std::uint32_t thread, Access what, std::uintptr_t address,
                       Site site, bool fresh) {
     const std::uintptr_t end = address + bytes;
     for (std::uintptr_t at = address / 4U * 4U; at < end; at += 4U) {
-        const std::uint32_t first = at < address ? static_cast<std::uint32_t>(address - at) : 0U;
-        const std::uint32_t last = end < at + 4U ? static_cast<std::uint32_t>(end - at) : 4U;
         Mark now;
         now.thread = static_cast<std::uint16_t>(thread);
-        now.bytes = static_cast<std::uint8_t>((1U << last) - (1U << first));
+        now.bytes = bytes_within(at, address, bytes);
         now.scope = static_cast<std::uint8_t>(no_wider_than_device(scope));
         now.time = row(thread)[thread];
         now.site = site;
         Word& shadow = word(at);
         const Trouble found = check(shadow, what, now);
         if (found.kind != Trouble::Kind::none) return found;
-        const bool reads = what != Access::write && what != Access::atomic_store;
+        const bool reads = what != Access::write && what != Access::atomic_store && what != Access::exchange;
         if (fresh && reads && (now.bytes & ~shadow.written) != 0) return {Trouble::Kind::uninitialised, "", {}};
         record(shadow, what, now);
     }
@@ -244,24 +227,6 @@ void Races::fence(std::uint32_t thread, Scope scope) {
     }
     fences.released[static_cast<int>(scope)].assign(row(thread), row(thread) + num_threads_);
     ++row(thread)[thread];
-}
-
-void Races::meet(const std::vector<std::uint32_t>& threads) {
-    Clock told(num_threads_, 0U);
-    for (const std::uint32_t t : threads) join(told.data(), row(t), num_threads_);
-    for (const std::uint32_t t : threads) {
-        std::copy(told.begin(), told.end(), row(t));
-        ++row(t)[t];
-    }
-}
-
-void Races::tell(std::uint32_t thread, Clock& told) {
-    join(told, row(thread), num_threads_);
-    ++row(thread)[thread];
-}
-
-void Races::hear(std::uint32_t thread, const Clock& told) {
-    if (!told.empty()) join(row(thread), told.data(), num_threads_);
 }
 
 void Races::start_copy(std::uintptr_t address, std::uint32_t bytes) {

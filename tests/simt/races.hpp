@@ -2,9 +2,8 @@
 // not atomic for the other's scope), and no chain of barriers, warp_sync or release and acquire between them. It
 // reports such a pair whatever the values turned out to be, so a missing barrier shows in nearly every schedule.
 //
-// Each thread has a vector clock; clocks[t][u] is how much of thread u's past thread t has been told of. Release
-// and acquire follow C++ (and PTX) with scopes: what block b released is seen only if both sides' scopes include
-// the other.
+// Release and acquire follow C++ (and PTX) with scopes: what block b released is seen only if both sides' scopes
+// include the other.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime.hpp"
+#include "clocks.hpp"
 
 namespace arcbeam::emulator {
-
-using Clock = std::vector<std::uint32_t>;
-
-// One access in the shadow of a 4-byte word.
-struct Mark {
-    std::uint16_t thread = 0;
-    std::uint8_t bytes = 0;  // which of the four; 0: no access
-    std::uint8_t scope = 0;  // of an atomic one
-    std::uint32_t time = 0;  // the thread's own clock then
-    Site site;
-};
 
 struct Trouble {
     enum class Kind : std::uint8_t { none, race, uninitialised, written_read_only, unfinished_copy };
@@ -34,7 +22,7 @@ struct Trouble {
     Mark other;
 };
 
-class Races {
+class Races : public Clocks {
   public:
     Races(std::uint32_t num_threads, std::uint32_t block_size, std::uint32_t cluster_size);
 
@@ -44,11 +32,6 @@ class Races {
     // The order side of an atomic access, after its `access`.
     void order(std::uint32_t thread, Access what, std::uintptr_t address, Scope scope, Order order);
     void fence(std::uint32_t thread, Scope scope);
-
-    void meet(const std::vector<std::uint32_t>& threads);  // all of them leave knowing what each knew
-    void tell(std::uint32_t thread, Clock& told);          // adds what the thread knows; it moves on
-    void hear(std::uint32_t thread, const Clock& told);
-    bool knows(std::uint32_t thread, std::uint32_t other) const { return row(thread)[other] != 0U; }
 
     void start_copy(std::uintptr_t address, std::uint32_t bytes);
     void end_copy(std::uintptr_t address, std::uint32_t bytes);
@@ -79,14 +62,8 @@ class Races {
         Clock pending[3];
     };
 
-    std::uint32_t* row(std::uint32_t thread) { return &clocks_[std::size_t{thread} * num_threads_]; }
-    const std::uint32_t* row(std::uint32_t thread) const { return &clocks_[std::size_t{thread} * num_threads_]; }
     Word& word(std::uintptr_t address);
     Scope distance(std::uint32_t block_a, std::uint32_t block_b) const;
-    bool before(const Mark& mark, std::uint32_t thread) const { return row(thread)[mark.thread] >= mark.time; }
-    bool clashes(const Mark& mark, const Mark& now) const {
-        return (mark.bytes & now.bytes) != 0U && !before(mark, now.thread);
-    }
     bool narrow(const Mark& a, const Mark& b) const;
     Trouble find(const std::vector<Mark>& marks, const Mark& now, const char* earlier) const;
     Trouble find_narrow(const std::vector<Mark>& marks, const Mark& now, const char* earlier) const;
@@ -95,8 +72,7 @@ class Races {
     void append(std::vector<Mark>& marks, const Mark& now) const;
     void release(std::uint32_t thread, std::vector<Release>& releases, Scope scope, const std::uint32_t* told);
 
-    std::uint32_t num_threads_, block_size_, cluster_size_;
-    std::vector<std::uint32_t> clocks_;
+    std::uint32_t block_size_, cluster_size_;
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
     struct {
         std::uintptr_t number = ~std::uintptr_t{0};

@@ -57,6 +57,7 @@ struct Launch {
     std::uint32_t shared_bytes = 0;
     std::uint32_t resident = 0;  // blocks that run at the same time; 0 for all
     std::uint32_t detect_races = 1;
+    std::uint32_t detect_hazards = 1;
     Policy policy = Policy::random;
     std::uint32_t num_regions = 0;  // 0: global memory is not checked for bounds
     const Region* regions = nullptr;
@@ -97,7 +98,8 @@ extern Position position;  // of the running thread
 
 enum class Together : std::uint8_t { sync, shuffle, ballot, any, all, match, min, max, add, bit_or, multiply };
 enum class Vote : std::uint8_t { none, count, any, all };
-enum class Access : std::uint8_t { read, write, read_only, atomic_load, atomic_store, atomic_update };
+// An exchange is an update that may not want what was there.
+enum class Access : std::uint8_t { read, write, read_only, atomic_load, atomic_store, atomic_update, exchange };
 
 std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t value, std::uint32_t source,
                              Site site);
@@ -114,9 +116,10 @@ void cluster_arrive(Site site);
 void cluster_wait(Site site);
 void* map_shared(const void* address, std::uint32_t rank, Site site);
 
-// Called before the access itself; nothing else runs between this and the access.
-void plain_access(Access what, const void* address, std::uint32_t bytes, Site site);
-void atomic_access(Access what, const void* address, std::uint32_t bytes, Scope scope, Order order, Site site);
+// Called before the access itself; nothing else runs between this and the access. `value`: what a store will write.
+void plain_access(Access what, const void* address, std::uint32_t bytes, Site site, const void* value = nullptr);
+void atomic_access(Access what, const void* address, std::uint32_t bytes, Scope scope, Order order, Site site,
+                   const void* value = nullptr);
 void fence(Scope scope, Site site);
 
 void copy_async(void* shared, const void* global, std::uint32_t bytes, Site site);

@@ -51,6 +51,7 @@ Machine::Machine(const Kernel& kernel, const Launch& options, const void* params
       regions_(options.regions, options.regions + options.num_regions) {
     if (options.detect_races != 0U) {
         races_.emplace(static_cast<std::uint32_t>(threads_.size()), options.block, options.cluster);
+        if (options.detect_hazards != 0U) hazards_.emplace(static_cast<std::uint32_t>(threads_.size()));
     }
     std::sort(regions_.begin(), regions_.end(), [](const Region& a, const Region& b) { return a.base < b.base; });
     constexpr std::size_t kGuard = 1024U;

@@ -160,7 +160,7 @@ std::uint64_t warp_operation(Together what, std::uint32_t mask, std::uint64_t va
         m.thread(first + i).result = results[i];
         if (i != lane) m.wake(first + i);
     }
-    if (what == Together::sync && m.races() != nullptr) m.races()->meet(lanes);
+    if (what == Together::sync) m.meet(lanes);
     return results[lane];
 }
 
@@ -198,7 +198,7 @@ std::uint32_t block_barrier(Vote vote, bool value, Site site) {
         m.thread(t).result = result;
         if (t != self.id) m.wake(t);
     }
-    if (m.races() != nullptr) m.races()->meet(members);
+    m.meet(members);
     return result;
 }
 
@@ -219,7 +219,7 @@ void named_barrier(std::uint32_t id, std::uint32_t threads, bool waits, Site sit
              site.text() + " while others wait for " + std::to_string(barrier.threads));
     }
     barrier.threads = threads;
-    if (m.races() != nullptr) m.races()->tell(self.id, barrier.told);
+    m.tell(self.id, barrier.told);
     const bool last = ++barrier.arrived == threads;
     if (!last) {
         if (!waits) return;
@@ -229,7 +229,7 @@ void named_barrier(std::uint32_t id, std::uint32_t threads, bool waits, Site sit
     }
     if (waits) barrier.waiting.push_back(self.id);
     for (const std::uint32_t t : barrier.waiting) {
-        if (m.races() != nullptr) m.races()->hear(t, barrier.told);
+        m.hear(t, barrier.told);
         if (t != self.id) m.wake(t);
     }
     barrier = NamedBarrier{};
@@ -246,15 +246,15 @@ void cluster_arrive(Site site) {
         fail("divergent barrier: cluster_barrier_arrive at " + site.text() + " after threads of the cluster ended");
     self.cluster_arrived = true;
     self.cluster_phase = cluster.phase;
-    if (m.races() != nullptr) m.races()->tell(self.id, cluster.telling);
+    m.tell(self.id, cluster.telling);
     const std::uint32_t first_block = self.position.block / self.position.cluster_size * self.position.cluster_size;
     const std::uint32_t first = first_block * self.position.block_size;
     const std::uint32_t count = self.position.cluster_size * self.position.block_size;
     if (++cluster.arrived != count) return;
     cluster.arrived = 0U;
     ++cluster.phase;
-    cluster.told.swap(cluster.telling);
-    cluster.telling.clear();
+    std::swap(cluster.told, cluster.telling);
+    cluster.telling = Told{};
     for (std::uint32_t t = first; t < first + count; ++t) {
         if (std::strcmp(m.thread(t).doing, "cluster_barrier_wait") == 0 &&
             m.thread(t).state == Thread::State::waiting)
@@ -270,7 +270,7 @@ void cluster_wait(Site site) {
         fail("divergent barrier: cluster_barrier_wait at " + site.text() + " without an arrive");
     if (m.cluster().phase == self.cluster_phase) m.wait("cluster_barrier_wait", site);
     self.cluster_arrived = false;
-    if (m.races() != nullptr) m.races()->hear(self.id, m.cluster().told);
+    m.hear(self.id, m.cluster().told);
 }
 
 }  // namespace arcbeam::emulator

@@ -33,6 +33,8 @@ enum Fault : std::uint32_t {
     kReadOnlyWritten,
     kWildWrite,
     kNarrowAtomics,
+    kOnlyReleased,
+    kRelaxedStore,
 };
 
 ARCBEAM_KERNEL(faulty, 64, FaultParams) {
@@ -153,6 +155,23 @@ ARCBEAM_KERNEL(faulty, 64, FaultParams) {
             break;
         case kNarrowAtomics:
             atomic_add<Scope::block>(out, 1U);
+            break;
+        case kOnlyReleased:  // right, but racecheck knows no release
+            if (t == 0U) store(words, 0U);
+            block_barrier();
+            if (t == 0U) {
+                store(words + 1, 5U);
+                atomic_exchange<Scope::block, Order::release>(words, 1U);
+            } else if (t == 1U) {
+                while (load_acquire<Scope::block>(words) == 0U) nanosleep(10U);
+                store(out, load(words + 1));
+            }
+            break;
+        case kRelaxedStore:  // an exchange would do
+            if (t == 0U) store(words, 0U);
+            block_barrier();
+            if (t == 0U) store_relaxed<Scope::block>(words, 1U);
+            if (t == 1U) store(out, load_relaxed<Scope::block>(words) & 2U);
             break;
         default:
             break;
