@@ -90,7 +90,7 @@ ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts&
                 counts.leaving_arcs += token.arcs_end - token.first_emitting;
             }
             if (token.cost == 0.0F) {  // several may; any will do
-                simt::store_relaxed<Team::kScope>(&control.best_token, index);
+                simt::atomic_exchange<Team::kScope>(&control.best_token, index);
             }
         }
         const std::uint32_t all = simt::reduce_add(simt::kAllLanes, chunks);

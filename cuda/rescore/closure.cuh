@@ -20,7 +20,22 @@ struct Level {
     std::uint32_t num_long;  // see rank_lists(); 0: no list of this depth has been ranked
 };
 
-// Offers a candidate that this thread has just written, and enters what it found first.
+// Writes a candidate whose key others may read before the next barrier. racecheck does not know that the
+// claim of a key releases it, but lets atomics and loads meet.
+template <class Team, class Work>
+ARCBEAM_DEVICE void publish(std::uint32_t at, const Candidate& candidate, const History& history,
+                            const Work& work) {
+    auto* const into = work.candidate().at(at);
+    simt::store(&into->packed, candidate.packed);
+    simt::store(&into->source, candidate.source);
+    simt::atomic_exchange<Team::kScope>(&into->place, candidate.place);
+    auto* const beside = work.extension().at(at);
+    simt::store(&beside->word, kNoWord);
+    simt::atomic_exchange<Team::kScope>(&beside->history.large, history.large);
+    simt::atomic_exchange<Team::kScope>(&beside->history.small, history.small);
+}
+
+// Offers a candidate that this thread has just published, and enters what it found first.
 template <class Team, class Work>
 ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
                           const History& history, const Step& step, const Work& work, Control& control,
@@ -80,11 +95,14 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
             continue;
         }
         const Candidate candidate{pack(reached, arc), target.next_state, level.first_log + index};
+        if (kIsShared<Work> && word == kNoWord) {
+            publish<Team>(at, candidate, history, work);
+            reach<Team>(params, at, candidate, history, level.step, work, control, words);
+            continue;
+        }
         work.candidate()[at] = candidate;
         work.extension()[at] = Extension{history, kNoIndex, word};
-        if (kIsShared<Work> && word == kNoWord) {
-            reach<Team>(params, at, candidate, history, level.step, work, control, words);
-        } else if (word != kNoWord) {
+        if (word != kNoWord) {
             work.wanted()[simt::atomic_add<Team::kScope>(&words.num_wanted[level.step.slot], 1U)] = at;
         }
     }
@@ -108,7 +126,7 @@ ARCBEAM_DEVICE_NOINLINE void follow_level(const RescoringParams& params, std::ui
     }
     cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
         if (index != kNoIndex) {
-            simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
+            simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
         }
         if (stays) {
             const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);

@@ -43,7 +43,7 @@ ARCBEAM_DEVICE_NOINLINE void find_some(const RescoringParams& params, std::uint3
     cut_lists<Team>(params, kNoIndex, num_long, work, [&](std::uint32_t index, bool stays) {
         const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
         if (index != kNoIndex) {
-            simt::store_relaxed<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
+            simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
         }
     });
     for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {

@@ -110,7 +110,7 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
                 ranking[first + count + simt::place_in(near)] = entry[k];
             } else if (entry[k] != kNoPacked) {
                 const auto index = static_cast<std::uint32_t>(entry[k]);
-                simt::store_relaxed<Team::kScope>(work.kept().at(index), kNoIndex);
+                simt::atomic_exchange<Team::kScope>(work.kept().at(index), kNoIndex);
             }
             count += simt::popcount(near);
         }
@@ -151,7 +151,7 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& r
 
 // Cuts the lists of this depth that have been ranked, a warp each. Calls keep(hypothesis, stays) for what is left
 // of them, in all lanes of a warp; those that it is not called for are cut. Others may look at what is kept
-// meanwhile.
+// meanwhile, so that is changed by atomics.
 template <class Team, class Keep, class Work>
 ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, std::uint32_t num_long,
                               const Work& work, const Keep& keep) {
