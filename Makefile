@@ -4,10 +4,10 @@
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 #   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, speech, large or
-#                   sanitizer runs one alone (TOOLS=memcheck, racecheck, synccheck or initcheck: one tool of the
-#                   last; SANITIZED=sanitized_rescoring: one engine). Needs nvcc and a python3 (GPU_PYTHON) with
-#                   cython, setuptools, numpy, cuda-bindings and pytest; what torch and CuPy make is tested if they are
-#                   there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
+#                   sanitizer runs one alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
+#                   initcheck: one tool of the last; SANITIZED=sanitized_rescoring: one engine; BEGINS=plain or grow).
+#                   Needs nvcc and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest;
+#                   what torch and CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
 #   make gpu-graphs builds the graphs for the parts speech and large and for gpu-bench, side by side (GRAPHS=names)
 #   make gpu-bench  the experiments on this machine's GPU into benchmarks/results, PART="riva nemo" some of them; what
 #                   these kernels and this commit have results of is skipped (FORCE=1: measured again)
@@ -75,6 +75,10 @@ GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer speech large san
 GPU_BENCH_PARTS := $(or $(PART),riva single long rescoring lm_cache lookup_timeline host_arrays ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
+BEGINS ?= plain grow
+# A part, and its command: says how it ended and when. A recipe's shell counts from zero.
+timed = @rc=0; $(2) || rc=$$?; \
+	echo "gpu-test $(1): $$([ $$rc = 0 ] && echo passed || echo failed) in $$SECONDS s"; exit $$rc
 
 # Wheels and data from elsewhere, where they are named; and no second time.
 gpu-site:
@@ -102,24 +106,25 @@ gpu-build: gpu-site
 gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
 gpu-driver: gpu-build
-	$(GPU_TESTS) tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS)
+	$(call timed,driver,$(GPU_TESTS) tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS))
 
 gpu-decode: gpu-build
-	$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py $(PYTEST_ARGS)
+	$(call timed,decode,$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py \
+		tests/gpu/test_two_gpus.py $(PYTEST_ARGS))
 
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 gpu-rescore: gpu-build
-	$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py $(PYTEST_ARGS)
+	$(call timed,rescore,$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py $(PYTEST_ARGS))
 
 gpu-transducer: gpu-build
-	$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS)
+	$(call timed,transducer,$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS))
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried
-	$(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS)
+	$(call timed,speech,$(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS))
 
 gpu-large: gpu-carried
-	ARCBEAM_SPEECH_GRAPHS=char-large $(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS)
+	$(call timed,large,ARCBEAM_SPEECH_GRAPHS=char-large $(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS))
 
 gpu-graphs: gpu-carried
 	$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.build_graphs $(GRAPHS)
@@ -141,15 +146,18 @@ gpu-bench: gpu-carried
 gpu-sanitizer: gpu-build
 	@failed=; \
 	for tool in $(TOOLS); do \
-		for begin in "" --grow; do \
-			if [ "$$tool$$begin" = initcheck--grow ]; then continue; fi; \
-			echo "== $$tool $$begin"; \
+		for begin in $(BEGINS); do \
+			if [ $$tool$$begin = initcheckgrow ]; then continue; fi; \
 			for what in $(SANITIZED); do \
-				$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/$$what.py $$begin || \
-					failed="$$failed $$tool$$begin($$what)"; \
+				run="$$tool $$begin $$what"; began=$$SECONDS; ended=passed; \
+				echo "== $$run"; \
+				$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/$$what.py \
+					$$(if [ $$begin = grow ]; then echo --grow; fi) || { ended=failed; failed="$$failed ($$run)"; }; \
+				echo "gpu-test sanitizer: $$run $$ended in $$((SECONDS - began)) s"; \
 			done; \
 		done; \
 	done; \
+	echo "gpu-test sanitizer: $$([ -z "$$failed" ] && echo passed || echo failed) in $$SECONDS s"; \
 	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 release-check: $(VENV)/has-test

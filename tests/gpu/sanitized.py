@@ -1,10 +1,12 @@
 """A few frames through every launch shape, to run under compute-sanitizer: ``python tests/gpu/sanitized.py [--grow]``.
 
 --grow begins with room for almost nothing, so that everything grows, spills and is redone. Growing copies what was
-never written along, which initcheck does not like.
+never written along, which initcheck does not like. What comes next is said with the seconds since the start, so that a
+log that was cut off tells where it was.
 """
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +21,13 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 ROOM = cuda_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 
+BEGAN = time.monotonic()
+
+
+def step(what: object) -> None:
+    """Say what comes next."""
+    print(f"{time.monotonic() - BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+
 
 def main() -> None:
     room = TIGHT if "--grow" in sys.argv else ROOM
@@ -31,8 +40,10 @@ def main() -> None:
         cuda_plan.launch_shapes = lambda *_, shape=shape: (shape, cuda_plan.WIDE)
         cuda_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
         for beam, max_active in ((5.0, 40), (17.0, None)):
+            step(f"{shape}, beam {beam}, max_active {max_active}")
             gpu, cpu = (CtcDecoder(graph, device=on, beam=beam, max_active=max_active) for on in ("cuda", "cpu"))
             same(gpu.decode(batch), cpu.decode(batch))
+    step("done")
     print(f"decoded {2 * len(batch)} utterances in {len(shapes)} shapes, the same as on the CPU")
 
 

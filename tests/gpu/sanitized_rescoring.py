@@ -1,7 +1,8 @@
 """A few frames rescored, to run under compute-sanitizer: ``python tests/gpu/sanitized_rescoring.py [--grow]``.
 
-As ``sanitized.py``, in every shape and placement, with caches that few answers fit, so that they are overwritten while
-others read. KenLM's placement needs the package kenlm.
+As ``sanitized.py``: every shape and placement, with and without a limit of hypotheses a state, and with caches that few
+answers fit, so that they are overwritten while others read; but each placement in a shape or two, for a decode takes
+racecheck ten seconds and more. KenLM's placement needs the package kenlm.
 """
 
 import sys
@@ -19,20 +20,30 @@ from tests.baseline.ngrams import NGrams
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.gpu.sanitized import ROOM, TIGHT
+from tests.gpu.sanitized import ROOM, TIGHT, step
 
 WORDS = [f"w{i}" for i in range(1, 50)]
-# Hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if it is one.
+SHAPES = {
+    "wide": cuda_plan.WIDE,
+    "dense": cuda_plan.DENSE,
+    "four": cuda_plan.RESCORING_CLUSTER,
+    "two": replace(cuda_plan.RESCORING_CLUSTER, cluster=2),
+}
+# The shape; hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if
+# it is one. Lanes that ask the host have no clusters.
 RUNS = [
-    (3, ("resident", 0, None)),
-    (None, ("resident", 512, None)),
-    (1, ("host-direct", 0, None)),
-    (2, ("host-direct", 96, 96)),
-    (None, ("host-direct", 512, None)),
-    (3, ("host", 0, None)),
-    (None, ("host", 512, None)),
+    ("wide", 3, ("resident", 0, None)),
+    ("wide", None, ("host-direct", 512, None)),
+    ("dense", 2, ("host-direct", 96, 96)),
+    ("dense", None, ("resident", 512, None)),
+    ("four", 3, ("resident", 512, None)),
+    ("four", None, ("host-direct", 0, None)),
+    ("two", 1, ("host-direct", 0, None)),
+    ("two", 2, ("host-direct", 96, 96)),
+    ("wide", 3, ("host", 0, None)),
+    ("dense", None, ("host", 512, None)),
 ]
-OF_KENLM = [(3, ("cpu", 0, None)), (None, ("cpu", 512, None))]
+OF_KENLM = [("dense", 3, ("cpu", 0, None)), ("wide", None, ("cpu", 512, None))]
 
 
 def kenlm() -> KenLM:
@@ -50,24 +61,22 @@ def main() -> None:
     large, small = (random_model(rng, WORDS, order, share=share) for order, share in ((3, 0.2), (2, 0.3)))
     fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
     graph = Graph(**random_graph(4, states=200, columns=12).fields() | fields)
-    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((4, 0, 6, 1))]
     models = {"language_model": large, "graph_language_model": small, "max_active": 60, "lookup_margin": 1.0}
     runs = [(models, run) for run in RUNS]
     if find_spec("kenlm") is not None:
         runs += [(models | {"language_model": kenlm(), "unknown_words": "unk"}, run) for run in OF_KENLM]
-    decodes = 0
     cuda_plan.RESCORING_TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
-    for shape in (cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.CLUSTER, replace(cuda_plan.CLUSTER, cluster=2)):
-        cuda_plan.launch_shapes = lambda *_, shape=shape: (shape, cuda_plan.WIDE)
-        for given, (n, where) in runs:
-            options = given | {"beam": 5.0, "hypotheses_per_state": n}
-            gpu = CtcDecoder(
-                graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options
-            )
-            same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
-            decodes += 1
+    for given, (shape, n, where) in runs:
+        placement, cache, budget = where
+        step(f"{shape}, hypotheses a state {n}, {placement}, cache {cache}, budget {budget}")
+        cuda_plan.launch_shapes = lambda *_, shape=shape: (SHAPES[shape], cuda_plan.WIDE)
+        options = given | {"beam": 5.0, "hypotheses_per_state": n}
+        gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
+        same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+    step("done")
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
-    print(f"rescored {decodes * len(batch)} utterances, the same as on the CPU{without}")
+    print(f"rescored {len(runs) * len(batch)} utterances, the same as on the CPU{without}")
 
 
 if __name__ == "__main__":

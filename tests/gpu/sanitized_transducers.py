@@ -9,6 +9,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arcbeam import TransducerDecoder, transducer_plan
+from tests.gpu.sanitized import step
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -30,11 +31,13 @@ def main() -> None:
             for number, shape in enumerate(SHAPES):
                 transducer_plan.loop_shapes = lambda *_, shape=shape: (shape,)
                 transducer_plan.STAGED_GROUPS = 1 if number % 2 else transducer_plan.ANY
+                step(f"{network}, {precision}, {shape}")
                 decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision=precision, **options)
                 found = decoder.decode(batch)
                 if precision == "float32":
                     same(found, wanted)
                 decoder.decode(batch, state=[one.state for one in found])
+    step("done")
     print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in {len(SHAPES)} shapes")
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +27,7 @@ from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.test_rescoring import language_models, with_words
+from tests.gpu import sanitized_rescoring
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 RNG = np.random.default_rng(4)
@@ -253,3 +255,13 @@ def test_a_memory_limit_is_said_before_a_model_is_sent(gpu):
     with pytest.raises(CapacityError, match="memory_limit: the graph and the language models need"):
         on_gpu(placement="resident", memory_limit=limit)
     assert len([line for line in gpu.fake.journal() if line[0] == "allocate"]) <= before + 2
+
+
+@pytest.mark.parametrize("argv", [[""], ["", "--grow"]])
+def test_what_runs_under_the_sanitizers(emulated_gpu, monkeypatch, capsys, argv):
+    for name in ("launch_shapes", "first_room", "RESCORING_TEAM_TOKENS"):
+        monkeypatch.setattr(cuda_plan, name, getattr(cuda_plan, name))  # which it changes
+    monkeypatch.setattr(sys, "argv", argv)
+    sanitized_rescoring.main()
+    assert capsys.readouterr().out.startswith("rescored ")
+    assert {("wide", 1), ("dense", 1), ("cluster", 4), ("cluster", 2)} == set(emulated_gpu.launched)
