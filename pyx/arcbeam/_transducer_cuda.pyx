@@ -185,22 +185,37 @@ cdef class CudaEngine:
     # A batch
 
     cdef _decode(self, const int64_t[:, ::1] utterances, list states, bint on_host):
-        table = np.asarray(utterances)
-        order = np.argsort(-table[:, 2], kind="stable")  # the longest first
+        cdef Py_ssize_t n = utterances.shape[0], i
+        cdef int64_t frames = 0
+        cdef bint longest_first = True
         lanes = min(max(1, transducer_plan.MOST_LANES >> self.halvings), self._most_lanes())
-        results, bad = [None] * len(table), []
-        for first, last in transducer_plan.groups(table[order, 2], lanes):
-            members = order[first:last]
-            try:
-                self._start(np.ascontiguousarray(table[members]), [states[i] for i in members], on_host)
-                self._finish()
-            except BaseException:
-                self._cancel()
-                raise
-            self.group.collect(members, table[members, 2], states, results, bad)
+        results, bad = [None] * n, []
+        for i in range(n):
+            frames += utterances[i, 2]
+            longest_first = longest_first and (i == 0 or utterances[i, 2] <= utterances[i - 1, 2])
+        if n > 0 and longest_first and n <= lanes and (n == 1 or frames <= transducer_plan.MOST_FRAMES):
+            self._decode_group(utterances, range(n), states, on_host, results, bad)
+        else:
+            table = np.asarray(utterances)
+            order = np.argsort(-table[:, 2], kind="stable")
+            for first, last in transducer_plan.groups(table[order, 2], lanes):
+                members = order[first:last].tolist()
+                self._decode_group(np.ascontiguousarray(table[members]), members, [states[i] for i in members], on_host,
+                                   results, bad)
         if bad:
             raise BadFrame(*min(bad))
         return results
+
+    cdef int _decode_group(self, const int64_t[:, ::1] utterances, members, list states, bint on_host, list results,
+                           list bad) except -1:
+        try:
+            self._start(utterances, states, on_host)
+            self._finish()
+        except BaseException:
+            self._cancel()
+            raise
+        self.group.collect(members, states, results, bad)
+        return 0
 
     cdef uint32_t _most_lanes(self) except 0:
         """Lanes for which the shared memory of a block has room, in whichever shape is the first that fits."""

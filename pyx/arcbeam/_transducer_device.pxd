@@ -62,11 +62,16 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t num_groups
         uint32_t staged
 
+    cdef enum class LaneOutcome(uint32_t):
+        decoded
+
     cdef struct LaneState:
         uint32_t frame
         uint32_t frames
         uint32_t window
         uint32_t count
+        uint32_t steps
+        LaneOutcome outcome
         uint32_t first_row
         uint32_t fresh
 

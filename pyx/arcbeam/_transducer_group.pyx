@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint16_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam._cuda_memory cimport copy_on_device, copy_to_device, copy_to_host, set_bytes
 from arcbeam._transducer_device cimport (
-    EncoderView, FrameGroup, kKeyBuffers, LaneState, padded16, Record, Statistic, to_bfloat16, value_bytes,
+    EncoderView, FrameGroup, kKeyBuffers, LaneOutcome, LaneState, padded16, Record, Statistic, to_bfloat16, value_bytes,
 )
 
 from arcbeam import transducer_plan
@@ -27,7 +28,7 @@ LANE = np.dtype([(name, np.uint32) for name in (
     + [("bad_value", np.float32)])
 RECORD = np.dtype([("token", np.uint32), ("frame", np.uint32), ("duration", np.uint32), ("log_prob", np.float32),
                    ("confidence", np.float32)])
-BAD_INPUT, NOT_FINITE = 1, 2
+BAD_INPUT = 1
 
 
 cdef class Group:
@@ -288,46 +289,77 @@ cdef class Group:
         self.stream.synchronize()  # the same pinned memory takes the results
         return 0
 
-    cdef int collect(self, members, frames, list states, list results, list bad) except -1:
+    cdef int collect(self, members, list states, list results, list bad) except -1:
         """Takes results over, for all lanes at a time: (take, lane) for each member; adds to `bad` what is not finite."""
-        cdef Py_ssize_t n = len(members)
-        layers, units = self.params.network.num_layers, self.params.network.units
-        lanes = np.frombuffer(self.control_host, LANE, n, self.layout.lanes).copy()
-        context = np.frombuffer(self.control_host, np.int32, n * self.params.network.context, self.layout.contexts)
-        shape = (n, max(layers, 1), self.unit_stride)
-        width = value_bytes(self.precision)
-        both = np.frombuffer(self.results_host, np.float32 if width == 4 else np.uint16, self.cell_at // width)
-        hidden = both.reshape(2, *shape)[lanes["steps"] % 2, np.arange(n), :layers, :units]
-        cell = np.frombuffer(self.results_host, np.float32, np.prod(shape), self.cell_at)
-        records = np.frombuffer(self.results_host, RECORD, n * self.room, self.keys_at).reshape(n, -1)
-        before = [(0, 0) if states[i] is None else states[i][3:] for i in members]
-        found = Collected(lanes, frames, before, records[:, :lanes["count"].max()].copy(), context.reshape(n, -1).copy(),
-                          hidden, cell.reshape(shape)[:, :layers, :units].copy(),
-                          self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none)
-        for lane, member in enumerate(members.tolist()):
+        cdef uint32_t n = self.params.num_lanes, layers = self.params.network.num_layers, longest = 0, i, l
+        cdef size_t width = value_bytes(self.precision), values = self.params.network.units, at
+        cdef const unsigned char* control = <const unsigned char*> self.control_host.data
+        cdef const unsigned char* work = <const unsigned char*> self.results_host.data
+        cdef const LaneState* lanes = <const LaneState*> (control + self.layout.lanes)
+        cdef bint good = True
+        for i in range(n):
+            longest = max(longest, lanes[i].count)
+            good = good and lanes[i].outcome == LaneOutcome.decoded
+        # Unlike arrays of numpy, bytes that are not filled yet take no time to make and none to write to.
+        hidden, cell = room_for(n * layers * values * width), room_for(n * layers * values * 4)
+        records = room_for(n * longest * sizeof(Record))
+        cdef char* to = records
+        for i in range(n):
+            memcpy(to, work + self.keys_at + <size_t> i * self.room * sizeof(Record), longest * sizeof(Record))
+            to += longest * sizeof(Record)
+        cdef char* to_hidden = hidden
+        cdef char* to_cell = cell
+        for i in range(n):
+            for l in range(layers):
+                at = (<size_t> i * layers + l) * self.unit_stride
+                memcpy(to_cell, work + self.cell_at + 4 * at, 4 * values)
+                at += (lanes[i].steps % 2) * <size_t> n * layers * self.unit_stride
+                memcpy(to_hidden, work + width * at, width * values)
+                to_cell += 4 * values
+                to_hidden += width * values
+        found = Collected(
+            np.frombuffer(control[self.layout.lanes:self.layout.lanes + n * sizeof(LaneState)], LANE),
+            [(0, 0) if state is None else state[3:] for state in states],
+            np.frombuffer(records, RECORD).reshape(n, longest),
+            np.frombuffer(control[self.layout.contexts:self.layout.contexts + 4 * <size_t> n * self.params.network.context],
+                          np.int32).reshape(n, self.params.network.context),
+            np.frombuffer(hidden, np.float32 if width == 4 else np.uint16).reshape(n, layers * values),
+            np.frombuffer(cell, np.float32).reshape(n, layers * values),
+            self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none,
+        )
+        for lane, member in enumerate(members):
             results[member] = (found.take, lane)
-        for i in np.flatnonzero(lanes["outcome"] == BAD_INPUT):
-            frame, feature = int(lanes["bad_frame"][i]), int(lanes["bad_feature"][i])
-            bad.append((int(members[i]), frame, feature, lanes["bad_value"][i]))
-        for i in np.flatnonzero(lanes["outcome"] == NOT_FINITE):
-            bad.append((int(members[i]), int(lanes["bad_frame"][i])))
+        if not good:
+            found.add_to(bad, members)
         return 0
+
+
+cdef bytes room_for(size_t bytes):
+    return PyBytes_FromStringAndSize(NULL, <Py_ssize_t> bytes)
 
 
 class Collected:
     """What a group has written: arrays of all lanes, and the states' (skip, frames) before."""
 
-    def __init__(self, lanes, frames, before, records, context, hidden, cell, with_durations, with_confidence):
-        self.lanes, self.frames, self.before, self.records = lanes, frames, before, records
+    def __init__(self, lanes, before, records, context, hidden, cell, with_durations, with_confidence):
+        self.lanes, self.before, self.records = lanes, before, records
         self.context, self.hidden, self.cell = context, hidden, cell
         self.with_durations, self.with_confidence = with_durations, with_confidence
+
+    def add_to(self, bad, members):
+        """What is not finite, as BadFrame is told."""
+        for i in np.flatnonzero(self.lanes["outcome"] != 0):
+            lane = self.lanes[i]
+            frame, feature = int(lane["bad_frame"]), int(lane["bad_feature"])
+            known = (feature, lane["bad_value"]) if lane["outcome"] == BAD_INPUT else ()
+            bad.append((int(members[i]), frame, *known))
 
     def take(self, i):
         """(tokens, frames, durations, log_probs, confidences, state) of a lane, all its own."""
         records = self.records[i, :self.lanes["count"][i]]
         skip, passed = self.before[i]
-        here, end = int(self.frames[i]), int(self.lanes["frame"][i])
-        hidden = self.hidden[i].reshape(-1)
+        here, end = int(self.lanes["frames"][i]), int(self.lanes["frame"][i])
+        hidden = self.hidden[i]
         hidden = hidden.copy() if hidden.dtype == np.float32 else (hidden.astype(np.uint32) << 16).view(np.float32)
         return (
             records["token"].astype(np.int32),
@@ -335,6 +367,6 @@ class Collected:
             records["duration"][:None if self.with_durations else 0].astype(np.int32),
             records["log_prob"].copy(),
             records["confidence"][:None if self.with_confidence else 0].copy(),
-            (hidden, self.cell[i].reshape(-1).copy(), self.context[i].copy(), end - here + skip - min(skip, here),
+            (hidden, self.cell[i].copy(), self.context[i].copy(), end - here + skip - min(skip, here),
              passed + here),
         )

@@ -95,7 +95,7 @@ def table_of_batch(
     table = np.empty((shape[0], 4), dtype=np.int64)
     table[:, 0] = address + steps[0] * np.arange(shape[0], dtype=np.int64)
     table[:, 1] = steps[1]
-    table[:, 2] = frames_of(np.full(shape[0], shape[1]), lengths)
+    table[:, 2] = shape[1] if lengths is None else frames_of(np.full(shape[0], shape[1]), lengths)
     table[:, 3] = is_half
     return table
 

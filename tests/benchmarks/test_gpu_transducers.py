@@ -96,9 +96,10 @@ def test_shapes(small, monkeypatch):
     assert [row["chosen"] for row in rows].count("chosen") == 4
     timed = [row for row in rows if "status" not in row]  # the weights of a team may have no room
     assert len(timed) > 11 and all(min(row["ms"], row["fixed_ms"]) > 0 for row in timed)
-    shapes = gpu_ll24_shapes.shapes(512, "bfloat16", False)
-    assert shapes[0] == transducer_plan.loop_shapes(512, "bfloat16", False)[0]
-    assert {shape.kernel for shape in shapes} == {"kept", "many"}
+    for batch, precision in ((512, "bfloat16"), (1, "bfloat16"), (512, "float32")):
+        shapes = gpu_ll24_shapes.shapes(batch, precision, False)
+        assert shapes[0] == transducer_plan.loop_shapes(batch, precision, False)[0]
+        assert {shape.kernel for shape in shapes} == {"kept", "many"}
 
 
 def test_loops(small, monkeypatch):
