@@ -4,8 +4,10 @@ import gc
 
 import pytest
 
+from arcbeam import cuda_plan
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.emulated_gpu import EmulatedGpu
+from tests.decode.small_search import ROOMY
 
 
 @pytest.fixture
@@ -18,6 +20,19 @@ def emulated_gpu(fake_library, monkeypatch):  # noqa: F811
     assert fake_library.living() == 0, "handles were left"
     assert fake_library.library.fake_current() == 0, "a context was left current"
     fake_library.stop()
+
+
+@pytest.fixture
+def planned_gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+@pytest.fixture
+def gpu(planned_gpu):
+    """Without clusters, of which most blocks only wait, for the emulator's time's sake."""
+    planned_gpu.launch_as(cuda_plan.WIDE)
+    return planned_gpu
 
 
 @pytest.fixture(params=["cpu", "cuda"])

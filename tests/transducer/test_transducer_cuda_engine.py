@@ -1,17 +1,15 @@
 """The transducer engine on a GPU, host side and kernels, without one: its results are the CPU engine's bytes."""
 
 import gc
-import os
 import pickle
 import signal
 import sys
-import threading
-import time
 
 import numpy as np
 import pytest
 
 from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray
 from tests.gpu import sanitized_transducers
 from tests.transducer.equality import as_bytes, same
@@ -72,26 +70,8 @@ def test_frames_that_blocks_round_together(gpu, monkeypatch, dtype):
 
 
 def test_a_child_forked_while_another_thread_decodes_is_told(gpu):
-    decoder = make("cuda")
-    gpu.fake.library.fake_not_ready(10**9)
-    worker = threading.Thread(target=decoder.decode, args=(BATCH,))
-    worker.start()
-    while len(gpu.launches) < 2:  # from then on it waits for the device, and has the turn
-        time.sleep(0.001)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        told = 0
-        for use in (lambda: decoder.decode(BATCH[:1]), decoder.memory):
-            try:
-                use()
-            except CudaError as error:
-                told += "forked" in str(error)
-        os._exit(0 if told == 2 else 1)
-    status = os.waitpid(child, 0)[1]
-    gpu.fake.library.fake_not_ready(0)
-    worker.join()
-    assert status == 0
+    # The first launch makes projections; once the second is there the thread waits for the device.
+    assert told_in_a_child(make("cuda"), BATCH, gpu.fake, launched=lambda: len(gpu.launches) // 2)
 
 
 MANY = transducer_plan.LoopShape("many", 256, 256, 4, 8)
