@@ -29,9 +29,13 @@ def interleave(
     contenders: Mapping[str, Callable[[], object]],
     repeats: int,
     warm_up: bool = True,
+    before: int = 0,
     step: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Timing]:
-    """Runs every contender ``repeats`` times in turn, after one untimed turn; ``step`` is told whose turn it is."""
+    """Runs every contender ``repeats`` times in turn, after one untimed turn; ``step`` is told whose turn it is.
+
+    before : untimed runs of a contender in each of its turns, where what the others leave behind would be measured
+    """
     if warm_up:
         for name, run in contenders.items():
             step(f"warming up {name}")
@@ -41,6 +45,8 @@ def interleave(
         order = list(contenders.items())
         for name, run in order if repeat % 2 == 0 else reversed(order):
             step(f"{name}, turn {repeat + 1} of {repeats}")
+            for _ in range(before):
+                run()
             wall, cpu = time.perf_counter(), time.process_time()
             run()
             timings[name].wall.append(time.perf_counter() - wall)

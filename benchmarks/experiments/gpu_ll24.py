@@ -37,6 +37,7 @@ TAKES = {
     "threads": "of a block",
     "tests": "frames that a round tests at most",
     "joins": "alone or together: who makes the hidden layers of tests where weights are kept",
+    "before": "untimed decodes of a contender in each of its turns, so that none feels whose turn was before: 0 or 1",
     "windows": "frames that an utterance tests, after a label and at most, as in 2,8",
 }
 COLUMNS = [
@@ -131,7 +132,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                 contenders["theirs"] = lambda r=ready, peer=theirs: peer.decode(r)
             except Exception as error:  # our rows are worth having without its own
                 theirs, missing = None, f"NeMo failed: {adapters.why(error)}"
-        took = timing.interleave(contenders, 3 * context.repeats)
+        took = timing.interleave(contenders, 3 * context.repeats, before=int(context.options.get("before", 0)))
         seconds = batch * FRAMES * FRAME_SHIFT
         for precision, answers in found.items():
             ours = took[precision]

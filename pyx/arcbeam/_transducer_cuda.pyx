@@ -231,6 +231,8 @@ cdef class CudaEngine:
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         cdef uint32_t tests = max(shape.tests, lanes)
+        if <uint32_t> shape.teams > blocks:
+            return <uint64_t> -1 >> 1  # more than any block has
         cdef uint64_t bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
         if shape.kernel == "many":
             bytes += together_bytes()

@@ -63,7 +63,8 @@ def test_rows(small, monkeypatch, peer):
     if peer:
         module.NemoTransducer = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    rows = list(gpu_ll24.run(Context(1, 3 if peer else 1, {} if peer else {"batches": "1,3", "kernel": "many"})))
+    options = {} if peer else {"batches": "1,3", "kernel": "many", "before": "1"}
+    rows = list(gpu_ll24.run(Context(1, 3 if peer else 1, options)))
     batches = (1, 3) if peer else (1,)
     assert [(row["model"], row["precision"], row["batch"]) for row in rows] == [
         (model, precision, batch)

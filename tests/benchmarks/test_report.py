@@ -88,6 +88,10 @@ def test_contenders_take_turns():
     timings = timing.interleave({n: lambda n=n: calls.append(n) for n in "ab"}, repeats=3)
     assert "".join(calls) == "ab" + "ab" + "ba" + "ab"
     assert [len(t.wall) for t in timings.values()] == [3, 3]
+    calls.clear()
+    timings = timing.interleave({n: lambda n=n: calls.append(n) for n in "ab"}, 2, warm_up=False, before=1)
+    assert "".join(calls) == "aabb" + "bbaa"
+    assert [len(t.wall) for t in timings.values()] == [2, 2]
 
 
 class Failing:
