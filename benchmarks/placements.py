@@ -77,6 +77,7 @@ def looked_up(work: DecodeStats) -> Row:
         "hits": max(0.0, 100 * (1 - work.lookup_misses / max(1, distinct))),
         "bytes": None if work.model_bytes_read is None else work.model_bytes_read / work.frames,
         "rounds": None if work.lookup_rounds is None else work.lookup_rounds / work.frames,
+        "copies": None if work.lookup_copies is None else work.lookup_copies / work.frames,
         "waits": None if work.lookup_waiting is None else 100 * work.lookup_waiting,
     }
 

@@ -1,9 +1,12 @@
-"""When lanes wait for look-ups by the host, and what the others do meanwhile: one decode, as the host's threads saw it.
+"""When lanes wait for look-ups by the host, and what the others do meanwhile: one decode, as the host's threads saw it,
+and one of `host` with a cache as CUPTI saw it: the kernel, and on two streams the copies that bring answers.
 
 A lane is said to wait from the moment a thread sees its questions until the last of its answers is written; what
 questions and answers take over the bus besides is in `waits by the device's clock`, of a decode of its own. The
 placement `host` has the graph's large model, `cpu` KenLM's model of the same ARPA. The figure shows a thousandth of a
-second from the middle of the decode with a cache: sixteen lanes, searching or waiting, and the threads, answering.
+second from the middle of the decode with a cache: sixteen lanes, searching or waiting, and the threads, answering; and
+below it one from the middle of the profiled decode, which is another: each stream, the words that count among them.
+A `turn` is the time from one copy of a stream to its next. Where the profiler cannot be used a row says why.
 """
 
 from collections.abc import Iterator
@@ -14,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from benchmarks import datasets, gpu, graphs, rescoring_models
+from benchmarks import datasets, gpu, graphs, profiler, rescoring_models
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -40,6 +43,12 @@ COLUMNS = [
     Column("some lane waits, % of the time", "any", "{:.1f}"),
     Column("a thread answers, % of the time", "busy", "{:.1f}"),
     Column("waits by the device's clock, %", "device_waiting", "{:.1f}"),
+    Column("the kernel by the profiler, ms", "kernel_ms", "{:.2f}"),
+    Column("copies", "copies", "{:,}"),
+    Column("streams", "streams"),
+    Column("bytes a copy", "copy_bytes", "{:,.0f}"),
+    Column("a copy, us", "copy_us", "{:.1f}"),
+    Column("a turn, us", "turn_us", "{:.1f}"),
     Column("status", "status"),
 ]
 
@@ -87,6 +96,9 @@ def several(
         lookups.trace(0)
         row = what | {"cache_mb": cache / 1e6, "device_waiting": 100 * (device_waiting or 0.0)} | told(spans, watches)
         yield row | ({"shown": window(spans, watches)} if cache else {})
+        if cache and what["placement"] == "host":
+            seen = profiler.profiled(lambda: decoder.decode(arrays), "arcbeam_asking", WINDOW_NS / 1e3)  # noqa: B023
+            yield what | {"cache_mb": cache / 1e6} | seen
 
 
 def split(traced: list[tuple[int | None, int, int, int, int, int]]) -> tuple[Spans, Spans]:
@@ -146,20 +158,24 @@ def told(spans: Spans, watches: Spans) -> Row:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    """Of the first row with a cache: bars of lanes that wait and of threads that answer."""
+    """Bars: of the first row with a cache, lanes that wait and threads that answer; of the profiled one, copies."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     row = next((row for row in rows if row.get("cache_mb") and row.get("shown")), None)
     if row is None:
         return
+    profile = next((row for row in rows if row.get("copied")), None)
     bars: dict[str, list[tuple[float, float]]] = {}
     for name, began, ended in row["shown"]:  # type: ignore[attr-defined]
         bars.setdefault(name, []).append((began / 1e3, (ended - began) / 1e3))
     names = sorted(bars, key=lambda name: (name.split()[0], int(name.split()[1])))[::-1]
-    figure = Figure(figsize=(9.0, 1.2 + 0.22 * len(names)), layout="constrained")
+    copies = {} if profile is None else copies_of(profile)
+    heights = [1.2 + 0.22 * len(names), 0.8 + 0.22 * len(copies)][: 1 if profile is None else 2]
+    figure = Figure(figsize=(9.0, sum(heights)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    each = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    axes = each[0]
     axes.set_xlim(0, WINDOW_NS / 1e3)
     for at, name in enumerate(names):
         is_lane = name.startswith("lane")
@@ -169,5 +185,24 @@ def draw(rows: list[Row], path: Path) -> None:
     axes.set_yticks(range(len(names)), labels=names, fontsize=7)
     axes.set_xlabel("microseconds; lanes: blue searches, red waits for the host; threads: green answers")
     axes.set_title(f"placement {row['placement']!r}, beam {row['search']}, cache of {row['cache_mb']:.0f} MB")
+    if profile is not None:
+        axes = each[1]
+        axes.set_xlim(0, WINDOW_NS / 1e3)
+        for at, (name, parts) in enumerate(copies.items()):
+            axes.broken_barh(parts, (at - 0.35, 0.7), color="tab:blue" if name == "kernel" else "tab:orange")
+        axes.set_yticks(range(len(copies)), labels=list(copies), fontsize=7)
+        axes.set_xlabel("microseconds; by the profiler: the kernel, and copies to the device")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})
+
+
+def copies_of(profile: Row) -> dict[str, list[tuple[float, float]]]:
+    """Of a profiled decode: bars of streams, those that count first, and of the kernel."""
+    bars: dict[str, list[tuple[float, float]]] = {}
+    for stream, began, took, count in sorted(profile["copied"]):  # type: ignore[call-overload]
+        what = "counts" if count <= profiler.WORD else "answers"
+        bars.setdefault(f"stream {stream}: {what}", []).append((began, took))
+    began, ended = profile["kernel_from_to"]  # type: ignore[misc]
+    return {name: bars[name] for name in sorted(bars, key=lambda name: name.split()[-1])[::-1]} | {
+        "kernel": [(began, ended - began)]
+    }

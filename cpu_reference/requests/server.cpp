@@ -10,18 +10,10 @@ namespace {
 constexpr std::uint64_t kNoneLeft = 0xffffffffU;
 constexpr std::uint32_t kPortion = 32;  // questions that a thread takes at a time
 
-MailHead& head_of(const MailView& lane) { return *reinterpret_cast<MailHead*>(lane.mapped); }
-
-// The kernel writes at the same time: these words are read and written whole.
-std::uint64_t posted_in(const MailView& lane) { return __atomic_load_n(&head_of(lane).posted, __ATOMIC_ACQUIRE); }
-
-bool is_answered(const MailView& lane, std::uint64_t posted) {
-    return posted == __atomic_load_n(&head_of(lane).answered, __ATOMIC_RELAXED);
-}
-
 }  // namespace
 
-Server::Server(Answerer& answerer, std::size_t threads) : answerer_(answerer) {
+Server::Server(Answerer& answerer, std::size_t threads, Delivery& delivery)
+    : answerer_(answerer), delivery_(delivery) {
     try {
         for (std::size_t i = 0; i < threads; ++i) {
             threads_.emplace_back([this, i] { work(i); });
@@ -77,13 +69,13 @@ void Server::rest() {
 
 bool Server::answer_all(const std::vector<MailView>& lanes) {
     bool all = true;
-    for (const MailView& lane : lanes) {
-        const std::uint64_t posted = posted_in(lane);
-        if (is_answered(lane, posted)) {
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+        const std::uint64_t posted = posted_in(lanes[i]);
+        if (is_answered(lanes[i], posted)) {
             continue;
         }
-        if (answer(lane, 0, static_cast<std::uint32_t>(posted))) {
-            finish(lane, posted);
+        if (answer(lanes[i], 0, static_cast<std::uint32_t>(posted))) {
+            finish(lanes[i], i, posted);
         } else {
             all = false;
         }
@@ -113,11 +105,13 @@ void Server::look_after(std::size_t number) {
     constexpr std::chrono::microseconds kLongest{200};
     int looks = 0;
     std::chrono::microseconds pause{0};
+    delivery_.enter();
     while (on_duty_.load(std::memory_order_relaxed)) {
         bool had_news = false;
         for (std::size_t i = 0; i < lanes_.size(); ++i) {  // each thread begins at lanes of its own
             had_news = serve((i + number * lanes_.size() / threads_.size()) % lanes_.size(), number) || had_news;
         }
+        had_news = delivery_.go_on(number) || had_news;
         if (had_news) {
             looks = 0;
             pause = std::chrono::microseconds{0};
@@ -128,6 +122,7 @@ void Server::look_after(std::size_t number) {
             std::this_thread::yield();
         }
     }
+    delivery_.leave();
 }
 
 // Answers a portion of what a lane asks; whether there was one.
@@ -162,7 +157,7 @@ bool Server::serve(std::size_t number, std::size_t thread) {
     // Without an answer the round stays open, until answer_all() begins it anew.
     if (answered && progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first == count) {
         progress.done.store(0, std::memory_order_relaxed);
-        finish(lane, posted);
+        finish(lane, number, posted);
     }
     trace_.add(thread, {began, trace_.now(), static_cast<std::uint32_t>(thread), static_cast<std::uint32_t>(number),
                         round, last - first});
@@ -170,16 +165,13 @@ bool Server::serve(std::size_t number, std::size_t thread) {
 }
 
 bool Server::answer(const MailView& lane, std::size_t first, std::size_t last) {
-    auto* const questions = reinterpret_cast<const Question*>(lane.mapped + kMailHeadBytes);
-    auto* const answers =
-        reinterpret_cast<Answer*>(lane.mapped + kMailHeadBytes + sizeof(Question) * std::size_t{lane.size});
-    return answerer_.answer(questions + first, last - first, answers + first);
+    return answerer_.answer(questions_of(lane) + first, last - first, answers_of(lane) + first);
 }
 
-void Server::finish(const MailView& lane, std::uint64_t posted) {
+void Server::finish(const MailView& lane, std::size_t number, std::uint64_t posted) {
     rounds_.fetch_add(1, std::memory_order_relaxed);
     questions_.fetch_add(static_cast<std::uint32_t>(posted), std::memory_order_relaxed);
-    __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
+    delivery_.answered(lane, number, posted);
 }
 
 }  // namespace arcbeam::requests

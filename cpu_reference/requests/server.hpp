@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "requests/answerer.hpp"
+#include "requests/delivery.hpp"
 #include "requests/trace.hpp"
 
 namespace arcbeam::requests {
@@ -18,7 +19,7 @@ namespace arcbeam::requests {
 class Server {
   public:
     // Starts the threads; with none, only answer_all() answers. std::system_error where the machine gives no more.
-    Server(Answerer& answerer, std::size_t threads);
+    Server(Answerer& answerer, std::size_t threads, Delivery& delivery);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -49,10 +50,11 @@ class Server {
     void look_after(std::size_t number);
     bool serve(std::size_t lane, std::size_t thread);
     bool answer(const MailView& lane, std::size_t first, std::size_t last);
-    void finish(const MailView& lane, std::uint64_t posted);
+    void finish(const MailView& lane, std::size_t number, std::uint64_t posted);
     void end();
 
     Answerer& answerer_;
+    Delivery& delivery_;
     std::vector<std::thread> threads_;
     std::vector<MailView> lanes_;
     std::unique_ptr<Progress[]> progress_;  // [lanes]

@@ -4,6 +4,8 @@
 // it has asked when it is redone. It is emptied between frames.
 #pragma once
 
+#include "rescore/answers_copied.cuh"
+#include "rescore/answers_mapped.cuh"
 #include "rescore/arc_cache.cuh"
 #include "rescore/hypotheses.cuh"
 
@@ -15,6 +17,7 @@ constexpr std::uint32_t kUnanswered = 0xffffffffU;          // the next state of
 struct Mail {
     unsigned char* memory;
     unsigned char* mapped;
+    unsigned char* inbox;  // null: answers are mapped
     std::uint32_t size;
 
     // state << 32 | label
@@ -37,15 +40,19 @@ struct Mail {
 
 // The lane's. What is known of it is in shared memory, so that the search keeps its registers.
 ARCBEAM_DEVICE Mail mail_of(const RescoringControl& control) {
-    return {simt::load(&control.mail_memory), simt::load(&control.mail_mapped), simt::load(&control.mail_size)};
+    return {simt::load(&control.mail_memory), simt::load(&control.mail_mapped), simt::load(&control.mail_inbox),
+            simt::load(&control.mail_size)};
 }
 
 // As the launch before has left it. One thread does it.
 ARCBEAM_DEVICE void open_mail(const MailView& view, RescoringControl& control) {
-    const Mail mail{view.memory, view.mapped, view.size};
+    const Mail mail{view.memory, view.mapped, view.inbox, view.size};
     simt::store(&control.mail_memory, mail.memory);
     simt::store(&control.mail_mapped, mail.mapped);
+    simt::store(&control.mail_inbox, mail.inbox);
     simt::store(&control.mail_size, mail.size);
+    simt::store(&control.mail_seat, view.seat);
+    simt::store(&control.mail_first, 0U);
     simt::store(&control.mail_round, static_cast<std::uint32_t>(simt::load(&mail.head()->posted) >> 32U));
     simt::store(&control.mail_used, simt::load(&mail.head()->used));
     simt::store(&control.mail_open, simt::load(&mail.head()->open));
@@ -110,18 +117,6 @@ ARCBEAM_DEVICE_NOINLINE void make_room_in_mail(RescoringControl& control) {
     simt::block_barrier();
 }
 
-// One thread waits for the answers of the round that has been posted. Each load of the head is a way over the bus.
-ARCBEAM_DEVICE bool wait_for_answers(const RescoringParams& params, const Mail& mail, std::uint64_t wanted) {
-    simt::Backoff backoff{params.search.wait_cycles};
-    while (simt::load_relaxed<Scope::system>(&mail.head()->answered) != wanted) {
-        if (!backoff.wait()) {
-            return false;
-        }
-    }
-    simt::fence<Scope::system>();
-    return true;
-}
-
 // Waits for the answers of the round, so many, and takes them into the table; false if they do not come. All
 // threads come here behind a barrier; others are passed.
 ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::uint32_t posted,
@@ -129,13 +124,26 @@ ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::ui
     const Mail mail = mail_of(control);
     if (simt::thread_rank() == 0U) {
         const std::uint64_t began = simt::cycles();
-        const std::uint64_t round = simt::load(&control.mail_round);
-        const bool came = wait_for_answers(params, mail, round << 32U | posted);
+        const std::uint32_t round = simt::load(&control.mail_round);
+        const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
+        bool came;
+        if (mail.inbox == nullptr) {
+            came = wait_for_mapped(mail.head(), wanted, params.search.wait_cycles);
+        } else {
+            const std::uint32_t first =
+                wait_for_copied(mail.inbox, simt::load(&control.mail_seat), round, params.search.wait_cycles);
+            came = first != kNotCome;
+            simt::store(&control.mail_first, first);
+            if (!came) {
+                leave_copied(mail.head(), wanted);
+            }
+        }
         simt::atomic_add<Scope::device>(&params.counters->waited, simt::cycles() - began);
         simt::store(&control.num_answers, came ? posted : kNoIndex);
     }
     simt::block_barrier();
     const std::uint32_t count = simt::load(&control.num_answers);
+    const std::uint32_t first = simt::load(&control.mail_first);
     if (simt::thread_rank() == 0U) {
         simt::store(&control.mail_open, count == kNoIndex ? 1U : 0U);
     }
@@ -147,7 +155,12 @@ ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::ui
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = mail.places()[i];
-        const Answer answer = mail.replies()[i];
+        Answer answer;
+        if (mail.inbox == nullptr) {
+            answer = mail.replies()[i];
+        } else {
+            answer = copied_answer(mail.inbox, first + i);
+        }
         mail.answers()[place] = answer;
         if (params.cache.size != 0U) {
             const std::uint64_t key = mail.keys()[place];
@@ -156,6 +169,10 @@ ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::ui
         }
     }
     simt::block_barrier();
+    if (mail.inbox != nullptr && simt::thread_rank() == 0U) {
+        const std::uint64_t round = simt::load(&control.mail_round);
+        leave_copied(mail.head(), round << 32U | posted);
+    }
     return true;
 }
 

@@ -1,8 +1,10 @@
 // What lanes ask the host while they search, and how: plain structs that host and kernel share.
 //
 // A lane has a table of answers in the device's memory, and a mail box in mapped memory of the host. It writes
-// questions there and releases `posted`; the host acquires it, writes an answer for each, and releases the same
-// word as `answered`.
+// questions there and releases `posted`; the host acquires it and writes an answer for each. These come to the lane
+// in one of two ways. Mapped: the host releases the same word as `answered`, and the lane reads them over the bus.
+// Copied: the answers of several lanes travel to the inbox of their half of the lanes, in one shipment; the lane
+// releases the word as `taken` when it has read its own, or does not wait for them any more.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +34,36 @@ struct MailHead {
     std::uint64_t posted;  // number of the round << 32 | how many questions
     std::uint32_t used;    // entries of the table that are taken
     std::uint32_t open;    // the lane stopped before it has taken the answers
-    std::uint32_t padding[12];
+    std::uint64_t taken;   // of answers that are copied: what the lane has read, or waits for no longer
+    std::uint32_t padding[10];
     std::uint64_t answered;  // in a cache line of its own
     std::uint64_t more_padding[7];
+};
+
+// Where a lane's answers are in the inbox of its half, the last that came.
+struct alignas(16) Arrival {
+    std::uint32_t round;
+    std::uint32_t shipment;  // which brought them: all of it has come once the inbox counts as many
+    std::uint32_t first;     // 8-byte words behind the start of the inbox
+    std::uint32_t padding;
 };
 
 struct MailView {
     unsigned char* memory;  // mail_bytes(size) of the device, all bits 1 when it is new
     unsigned char* mapped;  // mapped_mail_bytes(size) of the host, the head all bits 0 when it is new
+    unsigned char* inbox;   // of the device, of the lane's half; null: answers are read where they are mapped
     std::uint32_t size;     // entries of the table
+    std::uint32_t seat;     // the lane's arrival in the inbox
 };
+
+// An inbox: the number of shipments that have come, as 32 bits in a line of its own; an arrival a seat; answers.
+// Head and arrivals are all bits 0 when it is new. There is room for all that all lanes of a half may ask at once.
+constexpr std::uint32_t kHalves = 2U;  // of the lanes: the even ones, and the odd ones
+constexpr std::uint32_t kInboxHeadBytes = 128U;
+constexpr std::uint64_t inbox_start_bytes(std::uint64_t seats) { return kInboxHeadBytes + 16U * seats; }
+constexpr std::uint64_t inbox_bytes(std::uint64_t seats, std::uint64_t size) {
+    return inbox_start_bytes(seats) + 8U * seats * size;
+}
 
 constexpr std::uint32_t kMailHeadBytes = 128U;
 static_assert(sizeof(MailHead) == kMailHeadBytes, "the head takes two cache lines of the host");

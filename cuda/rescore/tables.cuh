@@ -154,6 +154,7 @@ struct RescoringControl {
     std::uint64_t end_history;   // of the best last token
     unsigned char* mail_memory;  // see mail.cuh
     unsigned char* mail_mapped;
+    unsigned char* mail_inbox;
     std::uint64_t mail_began;  // by the multiprocessor's clock
     std::uint32_t best;        // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
@@ -171,6 +172,8 @@ struct RescoringControl {
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
     std::uint32_t mail_size;
+    std::uint32_t mail_seat;
+    std::uint32_t mail_first;  // of the answers that have come, in the inbox
     std::uint32_t mail_round;
     std::uint32_t mail_used;  // entries of the lane's table
     std::uint32_t mail_open;  // questions are posted whose answers have not been taken

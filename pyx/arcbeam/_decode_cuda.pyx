@@ -370,6 +370,7 @@ cdef class CudaEngine:
         if self.mail is not None:
             with nogil:
                 self.mail.rest()
+            self.mail.check()
         return 0
 
     cdef int _grow(self) except -1:

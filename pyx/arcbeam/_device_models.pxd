@@ -37,7 +37,7 @@ cdef class DeviceRescoring:
     cdef object rescoring
     cdef DeviceModel large, small  # large: None where the host has the model
     cdef LaneMail mail  # None unless lanes ask the host
-    cdef object asked  # rounds and questions before the batch
+    cdef object asked  # rounds, bytes and shipments before the batch
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache

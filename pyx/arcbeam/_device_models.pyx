@@ -279,7 +279,7 @@ cdef class DeviceRescoring:
         """Counts from zero, but for the stamps of the cache, which go on."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
         if self.mail is not None:
-            self.asked = self.mail.rounds, self.mail.questions
+            self.asked = self.mail.rounds, self.mail.bytes, self.mail.shipments
             if self.mail.begin_batch() and self.cache.capacity:
                 set_bytes(self.cache.address, 0, self.cache.capacity, stream)
         return set_bytes(self.counters.address, 0, 6 * sizeof(uint64_t), stream)
@@ -294,13 +294,15 @@ cdef class DeviceRescoring:
     def work(self):
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
-        reads, rounds, waiting = 32 * counted.reads, None, None
+        reads, rounds, copies, waiting = 32 * counted.reads, None, None, None
         if self.mail is not None:
-            reads = 24 * (self.mail.questions - self.asked[1])  # a question and its answer
+            reads = self.mail.bytes - self.asked[1]
             rounds = self.mail.rounds - self.asked[0]
+            copies = None if self.asked[2] is None else self.mail.shipments - self.asked[2]
             waiting = counted.waited / max(1, counted.worked)
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
-                "model_bytes_read": reads, "lookup_rounds": rounds, "lookup_waiting": waiting}
+                "model_bytes_read": reads, "lookup_rounds": rounds, "lookup_copies": copies,
+                "lookup_waiting": waiting}
 
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""

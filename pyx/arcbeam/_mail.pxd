@@ -5,10 +5,27 @@ from libc.stdint cimport uint32_t
 from libcpp.vector cimport vector
 
 from arcbeam._cuda cimport Context
-from arcbeam._cuda_launch cimport Stream
+from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
-from arcbeam._requests cimport Asks, HostLookups, MailView
+from arcbeam._driver_table cimport DriverTable
+from arcbeam._requests cimport Asks, Carrier, HostLookups, MailView
 from arcbeam._rescoring_search cimport RescoringParams
+
+cdef extern from "arcbeam/_driver_carrier.hpp" namespace "arcbeam::gpu" nogil:
+    cdef struct HalfHandles:
+        void* copying
+        void* counting
+        void* sent
+        void* told
+
+    cdef cppclass DriverCarrier(Carrier):
+        DriverCarrier(const DriverTable*, void* context, const HalfHandles&, const HalfHandles&) except +
+
+
+cdef class Half:
+    cdef Stream copying, counting
+    cdef Event sent, told
+    cdef HalfHandles handles(self)
 
 
 cdef class LaneMail:
@@ -16,8 +33,9 @@ cdef class LaneMail:
     cdef Stream stream
     cdef Asks asks
     cdef HostLookups lookups
-    cdef DeviceBuffer tables
-    cdef PinnedBuffer boxes, words
+    cdef tuple halves  # of Asks.arcs: what their copies need
+    cdef DeviceBuffer tables, inboxes
+    cdef PinnedBuffer boxes, words, outgoing
     cdef vector[MailView] lanes
     cdef uint32_t size
     cdef size_t histories
@@ -25,10 +43,12 @@ cdef class LaneMail:
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int watch(self) except -1
     cdef void rest(self) noexcept nogil
+    cdef int check(self) except -1
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1
     cdef int clear(self) except -1
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
+    cdef int _have_inboxes(self) except -1
     cdef int _more_words(self) except -1
     cdef int _pin(self, PinnedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

@@ -1,11 +1,18 @@
-"""The mail of an engine's lanes: tables on the device, boxes in pinned memory that kernels and threads of the host share."""
+"""The mail of an engine's lanes: tables on the device, boxes in pinned memory that kernels and threads of the host share.
+
+Of arcs the answers travel to the device by copies, on two streams, see ``cpu_reference/requests/shipping.hpp``; of KenLM
+lanes read them where they are.
+"""
 
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
+from arcbeam._cuda cimport check, driver
 from arcbeam._cuda_memory cimport set_bytes
-from arcbeam._requests cimport kMailHeadBytes, mail_bytes, mapped_mail_bytes
+from arcbeam._requests cimport (
+    inbox_bytes, inbox_start_bytes, kHalves, kMailHeadBytes, mail_bytes, mapped_mail_bytes,
+)
 from arcbeam._search cimport padded
 
 from arcbeam import cuda_plan
@@ -15,6 +22,19 @@ cdef enum:
     GRAIN = 128  # boxes begin at cache lines
     MOST_ENTRIES = 1 << 24  # of a lane's table
     MOST_HISTORIES = 1 << 30  # of KenLM, in one batch
+
+
+@cython.no_gc
+cdef class Half:
+    """Of the lanes: the streams and events of what is sent to them."""
+
+    def __cinit__(self, Context context not None):
+        self.copying, self.counting = Stream(context), Stream(context)
+        self.sent, self.told = Event(context), Event(context)
+
+    cdef HalfHandles handles(self):
+        return HalfHandles(copying=self.copying.handle, counting=self.counting.handle, sent=self.sent.handle,
+                           told=self.told.handle)
 
 
 @cython.no_gc
@@ -36,13 +56,19 @@ cdef class LaneMail:
         self.lookups = HostLookups(rescoring, min(threads, cuda_plan.ANSWERING_THREADS))
         self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
         self.tables = DeviceBuffer(pool, stream, "answers of the language model")
+        self.inboxes = DeviceBuffer(pool, stream, "answers of the language model")
         self.boxes, self.words = PinnedBuffer(pool.context), PinnedBuffer(pool.context)
+        self.outgoing = PinnedBuffer(pool.context)
         self.size = cuda_plan.MAIL_ENTRIES
         if self.asks == Asks.model:
             self.histories = cuda_plan.MAIL_HISTORIES
             with pool.context:
                 self._pin(self.words, 4 * self.histories * self.lookups.words_a_history)
             self._number_anew()
+        else:
+            self.halves = Half(pool.context), Half(pool.context)
+            self.lookups.ship_by(new DriverCarrier(driver(), pool.context.handle, (<Half> self.halves[0]).handles(),
+                                                   (<Half> self.halves[1]).handles()))
 
     def _number_anew(self):
         self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
@@ -73,13 +99,31 @@ cdef class LaneMail:
             self.lanes[i].memory = <unsigned char*> <uintptr_t> (self.tables.address + i * mail_bytes(self.size))
             self.lanes[i].mapped = memory + first + i * box
             self.lanes[i].size = self.size
+            self.lanes[i].inbox, self.lanes[i].seat = <unsigned char*> NULL, <uint32_t> (i // kHalves)
             memset(self.lanes[i].mapped, 0, kMailHeadBytes)
+        if self.lookups.shipping != NULL:
+            self._have_inboxes()
         memcpy(memory, self.lanes.data(), lanes * sizeof(MailView))
         params.asks, params.mails = self.asks, <const MailView*> memory
         params.history_words, params.words_a_history = <const uint32_t*> NULL, 0
         if self.asks == Asks.model:
             params.history_words = <const uint32_t*> self.words.data
             params.words_a_history = self.lookups.words_a_history
+        return 0
+
+    cdef int _have_inboxes(self) except -1:
+        """An inbox for each half of the lanes, and a buffer for what goes there."""
+        cdef size_t lanes = self.lanes.size(), most = (lanes + kHalves - 1) // kHalves, half, i
+        cdef size_t bytes = (inbox_bytes(most, self.size) + GRAIN - 1) // GRAIN * GRAIN
+        cdef unsigned char* buffers[2]
+        self.inboxes.reserve(kHalves * bytes, False)
+        self._pin(self.outgoing, kHalves * bytes)
+        for half in range(kHalves):
+            set_bytes(self.inboxes.address + half * bytes, 0, inbox_start_bytes(most), self.stream)
+            buffers[half] = <unsigned char*> self.outgoing.data + half * bytes
+        for i in range(lanes):
+            self.lanes[i].inbox = <unsigned char*> <uintptr_t> (self.inboxes.address + i % kHalves * bytes)
+        self.lookups.ship_to(self.lanes, buffers)
         return 0
 
     cdef int watch(self) except -1:
@@ -89,6 +133,12 @@ cdef class LaneMail:
     cdef void rest(self) noexcept nogil:
         """The kernel has ended: no thread looks into the boxes any more."""
         self.lookups.rest()
+
+    cdef int check(self) except -1:
+        """Raises what the driver has said of copies, of which threads cannot tell."""
+        if self.lookups.shipping != NULL:
+            return check(self.context.state, self.lookups.shipping.failure(), b"sending what lanes asked for")
+        return 0
 
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
         """Between launches: what lanes wait for; or the room that some lane lacks for its questions."""
@@ -100,7 +150,10 @@ cdef class LaneMail:
         while not self.lookups.answer_all(self.lanes):
             self._more_words()
             params.history_words = <const uint32_t*> self.words.data
-        return 0
+        if self.lookups.shipping != NULL:
+            with nogil:
+                self.lookups.send_open()
+        return self.check()
 
     cdef int _more_words(self) except -1:
         cdef PinnedBuffer more = PinnedBuffer(self.context)
@@ -124,6 +177,7 @@ cdef class LaneMail:
     cdef int clear(self) except -1:
         """Gives back what has grown on the device."""
         self.tables.clear()
+        self.inboxes.clear()
         self.size = cuda_plan.MAIL_ENTRIES
         return 0
 
@@ -136,8 +190,20 @@ cdef class LaneMail:
     def rounds(self):
         return self.lookups.rounds
 
+    @property
+    def shipments(self):
+        """uint64 or None : copies that have brought answers, in all batches; with KenLM there are none."""
+        return None if self.lookups.shipping == NULL else self.lookups.shipping.shipments()
+
+    @property
+    def bytes(self):
+        """uint64 : of questions and answers that went over the bus, in all batches."""
+        if self.lookups.shipping == NULL:
+            return 24 * self.questions
+        return 16 * self.questions + self.lookups.shipping.bytes()
+
     cdef size_t device_bytes(self):
-        return self.tables.capacity
+        return self.tables.capacity + self.inboxes.capacity
 
     cdef size_t pinned_bytes(self):
-        return self.boxes.capacity + self.words.capacity
+        return self.boxes.capacity + self.words.capacity + self.outgoing.capacity

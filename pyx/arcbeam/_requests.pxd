@@ -19,16 +19,22 @@ cdef extern from "rescore/mail.hpp" namespace "arcbeam" nogil:
         uint64_t posted
         uint32_t used
         uint32_t open
+        uint64_t taken
         uint64_t answered
 
     cdef struct MailView:
         unsigned char* memory
         unsigned char* mapped
+        unsigned char* inbox
         uint32_t size
+        uint32_t seat
 
+    const uint32_t kHalves
     const uint32_t kMailHeadBytes
     uint64_t mail_bytes(uint64_t size)
     uint64_t mapped_mail_bytes(uint64_t size)
+    uint64_t inbox_start_bytes(uint64_t seats)
+    uint64_t inbox_bytes(uint64_t seats, uint64_t size)
 
 
 cdef extern from "requests/answerer.hpp" namespace "arcbeam::requests" nogil:
@@ -58,9 +64,37 @@ cdef extern from "requests/trace.hpp" namespace "arcbeam::requests" nogil:
         uint32_t questions
 
 
+cdef extern from "requests/delivery.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass Delivery:
+        cbool go_on(size_t thread)
+
+    cdef cppclass Mapped(Delivery):
+        Mapped()
+
+
+cdef extern from "requests/carrier.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass Carrier:
+        pass
+
+    cdef cppclass SlowCarrier(Carrier):
+        SlowCarrier(int looks)
+        size_t sent(size_t half)
+
+
+cdef extern from "requests/shipping.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass Shipping(Delivery):
+        Shipping(Carrier&) except +
+        void begin(const vector[MailView]&, unsigned char** buffers) except +
+        void rest()
+        void send_open()
+        int failure()
+        uint64_t shipments()
+        uint64_t bytes()
+
+
 cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass Server:
-        Server(Answerer&, size_t threads) except +
+        Server(Answerer&, size_t threads, Delivery&) except +
         void watch(const vector[MailView]&) except +
         void rest()
         cbool answer_all(const vector[MailView]&) except +
@@ -72,6 +106,7 @@ cdef extern from "requests/server.hpp" namespace "arcbeam::requests" nogil:
 
 cdef struct Beside:
     Server* server
+    Delivery* delivery
     vector[MailView]* lanes
 
 
@@ -79,11 +114,18 @@ cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
     cdef KenLmAnswerer* kenlm  # the same, of Asks.model
+    cdef Carrier* carrier
+    cdef Shipping* shipping  # by the carrier; NULL: lanes read answers where they are
+    cdef Delivery* delivery  # it, or another
     cdef Server* server
     cdef size_t threads
     cdef vector[MailView] lanes
     cdef Beside beside
+    cdef SlowCarrier* slow
     cdef readonly uint32_t words_a_history
+    cdef int ship_by(self, Carrier* carrier) except -1
+    cdef int ship_to(self, const vector[MailView]& lanes, unsigned char** buffers) except -1
+    cdef void send_open(self) noexcept nogil
     cdef int start(self) except -1
     cdef int watch(self, const vector[MailView]& lanes) except -1
     cdef void rest(self) noexcept nogil

@@ -12,15 +12,18 @@ from arcbeam.errors import CapacityError
 cdef vector[MailView] lanes_of(boxes) except *:
     cdef vector[MailView] lanes
     cdef MailView lane
-    for address, size in boxes:
-        lane.memory = lane.mapped = <unsigned char*> <uintptr_t> address
-        lane.size = size
+    for mapped, size, inbox in boxes:
+        lane.memory = lane.mapped = <unsigned char*> <uintptr_t> mapped
+        lane.inbox = <unsigned char*> <uintptr_t> inbox
+        lane.size, lane.seat = size, <uint32_t> lanes.size() // kHalves
         lanes.push_back(lane)
     return lanes
 
 
 cdef void answer_beside(void* beside) noexcept nogil:
-    (<Beside*> beside).server.answer_all((<Beside*> beside).lanes[0])
+    cdef Beside* to = <Beside*> beside
+    to.server.answer_all(to.lanes[0])
+    to.delivery.go_on(0)
 
 
 @cython.no_gc
@@ -51,13 +54,32 @@ cdef class HostLookups:
     def __dealloc__(self):
         if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
             del self.server
+            del self.delivery
+            del self.carrier
             del self.answerer
+
+    cdef int ship_by(self, Carrier* carrier) except -1:
+        """Answers travel to lanes by this carrier, which is ours from now on; before anything starts."""
+        self.carrier = carrier
+        self.delivery = self.shipping = new Shipping(carrier[0])
+        return 0
+
+    cdef int ship_to(self, const vector[MailView]& lanes, unsigned char** buffers) except -1:
+        """To these lanes, all new, through a buffer for each half."""
+        self.shipping.begin(lanes, buffers)
+        return 0
+
+    cdef void send_open(self) noexcept nogil:
+        """Sends what lanes have stopped for, while nobody watches, and waits for it."""
+        self.shipping.send_open()
 
     cdef int start(self) except -1:
         """Starts the threads, once."""
+        if self.delivery == NULL:
+            self.delivery = new Mapped()
         if self.server == NULL:
             try:
-                self.server = new Server(self.answerer[0], self.threads)
+                self.server = new Server(self.answerer[0], self.threads, self.delivery[0])
             except RuntimeError as error:  # std::system_error: the machine gives no more
                 raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
         return 0
@@ -69,9 +91,11 @@ cdef class HostLookups:
         return 0
 
     cdef void rest(self) noexcept nogil:
-        """No thread looks after any lane any more."""
+        """No thread looks after any lane any more, and nothing is under way."""
         if self.server != NULL:
             self.server.rest()
+        if self.shipping != NULL:
+            self.shipping.rest()
 
     cdef int answer_all(self, const vector[MailView]& lanes) except -1:
         """Answers what is open while nobody watches; 0 if there is no room for some answer."""
@@ -97,17 +121,39 @@ cdef class HostLookups:
 
     # For tests of the kernel without an engine
 
-    def answer(self, boxes):
-        """Answers what has been posted in boxes of (address, size of the table); whether there was room for all."""
-        self.start()
-        return bool(self.answer_all(lanes_of(boxes)))
+    def have(self, boxes, buffers=(), int looks=0):
+        """Of lanes (mapped, size, inbox): the addresses of what mail.hpp describes; they, and buffers, have to stay.
 
-    def beside_a_kernel(self, boxes):
-        """The addresses of a C function that answers these boxes, and of what it is to be called with."""
-        self.start()
+        With `buffers`, one for each half, answers travel, and come after so many looks.
+        """
+        cdef unsigned char* addresses[2]
         self.lanes = lanes_of(boxes)
-        self.beside.server, self.beside.lanes = self.server, &self.lanes
+        if buffers:
+            if self.shipping == NULL:
+                self.slow = new SlowCarrier(looks)
+                self.ship_by(self.slow)
+            for i in range(kHalves):
+                addresses[i] = <unsigned char*> <uintptr_t> buffers[i]
+            self.shipping.begin(self.lanes, addresses)
+        self.start()
+
+    def answer(self):
+        """Answers what has been posted; whether there was room for all."""
+        cdef bint answered = self.answer_all(self.lanes)
+        if answered and self.shipping != NULL:
+            self.shipping.rest()
+            self.shipping.send_open()
+        return answered
+
+    def beside_a_kernel(self):
+        """The addresses of a C function that answers these lanes, and of what it is to be called with."""
+        self.beside.server, self.beside.delivery, self.beside.lanes = self.server, self.delivery, &self.lanes
         return <uintptr_t> &answer_beside, <uintptr_t> &self.beside
+
+    @property
+    def sent(self):
+        """How many shipments each half has sent."""
+        return [self.slow.sent(half) for half in range(kHalves)]
 
     def write_words_to(self, uint32_t[::1] words):
         """Numbers anew; the array has to live as long as this."""

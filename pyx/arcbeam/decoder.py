@@ -36,8 +36,8 @@ class DecodeStats:
     that share it (where they are few, for one hypothesis), and the arc cache did not answer ``lookup_misses`` of
     these. They read ``model_bytes_read`` of the large model in sectors of 32 bytes, over the bus where it is in host
     memory. Where the host looks words up or fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences
-    left out, in ``lookup_rounds`` rounds; questions and answers make up the bytes, and ``lookup_waiting`` is the share
-    of its time that a lane waited for it.
+    left out, in ``lookup_rounds`` rounds; questions and answers make up the bytes, arcs travel in ``lookup_copies``
+    copies, and ``lookup_waiting`` is the share of its time that a lane waited for it.
     """
 
     frames: int
@@ -52,6 +52,7 @@ class DecodeStats:
     distinct_lookups: int | None = None
     model_bytes_read: int | None = None
     lookup_rounds: int | None = None
+    lookup_copies: int | None = None
     lookup_waiting: float | None = None
 
     @property

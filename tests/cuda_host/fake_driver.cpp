@@ -435,6 +435,17 @@ void fake_fail(const char* call, int nth, int code) {
     failures.push_back({call, nth, code});
 }
 
+// Every call of this name by other threads than this one fails.
+void fake_fail_beside(const char* call, int code) {
+    const std::lock_guard<std::mutex> lock(guard);
+    failures.push_back({call, 0, code, true, std::this_thread::get_id()});
+}
+
+void fake_fail_no_more() {
+    const std::lock_guard<std::mutex> lock(guard);
+    failures.clear();
+}
+
 void fake_device(int ordinal, int major, int minor, int pools) {
     devices[static_cast<size_t>(ordinal)].major = major;
     devices[static_cast<size_t>(ordinal)].minor = minor;

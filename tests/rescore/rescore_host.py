@@ -15,7 +15,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-MAIL = np.dtype([("memory", "u8"), ("mapped", "u8"), ("size", "u4"), ("padding", "u4")])
+MAIL = np.dtype([("memory", "u8"), ("mapped", "u8"), ("inbox", "u8"), ("size", "u4"), ("seat", "u4")])
 NOBODY, ARCS, MODEL = 0, 1, 2
 
 
@@ -49,9 +49,11 @@ class RescoreHost(SearchHost):
         answers_every=0,
         wait_cycles=200,
         histories=20,
+        looks=0,
         index_is_far=False,
         **options,
     ):
+        self.looks = looks
         self.index_is_far = index_is_far
         if asks != NOBODY:
             self.source, self.entry = "cuda/rescore/asking.cu", "arcbeam_asking_{}"
@@ -105,29 +107,35 @@ class RescoreHost(SearchHost):
         )
 
     def begin(self, lanes):
-        self.mails = np.zeros(lanes, MAIL)
-        self.boxes = {}
+        self.mails, self.boxes = np.zeros(lanes, MAIL), {}
         if self.asks != NOBODY:
-            for number in range(lanes):
-                self.make_box(number, self.mail_size)
+            self.make_boxes(self.mail_size)
 
     def beside(self):
-        if self.answers_every == 0:
-            return None
-        boxes = [(int(mail["mapped"]), int(mail["size"])) for mail in self.mails]
-        return (*self.lookups.beside_a_kernel(boxes), self.answers_every)
+        return (*self.lookups.beside_a_kernel(), self.answers_every) if self.answers_every else None
 
-    def make_box(self, number, size):
-        memory, mapped = np.full(20 * size, 0xFF, np.uint8), np.zeros(128 + 24 * size, np.uint8)
-        self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
-        self.mails[number] = (memory.ctypes.data, mapped.ctypes.data, size, 0)
+    def make_boxes(self, size):
+        """New ones; of lanes that ask for arcs with an inbox for the even ones and one for the odd ones."""
+        seats = (len(self.mails) + 1) // 2
+        inboxes = []
+        if self.asks == ARCS:
+            inboxes, self.buffers = (
+                [np.zeros(128 + 16 * seats + 8 * seats * size, np.uint8) for _ in "01"] for _ in "01"
+            )
+        self.boxes = {f"inbox[{half}]": inbox for half, inbox in enumerate(inboxes)}
+        for number in range(len(self.mails)):
+            memory, mapped = np.full(20 * size, 0xFF, np.uint8), np.zeros(128 + 24 * size, np.uint8)
+            self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
+            inbox = inboxes[number % 2].ctypes.data if inboxes else 0
+            self.mails[number] = (memory.ctypes.data, mapped.ctypes.data, inbox, size, number // 2)
+        lanes = [(int(mail["mapped"]), size, int(mail["inbox"])) for mail in self.mails]
+        self.lookups.have(lanes, [buffer.ctypes.data for buffer in self.buffers] if inboxes else (), self.looks)
 
     def answer(self, number, need):
-        size = int(self.mails[number]["size"])
         if need == NEED_MAIL:
-            self.make_box(number, 2 * size)
+            self.make_boxes(2 * int(self.mails[number]["size"]))  # what others wait for they will ask again
             return
-        while not self.lookups.answer([(int(self.mails[number]["mapped"]), size)]):
+        while not self.lookups.answer():
             words = np.zeros(2 * len(self.history_words), np.uint32)
             self.lookups.move_words_to(words)
             self.history_words = words
@@ -166,6 +174,7 @@ def check(
     answers_every=0,
     wait_cycles=200,
     histories=20,
+    looks=0,
     unknown_words="error",
     index_is_far=False,
     **options,
@@ -192,6 +201,7 @@ def check(
         answers_every=answers_every,
         wait_cycles=wait_cycles,
         histories=histories,
+        looks=looks,
         index_is_far=index_is_far,
         **options,
     )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from arcbeam import (
     CapacityError,
     CtcDecoder,
+    CudaError,
     CudaOutOfMemoryError,
     FormatError,
     KenLM,
@@ -63,6 +64,10 @@ def test_equal_bytes(gpu, asked, n, cache):
     assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
     assert first.lookup_rounds * 24 <= first.model_bytes_read
     assert first.lookup_rounds > 0
+    if asked["placement"] == "host":
+        assert first.lookup_copies > 0
+    else:
+        assert first.lookup_copies is None
     assert 0 < first.lookup_waiting < 1
     check_same(decoder.decode(BATCH), wanted)
     if cache == "1MB":
@@ -85,6 +90,75 @@ def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
     options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "hypotheses_per_state": n}
     decoder = CtcDecoder(graph, device="cuda", placement="host", arc_cache=cache, **options)
     check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+
+
+def shipments(gpu, before=0):
+    """Of the journal since a line: the streams of the data of every shipment, each checked for its events."""
+    lines, found = gpu.fake.journal()[before:], []
+    for stream in {line[1] for line in lines if line[0] == "record"}:
+        for event in {line[2] for line in lines if line[:2] == ["record", stream]}:
+            marks = [line for line in lines if line[2] == event]
+            waits = [line for line in marks if line[0] == "wait"]
+            if waits and len(marks) == 2 * len(waits) and len({line[1] for line in waits}) == 1:
+                assert [line[0] for line in marks] == ["record", "wait"] * len(waits)
+                told = {line[2] for line in lines if line[:2] == ["record", waits[0][1]]}
+                if len(told) == 1:  # behind the count, for who fills the buffer
+                    found += [stream] * len(waits)
+    return found
+
+
+def test_answers_travel_on_two_streams(gpu, asked):
+    """Lanes are halves: each has a stream, and its counts follow behind an event, on another one."""
+    decoder = on_gpu(asked, arc_cache=0)
+    before = len(gpu.fake.journal())
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(asked))
+    streams = shipments(gpu, before)
+    if asked["placement"] == "cpu":
+        assert streams == []
+    else:
+        assert len(set(streams)) == 2
+        assert len(streams) == decoder.stats.lookup_copies <= decoder.stats.lookup_rounds + len(gpu.shapes)
+
+
+def test_copies_are_waited_for(gpu, asked):
+    """While the events of copies have not come nothing is sent; what lanes stop for is sent between launches."""
+    decoder = on_gpu(asked, arc_cache=0)
+    wanted = on_cpu(asked)
+    check_same(decoder.decode(BATCH), wanted)
+    for looks in (3, 50, 2000):
+        gpu.fake.library.fake_not_ready(looks)
+        check_same(decoder.decode(BATCH), wanted)
+
+
+def test_every_call_of_a_decode_may_fail(gpu, asked):
+    """Those of threads, too: a copy that fails is the exception of the decode, and the next one is as ever."""
+    decoder = on_gpu(asked, arc_cache=0, hypotheses_per_state=2)
+    wanted = on_cpu(asked, hypotheses_per_state=2, batch=BATCH[:3])
+    check_same(decoder.decode(BATCH[:3]), wanted)
+    actions = set()
+    for nth in range(1, 90):
+        gpu.fake.fail("", 803, nth)
+        try:
+            check_same(decoder.decode(BATCH[:3]), wanted)
+        except CudaError as error:
+            assert error.code == 803
+            actions.add(error.action)
+        gpu.fake.library.fake_fail_no_more()
+    check_same(decoder.decode(BATCH[:3]), wanted)
+    assert len(actions) > 3
+
+
+@pytest.mark.parametrize("call", ["copy_to_device", "event_record", "stream_wait_event", "event_query", "context_push"])
+def test_copies_that_fail(gpu, call):
+    """Of threads, which cannot raise; lanes then wait in vain, and stop."""
+    asked = {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
+    decoder = on_gpu(asked, arc_cache=0)
+    gpu.fake.library.fake_fail_beside(call.encode(), 803)
+    with pytest.raises(CudaError, match="while sending what lanes asked for") as caught:
+        decoder.decode(BATCH)
+    assert caught.value.code == 803
+    gpu.fake.library.fake_fail_no_more()
+    check_same(decoder.decode(BATCH), on_cpu(asked))
 
 
 def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):

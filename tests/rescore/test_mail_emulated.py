@@ -59,13 +59,14 @@ def batch():
     st.sampled_from([0, 1, 16]),
     st.sampled_from([Room(), GENEROUS]),
     st.sampled_from([0, 7, 60, 1000]),
+    st.sampled_from([0, 1, 20]),
     st.integers(0, 2**32),
 )
-def test_random_graphs(graph, models, batch, beam, margin, n, cache, room, every, seed):
+def test_random_graphs(graph, models, batch, beam, margin, n, cache, room, every, looks, seed):
     graph = with_words(graph, models[1])
     check(
         graph, models, batch, beam=beam, lookup_margin=margin, hypotheses_per_state=n, cache=cache, room=room,
-        shape=Shape(block=32), schedule={"seed": seed}, asks=ARCS, answers_every=every,
+        shape=Shape(block=32), schedule={"seed": seed}, asks=ARCS, answers_every=every, looks=looks,
     )  # fmt: skip
 
 
@@ -136,6 +137,21 @@ def test_schedules(graph, asked, batch):
         )  # fmt: skip
         if schedule["policy"] == "random":
             assert host.launches == 1, "a block that waits lets the others go on"
+
+
+def test_both_halves_have_shipments(graph, asked, batch):
+    """Answers of several lanes travel together, each half's by a way of its own, and some are under way for long."""
+    if asked["asks"] == MODEL:
+        pytest.skip("KenLM's answers do not travel")
+    for number, schedule in enumerate(schedules(20)):
+        host = check(
+            graph, batch=batch * 2, hypotheses_per_state=2, cache=(0, 16, 4096)[number % 3], room=GENEROUS,
+            shape=Shape(lanes=1 + number % 5, block=32), schedule=schedule, answers_every=(20, 150)[number % 2],
+            looks=(0, 1, 4, 40)[number % 4], **BESIDE, **asked, **OPTIONS,
+        )  # fmt: skip
+        even, odd = host.lookups.sent
+        assert even > 0 and (odd > 0) == (number % 5 > 0)
+        assert even + odd <= host.lookups.rounds or host.launches > 1, "a launch sends again what came too late"
 
 
 def test_schedules_without_answers_beside_the_kernel(graph, asked, batch):
