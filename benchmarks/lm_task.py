@@ -18,9 +18,9 @@ import arcbeam
 from arcbeam.decoder import DecodeStats
 from arcbeam.errors import ArcbeamError
 from arcbeam.symbols import TokenTable
-from benchmarks import ceilings, datasets, gpu, graphs, placements, rescoring_models, timing
+from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, timing
 from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Context, Row
+from benchmarks.registry import Column, Context, Row
 from data import arpa_orders, arpa_prune
 from data.workload import word_error_rate
 
@@ -306,3 +306,34 @@ def sweep(
         for beam in beams:
             context.progress(f"{dataset.name}, beam {beam:g}")
             yield from measure(context, task, dataset, beam, contenders(dataset.name), reads)
+
+
+def curve_columns(ratio: Column) -> list[Column]:
+    """Of a table with a row for each beam of several decoders; ``ratio`` is how fast each is beside the first."""
+    return [
+        Column("set", "set"),
+        Column("n-grams", "ngrams", "{:,}"),
+        Column("decoder", "contender"),
+        Column("beam", "beam", "{:g}"),
+        Column("WER, %", "wer", "{:.2f}"),
+        Column("word errors", "errors"),
+        Column("RTF", "rtf", "{:.6f}"),
+        Column("spread", "rtf_spread", "{:.6f}"),
+        ratio,
+        Column("tokens a frame", "tokens", "{:.1f}"),
+        Column("look-ups a frame", "lookups", "{:.2f}"),
+        Column("status", "status"),
+    ]
+
+
+def curves(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    """Points (RTF, WER) of each decoder and set that has been timed."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if "rtf" in row:
+            series.setdefault(f"{row['contender']}, {row['set']}", []).append((row["rtf"], row["wer"]))
+    return series
+
+
+def draw_curves(rows: list[Row], path: Path, title: str) -> None:
+    plots.line_plot(path, curves(rows), "RTF", "WER, %", log="x", title=title, from_zero=False)

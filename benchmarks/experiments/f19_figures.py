@@ -8,9 +8,8 @@ place of the large one.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from benchmarks import datasets, lm_task, plots
+from benchmarks import datasets, lm_task
 from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
@@ -19,20 +18,7 @@ KERNELS = ("search", "rescore", "asking")
 TITLE = "Figures 3 and 4: WER against RTF"
 BEAMS = tuple(float(beam) for beam in range(8, 17))
 TAKES = lm_task.TAKES
-COLUMNS = [
-    Column("set", "set"),
-    Column("n-grams", "ngrams", "{:,}"),
-    Column("decoder", "contender"),
-    Column("beam", "beam", "{:g}"),
-    Column("WER, %", "wer", "{:.2f}"),
-    Column("word errors", "errors"),
-    Column("RTF", "rtf", "{:.6f}"),
-    Column("spread", "rtf_spread", "{:.6f}"),
-    Column("over one core", "ratio", "{:,.1f}"),
-    Column("tokens a frame", "tokens", "{:.1f}"),
-    Column("look-ups a frame", "lookups", "{:.2f}"),
-    Column("status", "status"),
-]
+COLUMNS = lm_task.curve_columns(Column("over one core", "ratio", "{:,.1f}"))
 
 
 def contenders(context: Context) -> list[Contender]:
@@ -55,13 +41,4 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    plots.line_plot(path, curves(rows), "RTF", "WER, %", log="x", title="beams 8 to 16", from_zero=False)
-
-
-def curves(rows: list[Row]) -> dict[str, list[tuple[float, float]]]:
-    """Points of each decoder and set that has been timed."""
-    series: dict[str, list[tuple[float, float]]] = {}
-    timed: list[dict[str, Any]] = [row for row in rows if "rtf" in row]
-    for row in timed:
-        series.setdefault(f"{row['contender']}, {row['set']}", []).append((row["rtf"], row["wer"]))
-    return series
+    lm_task.draw_curves(rows, path, "beams 8 to 16")

@@ -10,8 +10,7 @@ on the CPU's cores, as in the paper (KenLM, `cpu`), and on the GPU (`resident`).
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import datasets, lm_task, plots
-from benchmarks.experiments.f19_figures import curves
+from benchmarks import datasets, lm_task
 from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
@@ -22,20 +21,7 @@ BEAMS = (6.0, 8.0, 10.0, 12.0, 14.0, 17.0)
 RESCORED = (("bigram", 5), ("small", 3))
 GRAPHS = {"bigram": "bigram", "small": "3-gram"}
 TAKES = lm_task.TAKES
-COLUMNS = [
-    Column("set", "set"),
-    Column("n-grams", "ngrams", "{:,}"),
-    Column("decoder", "contender"),
-    Column("beam", "beam", "{:g}"),
-    Column("WER, %", "wer", "{:.2f}"),
-    Column("word errors", "errors"),
-    Column("RTF", "rtf", "{:.6f}"),
-    Column("spread", "rtf_spread", "{:.6f}"),
-    Column("times as fast as standard search on one core", "ratio", "{:,.2f}"),
-    Column("tokens a frame", "tokens", "{:.1f}"),
-    Column("look-ups a frame", "lookups", "{:.2f}"),
-    Column("status", "status"),
-]
+COLUMNS = lm_task.curve_columns(Column("times as fast as standard search on one core", "ratio", "{:,.2f}"))
 
 
 def contenders(context: Context) -> list[Contender]:
@@ -60,4 +46,4 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def draw(rows: list[Row], path: Path) -> None:
-    plots.line_plot(path, curves(rows), "RTF", "WER, %", log="x", title="beams 6 to 17", from_zero=False)
+    lm_task.draw_curves(rows, path, "beams 6 to 17")
