@@ -97,6 +97,7 @@ def test_the_work_of_several_batches():
         "hits": 60.0,
         "bytes": None,
         "rounds": None,
+        "copies": None,
         "waits": None,
     }
     asked_again = dataclasses.replace(work, distinct_lookups=1, lookup_rounds=3, lookup_waiting=0.25)
