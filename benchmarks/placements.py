@@ -66,7 +66,7 @@ def kenlm(load: Callable[[], "arcbeam.KenLM"], say: Callable[[str], None]) -> "a
 
 
 def looked_up(work: DecodeStats) -> Row:
-    """What was asked of the large model, a frame: words, distinct ones, hit rate, bytes, rounds; and waiting, %.
+    """What was asked of the large model, a frame: words, distinct, hit rate, bytes, rounds, copies; and waiting, %.
 
     A frame that is begun anew, for there was no room or no answer yet, may have asked more than it has distinct words.
     """
