@@ -25,7 +25,7 @@ from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking")
+KERNELS = ("search", "rescore", "asking", "bucketed")
 ORDER = 238
 TITLE = "Rescoring with a billion n-grams"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -20,10 +20,10 @@ ARCBEAM_DEVICE LmPlace place_in(const LmView& lm, std::uint32_t state, std::uint
         return {kNoLmArc, kLmEmptyHistory};
     }
     std::uint32_t reads = 0U;
-    std::uint32_t arc = find_together<lanes>(lm, state, label, true, false, Lanes<lanes>{mask}, reads);
+    std::uint32_t arc = find_together<lanes>(lm, state, label, true, Lanes<lanes>{mask}, reads);
     while (arc == kNoLmArc) {
         state = lm.backoff_state(state);
-        arc = find_together<lanes>(lm, state, label, true, false, Lanes<lanes>{mask}, reads);
+        arc = find_together<lanes>(lm, state, label, true, Lanes<lanes>{mask}, reads);
     }
     return {arc, state};
 }
@@ -94,7 +94,7 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, con
                 known = ask<kHalf>(params, state, wanted, half, control, counts, step);
             } else {
                 Reads reads;
-                step = step_in<kHalf>(params.lms.small, state, wanted, true, false, Lanes<kHalf>{half}, reads);
+                step = step_in<kHalf>(params.lms.small, state, wanted, true, Lanes<kHalf>{half}, reads);
                 if (params.cache.size != 0U && lane % kHalf == 0U) {
                     keep_cached(params.cache, params.counters, key, wanted, step);
                 }

@@ -8,22 +8,41 @@
 
 namespace arcbeam {
 
-ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const RescoringLane& lane,
-                                          std::uint32_t index, bool final_only) {
-    const std::uint32_t state = lane.tokens.state[index];
-    float cost = simt::load(&lane.tokens.token.at(index)->cost);
-    if (final_only) {
-        cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
-        if (is_finite(cost)) {
-            const History history = lane.histories[index];
-            cost = rescore_cost(cost, !kLanesAsk ? end_deviation(params.lms, history)
-                                                 : asked_end_deviation(params, history, *lane.words));
-        }
-        if (!is_finite(cost)) {
-            return kNoPacked;
-        }
+// What the end of the sentence adds to the paths of those lanes of a warp that ask; all come here.
+ARCBEAM_DEVICE float end_of_sentence(const RescoringParams& params, const RescoringLane& lane,
+                                     const History& history, bool asks) {
+    if constexpr (kInBuckets) {
+        const std::uint32_t end = params.lms.large.num_labels;
+        const float large = cost_in_buckets(params.buckets, history.large, end, asks);
+        const LmView& small = params.lms.small;
+        return asks ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
+                    : 0.0F;
     }
-    return pack(cost, state);
+    return !asks        ? 0.0F
+           : !kLanesAsk ? end_deviation(params.lms, history)
+                        : asked_end_deviation(params, history, *lane.words);
+}
+
+// Of token `index`, if there is one, and what is to be smallest; all lanes of a warp come here.
+ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const RescoringLane& lane,
+                                          std::uint32_t index, bool is_token, bool final_only) {
+    std::uint32_t state = 0U;
+    float cost = kInfiniteCost;
+    History history{0U, 0U};
+    if (is_token) {
+        state = lane.tokens.state[index];
+        cost = simt::load(&lane.tokens.token.at(index)->cost);
+    }
+    if (final_only) {
+        if (is_token) {
+            cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
+            history = lane.histories[index];
+        }
+        const bool is_final = is_token && is_finite(cost);
+        const float deviation = end_of_sentence(params, lane, history, is_final);
+        cost = is_final ? rescore_cost(cost, deviation) : kInfiniteCost;
+    }
+    return is_token && !(final_only && !is_finite(cost)) ? pack(cost, state) : kNoPacked;
 }
 
 // Among tokens of one cost and state the smallest history. `scratch` has a place for each token.
@@ -31,6 +50,7 @@ ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const Resco
                                       const Array<Candidate>& scratch) {
     Control& control = *lane.control;
     const std::uint32_t n = lane.state.num_tokens;
+    const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     const auto history_key = [&lane](std::uint32_t i) {
         return history_bits(static_cast<History>(lane.histories[i]));
     };
@@ -41,10 +61,12 @@ ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const Resco
             simt::store(&lane.words->end_history, kNoPacked);
         }
         simt::block_barrier();
-        for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
-            const std::uint64_t key = rescored_end(params, lane, i, reached_final);
-            simt::store(&scratch.at(i)->packed, key);
-            simt::atomic_min<Scope::block>(&control.best_end, key);
+        for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
+            const std::uint64_t key = rescored_end(params, lane, i, i < n, reached_final);
+            if (i < n) {
+                simt::store(&scratch.at(i)->packed, key);
+                simt::atomic_min<Scope::block>(&control.best_end, key);
+            }
         }
         simt::block_barrier();
         const std::uint64_t best = simt::load(&control.best_end);

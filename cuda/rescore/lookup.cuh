@@ -15,6 +15,7 @@
 #pragma once
 
 #include "rescore/arc_cache.cuh"
+#include "rescore/buckets.cuh"
 #include "rescore/rescore_lane.cuh"
 
 namespace arcbeam {
@@ -137,44 +138,14 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
 constexpr std::uint32_t kSearching = 8U;
 constexpr std::uint32_t kMostSearching = 16U;
 
-// Such a group of lanes within those of a mask, which come to all of this together: a warp whose groups have masks
-// of their own would take one group after the other.
-template <std::uint32_t lanes>
-struct Lanes {
-    std::uint32_t mask;
-
-    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::lane() % lanes; }
-    ARCBEAM_DEVICE static std::uint32_t group() { return ((1U << lanes) - 1U) << (simt::lane() - rank()); }
-    ARCBEAM_DEVICE bool any_group(bool vote) const { return lanes == 1U ? vote : simt::any(mask, vote); }
-    ARCBEAM_DEVICE std::uint32_t votes(bool vote) const {
-        if constexpr (lanes == 1U) {
-            return vote ? 1U : 0U;
-        } else {
-            return simt::ballot(mask, vote) & group();
-        }
-    }
-    ARCBEAM_DEVICE std::uint32_t most(std::uint32_t value) const {
-        return lanes == 1U ? value : simt::reduce_max(mask, value);
-    }
-    template <class T>
-    ARCBEAM_DEVICE T from(T value, std::uint32_t of_rank) const {
-        if constexpr (lanes == 1U) {
-            return value;
-        } else {
-            return simt::shuffle(mask, value, simt::lane() - rank() + of_rank);
-        }
-    }
-};
-
 // LmView::find by the lanes of a group, if it is one that seeks: in each round each looks at several labels, all at
-// equal distances; at one where the index is far. `reads` counts what they load of the index, by the lane.
+// equal distances. `reads` counts what they load of the index, by the lane.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
-                                           bool is_far, const Lanes<lanes>& together, std::uint32_t& reads) {
+                                           const Lanes<lanes>& together, std::uint32_t& reads) {
     constexpr std::uint32_t kEach = lanes == 1U ? 8U : 32U / lanes;
     const std::uint32_t rank = together.rank();
-    const std::uint32_t each = is_far ? 1U : kEach;
-    const std::uint32_t labels = each * lanes;  // of a round
+    constexpr std::uint32_t kLabels = kEach * lanes;  // of a round
     std::uint32_t begin = 0U;
     std::uint32_t end = 0U;
     if (seeks && state != kLmEmptyHistory) {
@@ -187,15 +158,15 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
         reads += rank == 0U ? 3U : 0U;
     }
     for (;;) {
-        const bool more = begin < end && end - begin > labels;  // a page that was lost reads as zeros
+        const bool more = begin < end && end - begin > kLabels;  // a page that was lost reads as zeros
         if (!together.any_group(more)) {
             break;
         }
-        const std::uint32_t step = (end - begin + labels) / (labels + 1U);
+        const std::uint32_t step = (end - begin + kLabels) / (kLabels + 1U);
         bool below[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t at = begin + (k * lanes + rank + 1U) * step - 1U;
-            below[k] = more && k < each && at < end;
+            below[k] = more && at < end;
             reads += below[k] ? 1U : 0U;
             below[k] = below[k] && lm.label(at) < wanted;
         }
@@ -209,7 +180,7 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
     std::uint32_t arc = kNoLmArc;
     for (std::uint32_t k = 0U; k < kEach; ++k) {
         const std::uint32_t at = begin + k * lanes + rank;
-        const bool is_here = k < each && begin < end && at < end && lm.label(at) == wanted;
+        const bool is_here = begin < end && at < end && lm.label(at) == wanted;
         arc = is_here ? at : arc;
     }
     const std::uint32_t found = together.votes(arc != kNoLmArc);
@@ -255,7 +226,7 @@ struct BackedOff {
 // what it costs and all that backing off costs is read side by side. Where only these are in host memory, a look-up
 // waits for the bus once.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks, bool is_far,
+ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
                               const Lanes<lanes>& together, Reads& reads) {
     BackedOff<lanes> backed_off;
     const std::uint32_t one = together.rank() == 0U ? 1U : 0U;
@@ -263,7 +234,7 @@ ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32
     std::uint32_t arc = kNoLmArc;
     for (bool open = seeks;;) {
         const std::uint32_t found =
-            find_together<lanes>(lm, state, label, open && !unknown, is_far, together, reads.of_index);
+            find_together<lanes>(lm, state, label, open && !unknown, together, reads.of_index);
         arc = open ? found : arc;
         open = open && found == kNoLmArc && !(unknown && state == kLmEmptyHistory);
         if (!together.any_group(open)) {
@@ -304,9 +275,29 @@ ARCBEAM_DEVICE std::uint32_t rescore_one(const Array<Candidate>& candidates, std
     return is_finite(cost) ? ordered(cost) : kNoCost;
 }
 
+// What both models say, the large one in buckets: the small one is asked while its chain is on the way.
+template <std::uint32_t kLevels>
+ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t state, std::uint32_t label,
+                                    bool seeks, bool is_large, const BucketGroup& together,
+                                    std::uint32_t& counted) {
+    ChainPart<kLevels> chain;
+    chain.load(params.buckets, state, 0U, seeks && is_large, counted);
+    LmStep step{};
+    if (simt::any(simt::kAllLanes, seeks && !is_large)) {
+        Reads uncounted;
+        step = step_in<kBucketLanes>(params.lms.small, state, label, seeks && !is_large, together, uncounted);
+    }
+    if (simt::any(simt::kAllLanes, seeks && is_large)) {
+        const LmStep large =
+            step_in_buckets<kLevels>(params.buckets, state, label, seeks && is_large, chain, together, counted);
+        step = is_large ? large : step;
+    }
+    return step;
+}
+
 // One half of the lanes that answer for a candidate ask the large model, the other the small one. Returns what the
-// thread has counted.
-template <class Team, std::uint32_t kHalf>
+// thread has counted. `kLevels`: states of a chain at a time where the large model is in buckets, else 0.
+template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U>
 ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, const Questions questions) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
@@ -314,7 +305,6 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
     const std::uint32_t lane = simt::lane();
     const bool is_large = (lane / kHalf) % 2U == 0U;
     const bool is_first = lane % (2U * kHalf) == 0U;
-    const bool is_far = is_large && params.index_is_far != 0U;
     const LmView& lm = is_large ? params.lms.large : params.lms.small;
     const std::uint32_t* const labels = is_large ? params.lms.large_labels : params.lms.small_labels;
     for (std::uint32_t first = Team::rank() / simt::kWarpSize * kGroups; first < questions.num_distinct;
@@ -337,12 +327,18 @@ ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, 
         // Another lane may have been told of an older answer.
         const bool seeks = together.votes(has && !cached) != 0U;
         if (simt::any(simt::kAllLanes, seeks)) {
-            Reads reads;
-            const LmStep found = step_in<kHalf>(lm, state, wanted, seeks, is_far, together, reads);
-            step = seeks ? found : step;
-            if (is_large) {
-                counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
+            LmStep found;
+            if constexpr (kLevels != 0U) {
+                static_assert(kHalf == kBucketLanes);
+                found = step_from_far<kLevels>(params, state, wanted, seeks, is_large, together, counts.reads);
+            } else {
+                Reads reads;
+                found = step_in<kHalf>(lm, state, wanted, seeks, together, reads);
+                if (is_large) {
+                    counts.reads += reads.others + (params.index_is_near != 0U ? 0U : reads.of_index);
+                }
             }
+            step = seeks ? found : step;
             if (seeks && lane % kHalf == 0U) {
                 counts.misses += is_large ? 1U : 0U;
                 if (params.cache.size != 0U) {
@@ -374,10 +370,15 @@ template <class Team>
 ARCBEAM_DEVICE void answer_words(const RescoringParams& params, const Questions& questions, LookupCounts& counts) {
     // Few words are answered sooner by many lanes each; of many, more at a time.
     const std::uint32_t n = questions.num_distinct;
-    const LookupCounts some = n <= Team::size() / (2U * kMostSearching)
-                                  ? answer_some<Team, kMostSearching>(params, questions)
-                              : n <= Team::size() / kSearching ? answer_some<Team, kSearching>(params, questions)
-                                                               : answer_some<Team, 1U>(params, questions);
+    LookupCounts some;
+    if constexpr (kInBuckets) {
+        some = params.buckets.links <= kFewLevels ? answer_some<Team, kBucketLanes, kFewLevels>(params, questions)
+                                                  : answer_some<Team, kBucketLanes, kManyLevels>(params, questions);
+    } else {
+        some = n <= Team::size() / (2U * kMostSearching) ? answer_some<Team, kMostSearching>(params, questions)
+               : n <= Team::size() / kSearching          ? answer_some<Team, kSearching>(params, questions)
+                                                         : answer_some<Team, 1U>(params, questions);
+    }
     counts.distinct += some.distinct;
     counts.misses += some.misses;
     counts.reads += some.reads;

@@ -14,6 +14,13 @@ constexpr bool kLanesAsk = true;
 constexpr bool kLanesAsk = false;
 #endif
 
+// Whether the large model is in buckets, likewise.
+#if defined(ARCBEAM_IN_BUCKETS)
+constexpr bool kInBuckets = true;
+#else
+constexpr bool kInBuckets = false;
+#endif
+
 // Words are written by the host before it tells a history's number to anybody; the number may have come through the
 // arc cache, so a fence is needed on this side, too.
 ARCBEAM_DEVICE_NOINLINE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {

@@ -5,6 +5,7 @@
 
 #include "decode/search.hpp"
 #include "rescore/mail.hpp"
+#include "shared/lm_buckets.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {
@@ -48,7 +49,7 @@ struct RescoringParams {
     std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
     Asks asks;
     std::uint32_t words_a_history;
-    std::uint32_t index_is_far;  // in host memory: what is read of it had better be little
+    LmBuckets buckets;  // of the large model, for bucketed.cu, which knows only numbers of the view
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.

@@ -20,7 +20,7 @@ from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
-    ASKING, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    ASKING, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
     padded,
 )
 from arcbeam._shapes cimport Launches
@@ -111,7 +111,8 @@ cdef class CudaEngine:
         self.pool = MemoryPool(self.context, memory_limit, taken)
         if self.rescoring is not None:
             self.mail = self.rescoring.open_mail(self.pool, self.stream)
-            self.kind = RESCORING if self.mail is None else ASKING
+            in_memory = BUCKETED if self.rescoring.bucketed_bytes() else RESCORING
+            self.kind = in_memory if self.mail is None else ASKING
         self.lanes = Lanes(self.kind, self.pool, self.stream)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)
@@ -173,16 +174,18 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
-        cdef size_t models = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        cdef size_t models = 0, bucketed = 0, host = self.batch_host.capacity + self.paths_host.capacity
         with self.context:
             pass
         with self.turn:
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
+                bucketed = self.rescoring.bucketed_bytes()
             return {"graph": self.graph.bytes, "language_models": models, "lanes": self.lanes.room_bytes(),
                     "token_log": self.lanes.log_bytes(), "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
-                    "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes()}
+                    "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes(),
+                    "bucketed": bucketed}
 
     @property
     def placement(self):

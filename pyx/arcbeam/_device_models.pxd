@@ -6,6 +6,7 @@ from libc.stdint cimport uint32_t
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._lm_buckets cimport LmBuckets
 from arcbeam._lm_view cimport LmView
 from arcbeam._mail cimport LaneMail
 from arcbeam._rescoring_search cimport RescoringParams
@@ -14,11 +15,13 @@ from arcbeam._rescoring_search cimport RescoringParams
 cdef class DeviceModel:
     cdef readonly Context context
     cdef readonly object source
-    cdef readonly size_t device_bytes, pinned_bytes
+    cdef readonly size_t device_bytes, pinned_bytes, bucketed_bytes
     cdef LmView view
+    cdef LmBuckets buckets
     cdef MemoryPool pool
     cdef DeviceBuffer memory
     cdef PinnedBuffer pinned
+    cdef int _fill_buckets(self) except -1
     cdef object __weakref__
 
 
@@ -58,3 +61,4 @@ cdef class DeviceRescoring:
     cdef int ask_back(self, Stream stream) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)
+    cdef size_t bucketed_bytes(self)

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport uint32_t, uint64_t
 
+from arcbeam._lm_buckets cimport LmBuckets
 from arcbeam._lm_view cimport RescoringView
 from arcbeam._requests cimport Asks, MailView
 from arcbeam._search cimport Need, SearchParams
@@ -43,7 +44,7 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint32_t index_is_near
         Asks asks
         uint32_t words_a_history
-        uint32_t index_is_far
+        LmBuckets buckets
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
     uint64_t rescoring_free_bytes(uint64_t table_size)

@@ -16,10 +16,11 @@ SOURCES = {
     "search": "cuda/decode/search.cu",
     "rescore": "cuda/rescore/rescore.cu",
     "asking": "cuda/rescore/asking.cu",
+    "bucketed": "cuda/rescore/bucketed.cu",
 }
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {"search": 192, "rescore": 520, "asking": 520}
-SHAPES = {"search": ("wide", "dense", "cluster"), "rescore": ("wide", "dense", "cluster"), "asking": ("wide", "dense")}
+PARAMETER_BYTES = {"search": 192, "rescore": 560, "asking": 560, "bucketed": 560}
+SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | {"asking": ("wide", "dense")}
 
 
 def image(name: str) -> bytes:

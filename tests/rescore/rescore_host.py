@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from arcbeam._lm_buckets import Buckets
 from arcbeam._requests import HostLookups
 
 from arcbeam import CtcDecoder
@@ -50,11 +51,14 @@ class RescoreHost(SearchHost):
         wait_cycles=200,
         histories=20,
         looks=0,
-        index_is_far=False,
+        in_buckets=0.0,
         **options,
     ):
         self.looks = looks
-        self.index_is_far = index_is_far
+        self.buckets = None
+        if in_buckets:
+            self.source, self.entry = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
+            self.buckets = Buckets(rescoring.large.columns, rescoring.large.about, in_buckets)
         if asks != NOBODY:
             self.source, self.entry = "cuda/rescore/asking.cu", "arcbeam_asking_{}"
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
@@ -90,13 +94,25 @@ class RescoreHost(SearchHost):
             per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0), asks=np.uint32(self.asks),
             words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
-            index_is_far=np.uint32(self.index_is_far),
+            buckets=self.buckets_view(),
         )  # fmt: skip
         params.arrays |= self.boxes
         return params
 
+    def buckets_view(self):
+        made = self.buckets
+        if made is None:
+            return kernel_params(**{f"word{i}": np.uint64(0) for i in range(5)})
+        parts, buckets, _ = made.entries.shape
+        return kernel_params(
+            chains=made.chains, words=made.words, entries=made.entries, links=np.uint32(made.chains.shape[1]),
+            parts=np.uint32(parts), buckets=np.uint32(buckets), seed=np.uint32(made.seed),
+        )  # fmt: skip
+
     def large_view(self):
         """The columns of the large model that a kernel may read."""
+        if self.buckets is not None:
+            return lm_view(self.rescoring.large, COLUMNS)
         if self.asks != MODEL:
             return lm_view(self.rescoring.large, () if self.asks == NOBODY else ("arcs", "backoff.weights"))
         model = self.rescoring.kenlm
@@ -176,7 +192,7 @@ def check(
     histories=20,
     looks=0,
     unknown_words="error",
-    index_is_far=False,
+    in_buckets=0.0,
     **options,
 ):
     """Decodes with the kernel and with the twin: the same in every byte."""
@@ -202,7 +218,7 @@ def check(
         wait_cycles=wait_cycles,
         histories=histories,
         looks=looks,
-        index_is_far=index_is_far,
+        in_buckets=in_buckets,
         **options,
     )
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))

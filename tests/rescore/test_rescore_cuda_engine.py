@@ -72,14 +72,19 @@ def gpu(emulated_gpu):
     st.sampled_from([0.0, 2.0, float("inf")]),
     st.sampled_from([0.0, 1.0]),
     st.sampled_from([None, 1, 2, 4]),
-    st.sampled_from([("resident", None), ("host-direct", 0), ("host-direct", 512), ("auto", None)]),
+    st.sampled_from(
+        [("resident", None, None), ("host-direct", 0, None), ("host-direct", 512, None), ("auto", None, None),
+         ("auto", None, 64), ("host-direct", 0, 1)]
+    ),
 )
 def test_random_graphs(emulated_gpu, graph, models, batch, beam, margin, n, where):
     emulated_gpu.begin_with(TIGHT)
     graph = with_words(graph, models[1])
     options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "acoustic_scale": 0.5}
     options |= {"lookup_margin": margin, "hypotheses_per_state": n}
-    decoder = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], **options)
+    decoder = CtcDecoder(
+        graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options
+    )
     check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
 
 
@@ -100,6 +105,7 @@ def test_placements_and_caches(gpu, n, placement, cache, budget):
     assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
     loads = first.model_bytes_read / 32 / first.lookup_misses
     assert (loads > 4) == (placement == "resident" or budget is not None)
+    assert (decoder.memory().bucketed > LARGE.info().bytes) == (budget is not None)
     check_same(decoder.decode(BATCH), cpu.decode(BATCH))
     assert decoder.stats.lookups == first.lookups
     if cache == "1MB":
@@ -168,6 +174,17 @@ def test_pinned_memory_that_is_refused(gpu):
         decoder = on_gpu(placement="host-direct")
     assert decoder._engine.placement == "resident"
     check_same(decoder.decode(BATCH), on_cpu())
+
+
+def test_buckets_are_shared_and_given_back(gpu):
+    first, second = (on_gpu(gpu_budget=512, hypotheses_per_state=n) for n in (2, 3))
+    made = len([line for line in gpu.fake.journal() if line[0] == "host_allocate"])
+    third = on_gpu(gpu_budget=512, beam=3.0)
+    assert len([line for line in gpu.fake.journal() if line[0] == "host_allocate"]) - made <= 1, "its counters"
+    assert first.memory().bucketed == second.memory().bucketed == third.memory().bucketed > 0
+    assert first.memory().pinned > first.memory().bucketed and first.memory().language_models < on_gpu().memory().pinned
+    check_same(first.decode(BATCH), on_cpu(hypotheses_per_state=2))
+    check_same(second.decode(BATCH), on_cpu(hypotheses_per_state=3))
 
 
 def test_memory_that_runs_out_while_decoding(gpu):

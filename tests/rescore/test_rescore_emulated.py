@@ -106,10 +106,10 @@ def test_histories_longer_than_lanes_that_share_a_look_up():
         num_columns=3, finals={0: 0.0},
     )  # fmt: skip
     graph = Graph(**plain.fields() | fields)
-    for index_is_far in (False, True):
+    for in_buckets in (0, 0.85):
         check(
             graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS,
-            index_is_far=index_is_far,
+            in_buckets=in_buckets,
         )  # fmt: skip
 
 

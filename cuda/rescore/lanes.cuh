@@ -1,0 +1,37 @@
+// A group of lanes of a warp that look a word up together.
+#pragma once
+
+#include "shared/simt.cuh"
+
+namespace arcbeam {
+
+// A group of so many lanes within those of a mask, which come to all of this together: a warp whose groups have
+// masks of their own would take one group after the other.
+template <std::uint32_t lanes>
+struct Lanes {
+    std::uint32_t mask;
+
+    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::lane() % lanes; }
+    ARCBEAM_DEVICE static std::uint32_t group() { return ((1U << lanes) - 1U) << (simt::lane() - rank()); }
+    ARCBEAM_DEVICE bool any_group(bool vote) const { return lanes == 1U ? vote : simt::any(mask, vote); }
+    ARCBEAM_DEVICE std::uint32_t votes(bool vote) const {
+        if constexpr (lanes == 1U) {
+            return vote ? 1U : 0U;
+        } else {
+            return simt::ballot(mask, vote) & group();
+        }
+    }
+    ARCBEAM_DEVICE std::uint32_t most(std::uint32_t value) const {
+        return lanes == 1U ? value : simt::reduce_max(mask, value);
+    }
+    template <class T>
+    ARCBEAM_DEVICE T from(T value, std::uint32_t of_rank) const {
+        if constexpr (lanes == 1U) {
+            return value;
+        } else {
+            return simt::shuffle(mask, value, simt::lane() - rank() + of_rank);
+        }
+    }
+};
+
+}  // namespace arcbeam
