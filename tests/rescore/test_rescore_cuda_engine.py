@@ -104,7 +104,10 @@ def test_placements_and_caches(gpu, n, placement, cache, budget):
         assert getattr(first, name) == getattr(cpu.stats, name) > 0
     assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
     loads = first.model_bytes_read / 32 / first.lookup_misses
-    assert (loads > 4) == (placement == "resident" or budget is not None)
+    if budget is None:
+        assert (loads > 4) == (placement == "resident")
+    else:  # sectors: a chain, two buckets of two each for its states, a word
+        assert 2 < loads < 1 + 2 * 2 * (LARGE.order - 1) + 1
     assert (decoder.memory().bucketed > LARGE.info().bytes) == (budget is not None)
     check_same(decoder.decode(BATCH), cpu.decode(BATCH))
     assert decoder.stats.lookups == first.lookups
@@ -182,7 +185,7 @@ def test_buckets_are_shared_and_given_back(gpu):
     third = on_gpu(gpu_budget=512, beam=3.0)
     assert len([line for line in gpu.fake.journal() if line[0] == "host_allocate"]) - made <= 1, "its counters"
     assert first.memory().bucketed == second.memory().bucketed == third.memory().bucketed > 0
-    assert first.memory().pinned > first.memory().bucketed and first.memory().language_models < on_gpu().memory().pinned
+    assert first.memory().pinned > first.memory().bucketed
     check_same(first.decode(BATCH), on_cpu(hypotheses_per_state=2))
     check_same(second.decode(BATCH), on_cpu(hypotheses_per_state=3))
 
