@@ -15,14 +15,14 @@ from benchmarks import adapters
 from benchmarks.datasets import DataMissing
 from benchmarks.registry import Row
 
-INDEX_TOO = "host-direct, index too"  # all of the model in host memory: a budget that the cache fills
-ON_GPU = ("resident", "host-direct", INDEX_TOO, "host", "cpu")
+BUCKETED = "host-direct, in buckets"  # a budget that the cache fills: no room for the index
+ON_GPU = ("resident", "host-direct", BUCKETED, "host", "cpu")
 KENLM = "kenlm"  # key of KenLM's model among the models of a task, beside the options of a decoder
 
 
 def options(placement: str, cache: int = 0) -> dict[str, Any]:
     """Options of a decoder: the placement, and the bytes of its arc cache."""
-    budget = max(1, cache) if placement == INDEX_TOO else None
+    budget = max(1, cache) if placement == BUCKETED else None
     return {"placement": placement.split(",")[0], "gpu_budget": budget, "arc_cache": cache}
 
 

@@ -5,8 +5,9 @@ of `gpu_rescoring` with 3 hypotheses a state in one batch. `host-direct` may tak
 35 % of it, index and cache together. `cpu` may take 2 GB, for its cache, and looks words up in KenLM's model of the
 largest ARPA that is made here in reasonable time: option `kenlm_ngrams` (`data/inflated_arpa.py`), for KenLM would read
 one of a billion for a quarter of an hour. Answers are the twin's, byte for byte (`cpu`: with KenLM), before anything is
-timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was. Arcs
-settled, of the reads: as in `gpu_arcs`.
+timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was: of the
+first `host-direct` the time in which the model is put in buckets, where its index exceeds the budget. Arcs settled, of
+the reads: as in `gpu_arcs`.
 """
 
 import subprocess
@@ -55,6 +56,7 @@ COLUMNS = [
     Column("on the GPU, GB", "device_gb", "{:.2f}"),
     Column("share of the model, %", "share", "{:.1f}"),
     Column("pinned, GB", "pinned_gb", "{:.2f}"),
+    Column("in buckets, GB", "bucketed_gb", "{:.2f}"),
     Column("decoder after, s", "ready_s", "{:.1f}"),
     Column("milliseconds", "ms", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
@@ -170,6 +172,7 @@ def group_rows(
             continue
         taken = decoder.memory()
         row |= {"device_gb": taken.language_models / 1e9, "pinned_gb": taken.pinned / 1e9}
+        row["bucketed_gb"] = taken.bucketed / 1e9
         row["share"] = None if is_kenlm else 100 * taken.language_models / size
         rows[label] = row, decoder
         turns[label] = lambda one=decoder: one.decode(arrays)  # type: ignore[misc]

@@ -158,7 +158,7 @@ def test_rescoring(rescored, monkeypatch):
     experiment = registry.load("gpu_rescoring")
     monkeypatch.setattr(experiment, "LIMITS", (2,))
     rows = rows_of("gpu_rescoring", utterances=1, ngrams=2000)
-    places = ["none", "resident", "resident", *["host-direct"] * 4, "host", "host", *[experiment.INDEX_TOO] * 3]
+    places = ["none", "resident", "resident", *["host-direct"] * 4, "host", "host", *[experiment.BUCKETED] * 3]
     with_kenlm = [*places[:9], "cpu", "cpu", *places[9:]]
     assert [row["placement"] for row in rows] == [*with_kenlm * 2, *places * 2]
     assert {row["ngrams"] for row in rows} == {sum(rescored.about["ngrams"]), rows[-1]["ngrams"]}

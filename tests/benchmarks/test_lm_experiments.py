@@ -50,7 +50,7 @@ def test_cache(models, monkeypatch, tmp_path, capsys):
     assert {row["ngrams"] for row in rows} == {sum(models["language_model"].about["ngrams"]), rows[-1]["ngrams"]}
     places = [row["placement"] for row in timed]
     assert {places.count(name) for name in placements.ON_GPU if name in places} == {6}, "a row a share and model"
-    assert set(places) >= {"resident", "host-direct", placements.INDEX_TOO}
+    assert set(places) >= {"resident", "host-direct", placements.BUCKETED}
     others = {row["placement"]: row["status"] for row in rows if "status" in row}
     assert others["cpu"] == "missing: there is no KenLM file of this model"
     assert set(places) | set(others) == set(placements.ON_GPU)
@@ -67,7 +67,7 @@ def test_cache(models, monkeypatch, tmp_path, capsys):
 
 
 def test_placements_that_are_not_there():
-    assert placements.options(placements.INDEX_TOO, 0) == {
+    assert placements.options(placements.BUCKETED, 0) == {
         "placement": "host-direct", "gpu_budget": 1, "arc_cache": 0
     }  # fmt: skip
     models = {"language_model": "ours", placements.KENLM: "theirs"}
