@@ -73,8 +73,14 @@ def gpu(emulated_gpu):
     st.sampled_from([0.0, 1.0]),
     st.sampled_from([None, 1, 2, 4]),
     st.sampled_from(
-        [("resident", None, None), ("host-direct", 0, None), ("host-direct", 512, None), ("auto", None, None),
-         ("auto", None, 64), ("host-direct", 0, 1)]
+        [
+            ("resident", None, None),
+            ("host-direct", 0, None),
+            ("host-direct", 512, None),
+            ("auto", None, None),
+            ("auto", None, 64),
+            ("host-direct", 0, 1),
+        ]
     ),
 )
 def test_random_graphs(emulated_gpu, graph, models, batch, beam, margin, n, where):
@@ -82,9 +88,7 @@ def test_random_graphs(emulated_gpu, graph, models, batch, beam, margin, n, wher
     graph = with_words(graph, models[1])
     options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "acoustic_scale": 0.5}
     options |= {"lookup_margin": margin, "hypotheses_per_state": n}
-    decoder = CtcDecoder(
-        graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options
-    )
+    decoder = CtcDecoder(graph, device="cuda", placement=where[0], arc_cache=where[1], gpu_budget=where[2], **options)
     check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
 
 
