@@ -11,12 +11,10 @@ from typing import Any
 from benchmarks.datasets import DataMissing
 from benchmarks.gpu import Wrong
 from benchmarks.gpu_stage_timing import Gpu, TimedStages, row, sampled
-from benchmarks.placements import INDEX_TOO
+from benchmarks.placements import BUCKETED
 from benchmarks.registry import Row
 from benchmarks.rescoring_frames import HYPOTHESES, frame_and_answer
 from benchmarks.rescoring_stage_kernel import (
-    KERNEL,
-    SOURCE,
     STAGES,
     Lookup,
     Made,
@@ -29,7 +27,7 @@ from benchmarks.stage_kernel import Layout
 ENTRIES = 1 << 12  # of the arc cache: room for all answers of a frame
 LOOKUPS = tuple(
     Lookup(placement, cache=entries, cold=cold)
-    for placement in ("resident", "host-direct", INDEX_TOO)
+    for placement in ("resident", "host-direct", BUCKETED)
     for entries, cold in ((0, False), (ENTRIES, True), (ENTRIES, False))
 )
 
@@ -93,7 +91,7 @@ class GpuRescoringStages(TimedStages):
 
     def __init__(self, case: Case, lookup: Lookup = LOOKUPS[0], machine: Any = None) -> None:
         frame, answer = frame_and_answer(case.frame, case.beam, case.max_active)
-        self.machine = machine or Gpu(source=SOURCE, kernel=KERNEL)
+        self.machine = machine or Gpu(**lookup.compiled)
         self.kernel = RescoringStageKernel(self.machine, frame, case.layout, lookup)
         self.made = self.kernel.run()
         try:
@@ -119,8 +117,10 @@ def items(frame: RescoringFrame, made: Made) -> dict[str, tuple[int, str]]:
 def rows(repeats: int) -> Iterator[Row]:
     """Median, smallest and largest time of each stage in each case; of the lookup also what it reads."""
     for case in CASES:
-        machine = Gpu(source=SOURCE, kernel=KERNEL)
+        machines: dict[str, Any] = {}
         for lookup in case.lookups():
+            machine = machines.get(lookup.compiled["kernel"]) or Gpu(**lookup.compiled)
+            machines[lookup.compiled["kernel"]] = machine
             try:
                 stages = GpuRescoringStages(case, lookup, machine)
             except DataMissing as error:

@@ -1,4 +1,4 @@
-"""The stages of the search that rescores on a GPU, one frame long: `benchmarks/kernels/rescoring_stages.cu`.
+"""The stages of the search that rescores on a GPU, one frame long: `benchmarks/kernels/rescoring_stages.cuh`.
 
 As `benchmarks.stage_kernel`, whose machines run it, but that tokens have histories and words are looked up.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import arcbeam
 from arcbeam import _stages, lm_file
 from arcbeam.rescoring import Rescoring
-from benchmarks.placements import INDEX_TOO
+from benchmarks.placements import BUCKETED
 from benchmarks.record import ROOT
 from benchmarks.stage_kernel import (
     NONE,
@@ -35,11 +35,14 @@ from benchmarks.stage_kernel import (
 
 SOURCE = ROOT / "benchmarks" / "kernels" / "rescoring_stages.cu"
 KERNEL = "arcbeam_rescoring_stages"
+BUCKETED_SOURCE = SOURCE.with_name("bucketed_rescoring_stages.cu")
+BUCKETED_KERNEL = "arcbeam_bucketed_rescoring_stages"
 STAGES = ("lookup", "rescore", "recombine", "closure", "prune", "backtrack")
 COLUMNS = (
     "labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
     "backoff.wide", "arcs", "backoff.weights",
 )  # fmt: skip
+IN_BUCKETS = ("chains", "words", "entries")  # instead of them
 NO_PACKED = np.uint64(0xFFFFFFFFFFFFFFFF)
 KEY = ["state", "large", "small"]
 ANSWERED = np.dtype(
@@ -96,11 +99,18 @@ class Lookup:
     apart: bool = True
 
     def on_host(self) -> tuple[str, ...]:
-        """Columns of the large model that the host's memory has."""
+        """Columns of the large model that the host's memory has, or what is in the buckets."""
         every: dict[str, tuple[str, ...]] = {
-            "resident": (), "host-direct": tuple(n for n in COLUMNS if n not in lm_file.INDEX), INDEX_TOO: COLUMNS,
+            "resident": (), "host-direct": tuple(n for n in COLUMNS if n not in lm_file.INDEX), BUCKETED: IN_BUCKETS,
         }  # fmt: skip
         return every[self.placement]
+
+    @property
+    def compiled(self) -> dict[str, Any]:
+        """Source and name of the kernel."""
+        if self.placement == BUCKETED:
+            return {"source": BUCKETED_SOURCE, "kernel": BUCKETED_KERNEL}
+        return {"source": SOURCE, "kernel": KERNEL}
 
 
 @dataclass(frozen=True)
@@ -148,12 +158,23 @@ def shared_bytes(layout: Layout, columns: int) -> int:
 def pack_model(machine: Machine, name: str, model: "arcbeam.LanguageModel", on_host: tuple[str, ...] = ()) -> bytes:
     """LmView of cuda/shared/lm_view.hpp."""
     columns, about = model.columns, model.about
-    at = []
-    for column in COLUMNS:
+    at = [0] * len(COLUMNS) if on_host == IN_BUCKETS else []
+    for column in COLUMNS[len(at) :]:
         put = machine.put_on_host if column in on_host else machine.put
         at.append(put(f"{name} {column}", np.ascontiguousarray(columns[column])))
     sizes = [len(columns[c]) for c in ("backoff.weights", "arcs", "first.wide", "backoff.wide")]
     return struct.pack("<10Q7I4x", *at, *sizes, about["high_bits"], about["start"], about["num_labels"])
+
+
+def pack_buckets(machine: Machine, model: "arcbeam.LanguageModel", lookup: Lookup) -> bytes:
+    """LmBuckets of cuda/shared/lm_buckets.hpp."""
+    if lookup.placement != BUCKETED:
+        return struct.pack("<3Q4I", *[0] * 7)
+    from arcbeam._lm_buckets import Buckets
+
+    made = Buckets(model.columns, model.about)
+    at = [machine.put_on_host(f"large {name}", getattr(made, name)) for name in IN_BUCKETS]
+    return struct.pack("<3Q4I", *at, made.chains.shape[1], *made.entries.shape[:2], made.seed)
 
 
 def epsilon_words(graph: "arcbeam.Graph") -> bool:
@@ -191,7 +212,7 @@ class RescoringStageKernel:
         self.machine, self.frame, self.layout, self.lookup = machine, frame, layout, lookup
         put, models, spilled = machine.put, frame.rescoring, layout.spilled
         lookup_beam = float(np.float32(frame.beam) + np.float32(frame.lookup_margin))
-        is_near, is_far = lookup.placement == "host-direct", lookup.placement == INDEX_TOO
+        is_near = lookup.placement == "host-direct"
         self.before = pack_search(put, frame, layout, lookup_beam)
         self.before += pack_model(machine, "large", models.large, lookup.on_host())  # type: ignore[arg-type]
         self.before += pack_model(machine, "small", models.small) + struct.pack(
@@ -199,9 +220,10 @@ class RescoringStageKernel:
             models.large_scale, models.small_scale, put("words", frame.graph.words),
         )  # fmt: skip
         self.after = struct.pack(
-            "<QI4x2Q2f6I", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0, frame.beam,
-            frame.lookup_margin, frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0, 0, is_far,
+            "<QI4x2Q2f5I4x", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0, frame.beam,
+            frame.lookup_margin, frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0, 0,
         )  # fmt: skip
+        self.after += pack_buckets(machine, models.large, lookup)  # type: ignore[arg-type]
         self.after += pack_spill(put, layout, workspace_bytes(spilled), rescoring_tokens_bytes(spilled))
         for name, array in (
             ("log_probs", np.ascontiguousarray(frame.log_probs, np.float32)),

@@ -9,15 +9,15 @@ from tests.simt import build
 
 
 @contextmanager
-def launches(fake_library, monkeypatch, source, kernel, parameter_bytes):
-    """Within it the driver has a device; gives the image of the kernel for it."""
+def launches(fake_library, monkeypatch, sources, parameter_bytes):
+    """Within it the driver has a device; gives the image of the kernels for it, which have their sources by name."""
     errors = []
 
     def launch(name, shape, parameter):
         try:
             one = shape.contents
             params = (ctypes.c_char * parameter_bytes).from_address(parameter)
-            build.load(source).launch(
+            build.load(sources[name.decode()]).launch(
                 name.decode(), params, grid=one.blocks, block=one.threads, shared_bytes=one.shared_bytes,
                 detect_races=False,
             )  # fmt: skip
@@ -29,5 +29,6 @@ def launches(fake_library, monkeypatch, source, kernel, parameter_bytes):
     monkeypatch.setattr("arcbeam.kernel_images.build_record", lambda: record)
     fake_library.start()
     fake_library.on_launch(callback)
-    yield f"arch 9.0\nkernel {kernel} {parameter_bytes}\n".encode() + b"\0"
+    lines = "".join(f"kernel {kernel} {parameter_bytes}\n" for kernel in sources)
+    yield f"arch 9.0\n{lines}".encode() + b"\0"
     assert errors == []

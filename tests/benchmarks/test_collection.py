@@ -24,7 +24,7 @@ def test_pytest_finds_every_stage_and_both_engines():
     for frame in ("synthetic 17", "synthetic 14", "demo 17", "spm512-3gram 17"):
         for name in {*RESCORING_STAGES} - ({"rescore"} if frame == "demo 17" else set()):
             assert f"test_rescoring_stage_on_gpu[{frame}-resident, no cache-{name}]" in rescoring
-        for place in ("resident", "host-direct", "host-direct, index too"):
+        for place in ("resident", "host-direct", "host-direct, in buckets"):
             for cache in ("no", "cold", "warm"):
                 assert f"test_rescoring_stage_on_gpu[{frame}-{place}, {cache} cache-lookup]" in rescoring
 

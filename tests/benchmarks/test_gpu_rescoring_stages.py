@@ -10,21 +10,35 @@ from benchmarks import ceilings, gpu
 from benchmarks import gpu_rescoring_stage_timing as timing
 from benchmarks.datasets import DataMissing
 from benchmarks.gpu_stage_timing import Gpu
-from benchmarks.placements import INDEX_TOO
+from benchmarks.placements import BUCKETED
 from benchmarks.rescoring_frames import frame_and_answer
-from benchmarks.rescoring_stage_kernel import KERNEL, SOURCE, STAGES, Lookup, shared_bytes
+from benchmarks.rescoring_stage_kernel import (
+    BUCKETED_KERNEL,
+    BUCKETED_SOURCE,
+    KERNEL,
+    SOURCE,
+    STAGES,
+    Lookup,
+    shared_bytes,
+)
 from benchmarks.stage_kernel import Layout
 from tests.benchmarks.stages_on_fake_driver import launches
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 
-PARAMETER_BYTES = 664
+PARAMETER_BYTES = 704
+SOURCES = {KERNEL: SOURCE, BUCKETED_KERNEL: BUCKETED_SOURCE}
 CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64))
 
 
 @pytest.fixture
-def machine(fake_library, monkeypatch):  # noqa: F811
-    with launches(fake_library, monkeypatch, SOURCE, KERNEL, PARAMETER_BYTES) as image:
-        yield Gpu(image, SOURCE, KERNEL)
+def machines(fake_library, monkeypatch):  # noqa: F811
+    with launches(fake_library, monkeypatch, SOURCES, PARAMETER_BYTES) as image:
+        yield {kernel: Gpu(image, source, kernel) for kernel, source in SOURCES.items()}
+
+
+@pytest.fixture
+def machine(machines):
+    return machines[KERNEL]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +47,9 @@ def demo():
     return frame_and_answer(CASE.frame, CASE.beam, CASE.max_active)
 
 
-@pytest.mark.parametrize("lookup", [Lookup(), Lookup("host-direct", 16, cold=True), Lookup(INDEX_TOO, 16)], ids=repr)
-def test_every_stage_has_its_time(machine, demo, lookup):
+@pytest.mark.parametrize("lookup", [Lookup(), Lookup("host-direct", 16, cold=True), Lookup(BUCKETED, 16)], ids=repr)
+def test_every_stage_has_its_time(machines, demo, lookup):
+    machine = machines[lookup.compiled["kernel"]]
     stages = timing.GpuRescoringStages(CASE, lookup, machine)
     assert set(stages.items) == set(stages.seconds(turns=2)) == set(STAGES)
     assert stages.items["lookup"][0] == demo[1].words > 0
@@ -49,7 +64,7 @@ def test_wrong_answers_are_not_timed(machine, demo, monkeypatch):
         timing.GpuRescoringStages(CASE, machine=machine)
 
 
-def test_rows_of_the_table(machine, demo, monkeypatch):
+def test_rows_of_the_table(machines, demo, monkeypatch):
     absent = timing.Case("spm512-3gram", 8.0, 200, CASE.layout)
 
     def frames(name, *_):
@@ -58,7 +73,7 @@ def test_rows_of_the_table(machine, demo, monkeypatch):
         return demo
 
     monkeypatch.setattr(timing, "frame_and_answer", frames)
-    monkeypatch.setattr(timing, "Gpu", lambda **_: machine)
+    monkeypatch.setattr(timing, "Gpu", lambda source, kernel: machines[kernel])
     monkeypatch.setattr(timing, "CASES", (replace(CASE, apart=False), absent))
     monkeypatch.setattr(timing, "sampled", lambda stages, repeats, names: {name: [1.0] * repeats for name in names})
     rows = list(timing.rows(2))
@@ -71,8 +86,9 @@ def test_rows_of_the_table(machine, demo, monkeypatch):
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-def test_nvcc_compiles_them():
-    assert len(ceilings.compile_kernels((9, 0), SOURCE)) > 1000
+@pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.stem)
+def test_nvcc_compiles_them(source):
+    assert len(ceilings.compile_kernels((9, 0), source)) > 1000
 
 
 def test_the_frames_fit():

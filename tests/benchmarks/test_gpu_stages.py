@@ -18,7 +18,7 @@ CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64
 
 @pytest.fixture
 def machine(fake_library, monkeypatch):  # noqa: F811
-    with launches(fake_library, monkeypatch, SOURCE, KERNEL, PARAMETER_BYTES) as image:
+    with launches(fake_library, monkeypatch, {KERNEL: SOURCE}, PARAMETER_BYTES) as image:
         yield gpu_stage_timing.Gpu(image)
 
 

@@ -10,7 +10,7 @@ from arcbeam.rescoring import Rescoring
 from benchmarks import gpu_rescoring_stage_timing as rescoring_timing
 from benchmarks import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
 from benchmarks.datasets import DataMissing
-from benchmarks.placements import INDEX_TOO
+from benchmarks.placements import BUCKETED
 from benchmarks.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
 from benchmarks.stage_kernel import ROOMS, Layout, StageKernel, Twin
 from tests.decode.language_models import random_model
@@ -18,8 +18,8 @@ from tests.decode.random_graphs import random_graph, random_log_probs
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 LOOKUPS = [
-    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup("host-direct"), Lookup(INDEX_TOO),
-    Lookup(INDEX_TOO, cache=16), Lookup(cache=16, apart=False), Lookup(INDEX_TOO, apart=False),
+    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup("host-direct"), Lookup(BUCKETED),
+    Lookup(BUCKETED, cache=16), Lookup(cache=16, apart=False), Lookup(BUCKETED, apart=False),
 ]  # fmt: skip
 FRAMES = 12
 
@@ -45,7 +45,15 @@ def machine(needs_kernels):
 
 @pytest.fixture(scope="module")
 def rescoring_machine(needs_kernels):
-    return compiled(source=rescoring_stage_kernel.SOURCE, kernel=rescoring_stage_kernel.KERNEL)
+    """The machine for a place of the large model."""
+    known = {}
+
+    def of(lookup):
+        kernel = lookup.compiled["kernel"]
+        known[kernel] = known.get(kernel) or compiled(**lookup.compiled)
+        return known[kernel]
+
+    return of
 
 
 @pytest.mark.parametrize("threads", [32, 96, 512])
@@ -85,7 +93,7 @@ def test_search_that_rescores(rescoring_machine, room, threads, n, lookup):
             hypotheses_per_state=n,
         )  # fmt: skip
         layout = Layout(shared=832, spilled=8192, room=room, threads=threads)
-        rescored(rescoring_machine, twin, random_log_probs(seed, FRAMES), layout, lookup)
+        rescored(rescoring_machine(lookup), twin, random_log_probs(seed, FRAMES), layout, lookup)
 
 
 @pytest.mark.parametrize("lookup", LOOKUPS, ids=repr)
@@ -98,7 +106,7 @@ def test_demo_speech(rescoring_machine, lookup):
     twin = RescoringTwin(
         graph, rescoring, beam=14.0, max_active=1000, acoustic_scale=1.5, hypotheses_per_state=3, blank=graph.blank
     )
-    rescored(rescoring_machine, twin, batch[1][:60], Layout(shared=320, spilled=4096, room="spilled"), lookup)
+    rescored(rescoring_machine(lookup), twin, batch[1][:60], Layout(shared=320, spilled=4096, room="spilled"), lookup)
 
 
 @pytest.mark.parametrize("case", gpu_stage_timing.CASES, ids=lambda case: case.name)
@@ -110,6 +118,6 @@ def test_frames_that_are_timed(machine, case):
 def test_frames_that_rescore_and_are_timed(rescoring_machine, case):
     for lookup in case.lookups():
         try:
-            assert rescoring_timing.GpuRescoringStages(case, lookup, rescoring_machine).items
+            assert rescoring_timing.GpuRescoringStages(case, lookup, rescoring_machine(lookup)).items
         except DataMissing as error:
             pytest.skip(str(error))

@@ -68,7 +68,9 @@ def check_all(tasks):
 
 @pytest.mark.parametrize("number", range(len(MUTANTS) + 1))
 def test_every_wrong_rule_is_seen(number, mutants, tasks, monkeypatch):
-    monkeypatch.setattr(right, "machine", lambda **schedule: Emulated(right.SOURCE, right.KERNEL, mutants, **schedule))
+    monkeypatch.setattr(
+        right, "machine", lambda source, kernel, **schedule: Emulated(source, kernel, mutants, **schedule)
+    )
     ctypes.c_int.in_dll(load(right.SOURCE, flags=mutants).library, "arcbeam_mutant").value = number
     if number == 0:
         check_all(tasks)  # nothing else is wrong

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arcbeam import Graph, SymbolTable
 from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
-from benchmarks.placements import INDEX_TOO
+from benchmarks.placements import BUCKETED
 from benchmarks.rescoring_stage_kernel import (
     KERNEL,
     SOURCE,
@@ -34,13 +34,13 @@ ROOMY = Layout(shared=960, spilled=4096, threads=64)
 OPTIONS = {"beam": 8.0, "max_active": 60, "lookup_margin": 4.0}
 # Where the model is, with a cache of 16 entries and without; and as a search goes through lookup and rescore.
 LOOKUPS = [
-    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup(INDEX_TOO),
-    Lookup(INDEX_TOO, cache=16), Lookup(cache=16, apart=False),
+    Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup(BUCKETED),
+    Lookup(BUCKETED, cache=16), Lookup(cache=16, apart=False),
 ]  # fmt: skip
 
 
-def machine(**schedule):
-    return Emulated(SOURCE, KERNEL, **schedule)
+def machine(source=SOURCE, kernel=KERNEL, **schedule):
+    return Emulated(source, kernel, **schedule)
 
 
 def check(graph, models, rows, layout=SMALL, lookup=LOOKUPS[1], schedule=None, frames=None, turns=1, **options):
@@ -51,7 +51,7 @@ def check(graph, models, rows, layout=SMALL, lookup=LOOKUPS[1], schedule=None, f
         frame = twin.frame(row)
         wanted = twin.make(frame)
         if frames is None or number in frames:
-            kernel = RescoringStageKernel(machine(**(schedule or {})), frame, layout, lookup)
+            kernel = RescoringStageKernel(machine(**lookup.compiled, **(schedule or {})), frame, layout, lookup)
             if wanted is None:
                 with pytest.raises(NoRoom, match="died"):
                     kernel.run()
