@@ -130,7 +130,9 @@ def covered(began: Spans, ended: Spans) -> int:
 def window(spans: Spans, watches: Spans) -> list[list[object]]:
     """[lane or thread, began, ended] of what falls into a window from the middle of the first launch, ns after it."""
     begin = int(watches[0, 4] + watches[0, 5]) // 2
-    waits = ((f"lane {lane}", began, ended) for lane, _, began, ended in waits_of(spans) if lane < SHOWN)
+    inside = [wait for wait in waits_of(spans) if wait[3] > begin and wait[2] < begin + WINDOW_NS]
+    shown = sorted({int(wait[0]) for wait in inside})[:SHOWN]
+    waits = ((f"lane {lane}", began, ended) for lane, _, began, ended in inside if lane in shown)
     answers = ((f"thread {thread}", began, ended) for thread, _, _, _, began, ended in spans)
     return [
         [name, int(began) - begin, int(ended) - begin]
@@ -183,7 +185,8 @@ def draw(rows: list[Row], path: Path) -> None:
             axes.broken_barh([(0, WINDOW_NS / 1e3)], (at - 0.35, 0.7), color="tab:blue", alpha=0.25)
         axes.broken_barh(bars[name], (at - 0.35, 0.7), color="tab:red" if is_lane else "tab:green")
     axes.set_yticks(range(len(names)), labels=names, fontsize=7)
-    axes.set_xlabel("microseconds; lanes: blue searches, red waits for the host; threads: green answers")
+    lanes = "lanes: blue searches, red waits for the host; " if any(name.startswith("lane") for name in names) else ""
+    axes.set_xlabel(f"microseconds; {lanes}threads: green answers")
     axes.set_title(f"placement {row['placement']!r}, beam {row['search']}, cache of {row['cache_mb']:.0f} MB")
     if profile is not None:
         axes = each[1]
