@@ -101,7 +101,7 @@ cdef class LaneMail:
             self.lanes[i].size = self.size
             self.lanes[i].inbox, self.lanes[i].seat = <unsigned char*> NULL, <uint32_t> (i // kHalves)
             memset(self.lanes[i].mapped, 0, kMailHeadBytes)
-        if self.lookups.shipping != NULL:
+        if self.lookups.ships():
             self._have_inboxes()
         memcpy(memory, self.lanes.data(), lanes * sizeof(MailView))
         params.asks, params.mails = self.asks, <const MailView*> memory
@@ -136,8 +136,8 @@ cdef class LaneMail:
 
     cdef int check(self) except -1:
         """Raises what the driver has said of copies, of which threads cannot tell."""
-        if self.lookups.shipping != NULL:
-            return check(self.context.state, self.lookups.shipping.failure(), b"sending what lanes asked for")
+        if self.lookups.ships():
+            return check(self.context.state, self.lookups.failure(), b"sending what lanes asked for")
         return 0
 
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
@@ -150,7 +150,7 @@ cdef class LaneMail:
         while not self.lookups.answer_all(self.lanes):
             self._more_words()
             params.history_words = <const uint32_t*> self.words.data
-        if self.lookups.shipping != NULL:
+        if self.lookups.ships():
             with nogil:
                 self.lookups.send_open()
         return self.check()
@@ -193,14 +193,14 @@ cdef class LaneMail:
     @property
     def shipments(self):
         """uint64 or None : copies that have brought answers, in all batches; with KenLM there are none."""
-        return None if self.lookups.shipping == NULL else self.lookups.shipping.shipments()
+        return self.lookups.shipments() if self.lookups.ships() else None
 
     @property
     def bytes(self):
         """uint64 : of questions and answers that went over the bus, in all batches."""
-        if self.lookups.shipping == NULL:
+        if not self.lookups.ships():
             return 24 * self.questions
-        return 16 * self.questions + self.lookups.shipping.bytes()
+        return 16 * self.questions + self.lookups.shipped_bytes()
 
     cdef size_t device_bytes(self):
         return self.tables.capacity + self.inboxes.capacity

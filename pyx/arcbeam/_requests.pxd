@@ -125,6 +125,10 @@ cdef class HostLookups:
     cdef readonly uint32_t words_a_history
     cdef int ship_by(self, Carrier* carrier) except -1
     cdef int ship_to(self, const vector[MailView]& lanes, unsigned char** buffers) except -1
+    cdef bint ships(self) noexcept
+    cdef int failure(self) noexcept
+    cdef uint64_t shipments(self) noexcept
+    cdef uint64_t shipped_bytes(self) noexcept
     cdef void send_open(self) noexcept nogil
     cdef int start(self) except -1
     cdef int watch(self, const vector[MailView]& lanes) except -1

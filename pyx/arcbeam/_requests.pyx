@@ -69,6 +69,21 @@ cdef class HostLookups:
         self.shipping.begin(lanes, buffers)
         return 0
 
+    # A shipping's own functions are called here alone: other modules have no part of its class.
+    cdef bint ships(self) noexcept:
+        """Whether answers travel by copies."""
+        return self.shipping != NULL
+
+    cdef int failure(self) noexcept:
+        """What the driver answered first that was not 0, if anything; 0 from now on."""
+        return self.shipping.failure()
+
+    cdef uint64_t shipments(self) noexcept:
+        return self.shipping.shipments()
+
+    cdef uint64_t shipped_bytes(self) noexcept:
+        return self.shipping.bytes()
+
     cdef void send_open(self) noexcept nogil:
         """Sends what lanes have stopped for, while nobody watches, and waits for it."""
         self.shipping.send_open()
