@@ -8,6 +8,7 @@
 #pragma once
 
 #include "decode/workspace.cuh"
+#include "shared/rolled.hpp"
 
 namespace arcbeam {
 
@@ -44,6 +45,7 @@ ARCBEAM_DEVICE bool is_young(std::uint32_t entry, std::uint32_t settled) { retur
 // a word with what is not.
 ARCBEAM_DEVICE void mark(const TokenLog& log, const Marks& marks, std::uint32_t* meeting) {
     const std::uint32_t first_word = log.settled / 32U;
+    ARCBEAM_ROLLED
     for (std::uint32_t word = first_word + simt::thread_rank(); word < mark_words(log.size);
          word += simt::block_size()) {
         simt::store(marks.kept + word, word == first_word ? (1U << log.settled % 32U) - 1U : 0U);
@@ -52,7 +54,9 @@ ARCBEAM_DEVICE void mark(const TokenLog& log, const Marks& marks, std::uint32_t*
         simt::store(meeting, log.size);
     }
     simt::block_barrier();
+    ARCBEAM_ROLLED
     for (std::uint32_t i = simt::thread_rank(); i < log.num_tokens; i += simt::block_size()) {
+        ARCBEAM_ROLLED
         for (std::uint32_t at = log.size - log.num_tokens + i; is_young(at, log.settled);) {
             const std::uint32_t source = simt::load(log.entries + at).source;  // while the mark is on its way
             const std::uint32_t bit = 1U << at % 32U;
@@ -77,6 +81,7 @@ ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, cons
     const std::uint32_t end = first_word + words - begin < run ? first_word + words : begin + run;
     if (thread < counting) {
         std::uint32_t sum = 0U;
+        ARCBEAM_ROLLED
         for (std::uint32_t word = begin; word < end; ++word) {
             sum += simt::popcount(simt::load(marks.kept + word));
         }
@@ -85,12 +90,14 @@ ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, cons
     simt::block_barrier();
     std::uint32_t before = 32U * first_word;
     std::uint32_t all = before;
+    ARCBEAM_ROLLED
     for (std::uint32_t i = 0U; i < counting; ++i) {
         const std::uint32_t sum = runs[i];
         before += i < thread ? sum : 0U;
         all += sum;
     }
     if (thread < counting) {
+        ARCBEAM_ROLLED
         for (std::uint32_t word = begin; word < end; ++word) {
             simt::store(marks.before + word, before);
             before += simt::popcount(simt::load(marks.kept + word));
@@ -102,6 +109,7 @@ ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, cons
 
 // Moves kept entries down, a block's width at a time: what is overwritten has been read before the barrier.
 ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
+    ARCBEAM_ROLLED
     for (std::uint32_t first = log.settled / 32U * 32U; first < log.size; first += simt::block_size()) {
         const std::uint32_t at = first + simt::thread_rank();
         const bool kept = at < log.size && marks.holds(at);
@@ -124,6 +132,7 @@ ARCBEAM_DEVICE std::uint32_t settled_of(const TokenLog& log, std::uint32_t most,
             simt::store(first, most);
         }
         simt::block_barrier();
+        ARCBEAM_ROLLED
         for (std::uint32_t i = log.settled + simt::thread_rank(); i < most; i += simt::block_size()) {
             const std::uint32_t source = simt::load(log.entries + i).source;
             if (source != kNoIndex && source >= most) {
@@ -146,8 +155,7 @@ struct Collected {
     std::uint32_t settled;
 };
 
-// Not inline, for a frame has no registers to spare.
-ARCBEAM_DEVICE_NOINLINE Collected collect(const TokenLog log, const Array<std::uint32_t> scratch) {
+ARCBEAM_DEVICE Collected collect(const TokenLog& log, const Array<std::uint32_t>& scratch) {
     auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
     const Marks marks{behind, behind + mark_words(log.capacity)};
     const Array<std::uint32_t> runs{scratch.data, scratch.size - 1U};
