@@ -8,7 +8,6 @@
 #pragma once
 
 #include "decode/workspace.cuh"
-#include "shared/rolled.hpp"
 
 namespace arcbeam {
 
