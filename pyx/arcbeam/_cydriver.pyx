@@ -10,6 +10,8 @@ from arcbeam._driver_table cimport Address, DriverTable, LaunchShape
 # The table's types are neutral; the machine passes them as it passes the driver's own.
 cdef extern from *:
     """
+    #include <dlfcn.h>
+
     #include "arcbeam/_driver_table.hpp"
 
     namespace arcbeam::gpu {
@@ -72,12 +74,25 @@ cdef extern from *:
     SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
     SAME(kHostPortable, CU_MEMHOSTALLOC_PORTABLE);
     SAME(kPointerDeviceOrdinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    SAME(kConcurrentManagedAccess, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+    SAME(kManagedGlobal, CU_MEM_ATTACH_GLOBAL);
+    SAME(kAdvisePreferredLocation, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+    SAME(kAdviseAccessedBy, CU_MEM_ADVISE_SET_ACCESSED_BY);
+    SAME(kOnHost, CU_DEVICE_CPU);
     #undef SAME
     static_assert(sizeof(CUdeviceptr) == sizeof(Address) && sizeof(CUresult) == sizeof(int));
 
     template <class Call, class Theirs>
     void fill(Call& call, Theirs theirs) {
       call = reinterpret_cast<Call>(theirs);
+    }
+
+    // cuda-bindings 12 and 13 give this call different types, and one build serves both; the driver's own symbol of
+    // this name has kept its first ones.
+    inline int managed_advise(Address address, size_t bytes, int advice, int device) {
+      using Call = int (*)(Address, size_t, int, int);
+      static const auto call = reinterpret_cast<Call>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), "cuMemAdvise"));
+      return call == nullptr ? kNotFound : call(address, bytes, advice, device);
     }
 
     // `attribute` is where the cluster goes; it must live as long as the result.
@@ -105,6 +120,7 @@ cdef extern from *:
     }  // namespace arcbeam::gpu
     """
     void fill "arcbeam::gpu::fill"(...) nogil
+    int managed_advise "arcbeam::gpu::managed_advise"(Address, size_t, int, int) nogil
     cydriver.CUlaunchConfig launch_config "arcbeam::gpu::launch_config"(
         const LaunchShape&, cydriver.CUstream, cydriver.CUlaunchAttribute*) nogil
 
@@ -189,6 +205,9 @@ fill(table.release, cydriver.cuMemFreeAsync)
 fill(table.memory_info, cydriver.cuMemGetInfo)
 fill(table.host_allocate, cydriver.cuMemHostAlloc)
 fill(table.host_release, cydriver.cuMemFreeHost)
+fill(table.managed_allocate, cydriver.cuMemAllocManaged)
+fill(table.managed_advise, managed_advise)
+fill(table.managed_release, cydriver.cuMemFree)
 fill(table.copy_to_device, cydriver.cuMemcpyHtoDAsync)
 fill(table.copy_to_host, cydriver.cuMemcpyDtoHAsync)
 fill(table.copy_on_device, cydriver.cuMemcpyDtoDAsync)

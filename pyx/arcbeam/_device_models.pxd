@@ -6,6 +6,7 @@ from libc.stdint cimport uint32_t
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._far_memory cimport FarBuffer
 from arcbeam._lm_buckets cimport LmBuckets
 from arcbeam._lm_view cimport LmView
 from arcbeam._mail cimport LaneMail
@@ -20,7 +21,7 @@ cdef class DeviceModel:
     cdef LmBuckets buckets
     cdef MemoryPool pool
     cdef DeviceBuffer memory
-    cdef PinnedBuffer pinned
+    cdef FarBuffer far
     cdef int _fill_buckets(self) except -1
     cdef object __weakref__
 

@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes
+from arcbeam._far_memory cimport FarBuffer
 from arcbeam._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
 from arcbeam._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
@@ -42,14 +43,14 @@ cdef bytes_of(column):
 
 @cython.no_gc
 cdef class DeviceModel:
-    """A language model as kernels read it: columns in the device's memory, and in pinned memory of the host.
+    """A language model as kernels read it: columns in the device's memory, and in the host's.
 
     Parameters
     ----------
     model : arcbeam.LanguageModel
     context : Context
     on_host : tuple of str
-        Columns in pinned memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
+        Columns in far memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
     absent : tuple of str
         Columns that kernels do not read.
     """
@@ -69,9 +70,9 @@ cdef class DeviceModel:
             places[name] = sizes[name in on_host]
             sizes[name in on_host] += (len(part) + GRAIN - 1) // GRAIN * GRAIN
         if on_host:
-            self.pinned = PinnedBuffer(context)
-            self.pinned.resize(sizes[1])
-            self.pinned_bytes = self.pinned.capacity
+            self.far = FarBuffer(context)
+            self.far.resize(sizes[1])
+            self.pinned_bytes = self.far.capacity
         if sizes[0]:
             self.pool = MemoryPool(context)
             self.memory = DeviceBuffer(self.pool, Stream(context), "the language model")
@@ -81,11 +82,11 @@ cdef class DeviceModel:
         for name, part in parts.items():
             place = places[name]
             if name in on_host:
-                at[name] = <uintptr_t> self.pinned.data + place
+                at[name] = <uintptr_t> self.far.data + place
                 data = part
                 count = data.shape[0]
                 if count:
-                    to = <unsigned char*> self.pinned.data + place
+                    to = <unsigned char*> self.far.data + place
                     with nogil:
                         memcpy(to, &data[0], count)
             else:
@@ -105,14 +106,14 @@ cdef class DeviceModel:
 
 
     cdef int _fill_buckets(self) except -1:
-        """The model in buckets, written straight to pinned memory by all threads; a minute for a billion n-grams."""
+        """The model in buckets, written straight to far memory by all threads; a minute for a billion n-grams."""
         cdef LmView lm = lm_view_of(self.source.columns, self.source.about)
         cdef unsigned threads = filling_threads()
         cdef BucketSizes sizes = sizes_of(lm, FULLNESS, threads)
-        self.pinned = PinnedBuffer(self.context)
-        self.pinned.resize(sizes.bytes)
-        self.pinned_bytes = self.bucketed_bytes = self.pinned.capacity
-        fill(lm, sizes, <unsigned char*> self.pinned.data, threads, &self.buckets)
+        self.far = FarBuffer(self.context)
+        self.far.resize(sizes.bytes)
+        self.pinned_bytes = self.bucketed_bytes = self.far.capacity
+        fill(lm, sizes, <unsigned char*> self.far.data, threads, &self.buckets)
         self.source.check_file()  # what was lost while it was read is not in the buckets
         memset(&self.view, 0, sizeof(self.view))
         self.view.start, self.view.num_labels, self.view.num_states = lm.start, lm.num_labels, lm.num_states

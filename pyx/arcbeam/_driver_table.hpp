@@ -76,6 +76,9 @@ struct DriverTable {
     int (*memory_info)(size_t* free_bytes, size_t* total_bytes);
     int (*host_allocate)(void** address, size_t bytes, unsigned flags);
     int (*host_release)(void* address);
+    int (*managed_allocate)(Address* address, size_t bytes, unsigned flags);
+    int (*managed_advise)(Address address, size_t bytes, int advice, int device);
+    int (*managed_release)(Address address);
     int (*copy_to_device)(Address to, const void* from, size_t bytes, void* stream);
     int (*copy_to_host)(void* to, Address from, size_t bytes, void* stream);
     int (*copy_on_device)(Address to, Address from, size_t bytes, void* stream);
@@ -127,6 +130,7 @@ enum DeviceAttribute {
     kMajor = 75,
     kMinor = 76,
     kSharedPerMultiprocessor = 81,
+    kConcurrentManagedAccess = 89,
     kSharedPerBlock = 97,
     kMemoryPools = 115,
     kClusterLaunch = 120,
@@ -149,6 +153,10 @@ enum Flag {
     kEventDisableTiming = 2,
     kHostPortable = 1,
     kPointerDeviceOrdinal = 9,
+    kManagedGlobal = 1,
+    kAdvisePreferredLocation = 3,
+    kAdviseAccessedBy = 5,
+    kOnHost = -1,  // of advice: the device
 };
 
 // After these the context answers every call with the same error, until the process ends.

@@ -57,6 +57,9 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*memory_info)(size_t*, size_t*) noexcept nogil
         int (*host_allocate)(void**, size_t, unsigned int) noexcept nogil
         int (*host_release)(void*) noexcept nogil
+        int (*managed_allocate)(Address*, size_t, unsigned int) noexcept nogil
+        int (*managed_advise)(Address, size_t, int, int) noexcept nogil
+        int (*managed_release)(Address) noexcept nogil
         int (*copy_to_device)(Address, const void*, size_t, void*) noexcept nogil
         int (*copy_to_host)(void*, Address, size_t, void*) noexcept nogil
         int (*copy_on_device)(Address, Address, size_t, void*) noexcept nogil
@@ -69,11 +72,12 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         kNoBinaryForGpu, kInvalidPtx, kJitCompilerNotFound, kUnsupportedPtxVersion, kJitDisabled, kNotFound, kNotReady
         kSystemDriverMismatch
         kThreadsPerBlock, kMultiprocessors, kL2Bytes, kThreadsPerMultiprocessor, kMajor, kMinor
-        kSharedPerMultiprocessor, kSharedPerBlock, kMemoryPools, kClusterLaunch
+        kSharedPerMultiprocessor, kSharedPerBlock, kConcurrentManagedAccess, kMemoryPools, kClusterLaunch
         kFunctionThreads, kFunctionShared, kFunctionLocal, kFunctionRegisters, kFunctionDynamicShared
         kFunctionNonPortableCluster
         kReleaseThreshold, kReserved, kUsed, kUsedHigh
         kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable, kPointerDeviceOrdinal
+        kManagedGlobal, kAdvisePreferredLocation, kAdviseAccessedBy, kOnHost
 
     cbool is_sticky(int code)
     int watch_forks()

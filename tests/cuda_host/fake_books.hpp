@@ -20,7 +20,7 @@ using namespace arcbeam::gpu;
 constexpr int kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400;
 
 struct Device {
-    int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1;
+    int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1, managed = 1;
     size_t memory = size_t{1} << 30;
     int retained = 0;
     int sticky = 0;

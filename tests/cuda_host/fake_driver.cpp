@@ -80,6 +80,8 @@ int device_attribute(int* value, int attribute, int device) {
             return give(value, one.shared);
         case kSharedPerMultiprocessor:
             return give(value, one.shared + 1024);
+        case kConcurrentManagedAccess:
+            return give(value, one.managed);
         case kMemoryPools:
             return give(value, one.pools);
         case kClusterLaunch:
@@ -324,6 +326,29 @@ int host_release(void* address) {
     std::free(address);
     return 0;
 }
+int managed_allocate(Address* address, size_t bytes, unsigned flags) {
+    BEGIN_HERE("managed_allocate");
+    if (bytes == 0 || flags != kManagedGlobal) return kInvalidValue;
+    void* memory = std::aligned_alloc(size_t{1} << 21, bytes);
+    std::memset(memory, 0xa5, bytes);
+    things[memory] = Thing{"managed", current.back(), "", bytes, nullptr, 0, 0};
+    return give(address, reinterpret_cast<Address>(memory));
+}
+int managed_advise(Address address, size_t bytes, int advice, int device) {
+    BEGIN_HERE("managed_advise");
+    const Thing* thing = find(reinterpret_cast<void*>(address), "managed");
+    if (thing == nullptr || bytes > thing->bytes) return kInvalidValue;
+    journal << "advise " << advice << ' ' << device << '\n';
+    return 0;
+}
+int managed_release(Address address) {
+    BEGIN_HERE("managed_release");
+    void* memory = reinterpret_cast<void*>(address);
+    if (find(memory, "managed") == nullptr) return kInvalidHandle;
+    things.erase(memory);
+    std::free(memory);
+    return 0;
+}
 int copy_to_device(Address to, const void* from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_device");
     if (!inside(to, bytes) || !is_stream(stream)) return kInvalidValue;
@@ -402,6 +427,9 @@ const DriverTable table = {
     memory_info,
     host_allocate,
     host_release,
+    managed_allocate,
+    managed_advise,
+    managed_release,
     copy_to_device,
     copy_to_host,
     copy_on_device,
@@ -452,6 +480,7 @@ void fake_device(int ordinal, int major, int minor, int pools) {
     devices[static_cast<size_t>(ordinal)].pools = pools;
 }
 
+void fake_unmanaged(int ordinal) { devices[static_cast<size_t>(ordinal)].managed = 0; }
 void fake_without_clusters(int ordinal) { devices[static_cast<size_t>(ordinal)].clusters = 0; }
 
 void fake_start(int code, int driver) {

@@ -176,6 +176,7 @@ def test_a_memory_limit_counts_the_models(gpu):
 
 
 def test_pinned_memory_that_is_refused(gpu):
+    gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="the host does not pin .* kept on the GPU"):
         decoder = on_gpu(placement="host-direct")
@@ -224,6 +225,7 @@ def test_bad_log_probs(gpu):
 
 def test_a_gpu_that_cannot_hold_the_model_either(gpu):
     limit = on_gpu().memory().graph + 1000
+    gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
     with pytest.raises(CudaOutOfMemoryError, match=r"placement='host-direct' keeps .* decode on the CPU"):
         on_gpu(placement="host-direct", memory_limit=limit)
@@ -256,9 +258,11 @@ def test_counters_of_an_empty_batch(gpu):
 
 
 def test_pinned_memory_that_is_refused_within_a_budget(gpu):
+    gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
     with pytest.raises(CudaOutOfMemoryError, match=r"no room for its index .*, where 512 bytes may be"):
         on_gpu(placement="host-direct", gpu_budget=512)
+    gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="kept on the GPU") as caught:
         decoder = on_gpu(placement="host-direct", gpu_budget="1MB", arc_cache="1kB")
@@ -266,6 +270,7 @@ def test_pinned_memory_that_is_refused_within_a_budget(gpu):
     check_same(decoder.decode(BATCH), on_cpu())
     assert decoder.stats.lookup_misses < decoder.stats.distinct_lookups
     index = sum(LARGE.columns[name].nbytes for name in lm_file.INDEX)
+    gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
     with pytest.warns(UserWarning, match="keeps its index and asks the host for the rest, as 'host'"):
         decoder = on_gpu(placement="host-direct", gpu_budget=index + 100)
