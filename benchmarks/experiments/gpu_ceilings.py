@@ -1,4 +1,4 @@
-"""What the device can do at most: reads, atomic minima, copies, barriers, launches.
+"""What the device can do at most: reads, of host memory, too, atomic minima, copies, barriers, launches.
 
 By kernels of our own in `benchmarks/kernels`, between two events; answers are checked first.
 """
@@ -26,7 +26,9 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def measured(context: Context) -> Iterator[Row]:
-    from benchmarks import ceilings
+    from benchmarks import ceilings, far_reads
 
     gpu.require()
-    yield from ceilings.rows(ceilings.Ceilings(repeats=context.repeats))
+    of_device = ceilings.Ceilings(repeats=context.repeats)
+    yield from ceilings.rows(of_device)
+    yield from far_reads.rows(of_device)

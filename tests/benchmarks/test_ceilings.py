@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam.kernel_images import BuildRecord
-from benchmarks import ceilings, gpu
+from benchmarks import ceilings, far_reads, gpu
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.emulated_gpu import Shape
 from tests.simt import build
@@ -57,6 +57,14 @@ def test_every_ceiling(made):
     assert [row["unit"] for row in rows] == ["G/s", "ns", "G/s", "ns", "G/s", "G/s", "GB/s", "GB/s", "ns", "us"]
     assert rows[0]["value"] == pytest.approx(2 * 64 * 16 / 1e-3 / 1e9)
     assert all(row["spread"][0] <= row["value"] <= row["spread"][1] for row in rows)
+
+
+def test_reads_of_the_host(made):
+    found, launched = made
+    rows = far_reads.rows(found, far_reads.Size((64, 128), 8))
+    assert set(launched) == {"fill_table", "random_reads"}
+    assert [row["unit"] for row in rows] == 4 * ["G/s"]
+    assert ["managed" in row["what"] for row in rows] == [False, True, False, True]
 
 
 def test_wrong_answers_are_not_timed(made, monkeypatch):
