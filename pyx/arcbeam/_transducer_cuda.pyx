@@ -21,7 +21,7 @@ from arcbeam._transducer_group cimport Group
 
 from arcbeam import _cuda, transducer_plan
 from arcbeam._transducer import BadFrame
-from arcbeam.errors import CudaError, CudaOutOfMemoryError
+from arcbeam.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer_weights import padded
 
 cdef enum:
@@ -225,8 +225,25 @@ cdef class CudaEngine:
                 if self._shared_bytes(shape, lanes) <= self.context.state.shared_per_block:
                     return lanes
             lanes //= 2
-        raise ValueError(f"context: expected fewer tokens than {self.params.network.context}, for which the shared memory "
-                         f"of cuda:{self.context.state.ordinal} has no room; decode on the CPU")
+        raise self._no_room()
+
+    cdef object _no_room(self):
+        """The error that says what one utterance needs, and what the device has."""
+        cdef uint64_t most = self.context.state.shared_per_block, wanted
+        cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
+        device = f"cuda:{self.context.state.ordinal}"
+        shapes = transducer_plan.loop_shapes(1, self.precision_name, self.params.network.durations > 0)
+        tried = []
+        for shape in shapes:
+            wanted = common_bytes(self.precision, 1, 1, self.params.network.context, shape.threads // 32)
+            if wanted > most:
+                return ValueError(f"context: expected fewer tokens than {self.params.network.context}, for which a block needs "
+                                  f"{wanted:,} bytes of shared memory, of which {device} has {most:,}; decode on the CPU")
+            needs = f"{shape.teams} blocks" if shape.teams > blocks else f"{self._shared_bytes(shape, 1):,} bytes"
+            tried.append(f"{shape.kernel!r} of {shape.teams} teams, {shape.tests} tests needs {needs}")
+        return CapacityError(f"no shape of a transducer launch fits {device}, which has {blocks} blocks with {most:,} bytes of "
+                             f"shared memory each: {'; '.join(tried)}. Fewer teams need less, and the kernel 'many' needs "
+                             "least; or decode on the CPU")
 
     cdef uint64_t _shared_bytes(self, shape, uint32_t lanes) except? 0:
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)

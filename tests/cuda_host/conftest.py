@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from arcbeam import _cuda, kernel_images
+from arcbeam import CudaError, _cuda, kernel_images
 from arcbeam.kernel_images import BuildRecord
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +53,29 @@ class FakeDriver:
         lines = [line.split(" ") for line in self.library.fake_launches().decode().splitlines()]
         return [(n, int(b), int(t), int(c), int(s), bytes.fromhex(p)) for n, b, t, c, s, p in lines]
 
+    def failures(self, run):
+        """Runs it with every call of the driver failing in turn; gives each CudaError, where one was raised."""
+        run()  # asks once what the device can do
+        before = self.library.fake_calls()
+        kept = run()
+        calls = self.library.fake_calls() - before  # not those that free what was made
+        del kept
+        for nth in range(1, calls + 1):
+            self.fail("", 803, nth)
+            try:
+                run()
+                said = None
+            except CudaError as error:
+                said = error.with_traceback(None)  # whose frames hold what was made
+            if said:
+                yield said
+
+    def check_empty(self) -> None:
+        """Nothing may be left of what a test made."""
+        gc.collect()
+        assert self.living() == 0, "handles were left"
+        assert self.library.fake_current() == 0, "a context was left current"
+
     def journal(self) -> list[list[str]]:
         return [line.split() for line in self.library.fake_journal().decode().splitlines()]
 
@@ -80,7 +103,5 @@ def fake(fake_library, monkeypatch):
     monkeypatch.setattr(kernel_images, "build_record", lambda: record)
     monkeypatch.setattr(kernel_images, "image", lambda name: IMAGE)
     yield fake_library
-    gc.collect()
-    assert fake_library.living() == 0, "handles were left"
-    assert fake_library.library.fake_current() == 0, "a context was left current"
+    fake_library.check_empty()
     fake_library.stop()

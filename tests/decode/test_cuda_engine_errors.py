@@ -51,31 +51,13 @@ def test_a_small_gpu_decodes_smaller_batches(gpu):
     same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
 
 
-def failures(gpu, run):
-    """Runs it with every call of the driver failing in turn; gives the name and code of each error."""
-    run()  # asks once what the device can do
-    before = gpu.fake.library.fake_calls()
-    kept = run()
-    calls = gpu.fake.library.fake_calls() - before  # not those that free what was made
-    del kept
-    for nth in range(1, calls + 1):
-        gpu.fake.fail("", 803, nth)
-        try:
-            run()
-            said = None
-        except CudaError as error:
-            said = (error.name, error.code)
-        if said:
-            yield said
-
-
 def test_every_call_of_a_decode_may_fail(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     wanted = on_cpu(BATCH[:2])
     same(decoder.decode(BATCH[:2]), wanted)  # with memory there, every run makes the same calls
     raised = 0
-    for error in failures(gpu, lambda: same(decoder.decode(BATCH[:2]), wanted)):
-        assert error == ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", 803)
+    for error in gpu.fake.failures(lambda: same(decoder.decode(BATCH[:2]), wanted)):
+        assert (error.name, error.code) == ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", 803)
         raised += 1
         same(decoder.decode(BATCH[:2]), wanted)
     assert raised > 5
@@ -89,9 +71,9 @@ def test_every_call_of_making_a_decoder_may_fail(gpu):
         same(decoder.decode(BATCH[3:4]), wanted)
         return decoder
 
-    errors = list(failures(gpu, run))
+    errors = list(gpu.fake.failures(run))
     assert len(errors) > 40
-    assert {code for _, code in errors} == {803}
+    assert {error.code for error in errors} == {803}
     run()
 
 

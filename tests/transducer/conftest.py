@@ -15,6 +15,5 @@ def gpu(fake_library, monkeypatch):  # noqa: F811
     yield gpu
     gc.collect()
     assert gpu.errors == []
-    assert fake_library.living() == 0, "handles were left"
-    assert fake_library.library.fake_current() == 0, "a context was left current"
+    fake_library.check_empty()
     fake_library.stop()

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from arcbeam import CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray
 from tests.gpu import sanitized_transducers
@@ -252,6 +252,21 @@ def test_contexts_that_do_not_fit(gpu):
         TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode(BATCH)
 
 
+def test_a_shape_that_does_not_fit(gpu, monkeypatch):
+    """Only where somebody forces one: what is chosen ends with a kernel that needs no room for weights."""
+    decoder = make("cuda")
+    huge = transducer_plan.loop_shape("kept", 1 << 20, 1 << 10, 1 << 10, teams=4)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (huge,))
+    with pytest.raises(CapacityError, match=r"fits cuda:0, which has 3 blocks .*4 teams, .* needs 4 blocks.*CPU"):
+        decoder.decode(BATCH)
+    arrays = random_arrays(8, units=400, joint=40)
+    one_team = transducer_plan.loop_shape("kept", 1, 1, 1)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (one_team,))
+    with pytest.raises(CapacityError, match=r"shared memory each: 'kept' of 1 teams, 1 tests needs [\d,]+ bytes"):
+        TransducerDecoder.from_arrays(arrays, 0, device="cuda").decode(BATCH)
+    monkeypatch.undo()
+
+
 def test_weights_that_do_not_fit_shared_memory_are_streamed(gpu, monkeypatch):
     arrays = random_arrays(8, units=120, joint=40)
     monkeypatch.setattr(transducer_plan, "blocks", lambda multiprocessors: 1)
@@ -281,31 +296,16 @@ def test_out_of_memory_for_good(gpu):
     same(decoder.decode(BATCH), make("cpu").decode(BATCH))
 
 
-def failures(gpu, run):
-    """Runs it with every call of the driver failing in turn; gives the code of each error."""
-    run()
-    before = gpu.fake.library.fake_calls()
-    kept = run()
-    calls = gpu.fake.library.fake_calls() - before  # not those that free what was made
-    del kept
-    for nth in range(1, calls + 1):
-        gpu.fake.fail("", 803, nth)
-        try:
-            run()
-        except CudaError as error:
-            yield error.code
-
-
 def test_every_call_of_a_decode_may_fail(gpu):
     decoder, wanted = make("cuda"), make("cpu").decode(BATCH[3:])
-    errors = list(failures(gpu, lambda: same(decoder.decode(BATCH[3:]), wanted)))
-    assert len(errors) > 10 and set(errors) == {803}
+    errors = list(gpu.fake.failures(lambda: same(decoder.decode(BATCH[3:]), wanted)))
+    assert len(errors) > 10 and {error.code for error in errors} == {803}
     same(decoder.decode(BATCH[3:]), wanted)
 
 
 def test_every_call_of_making_a_decoder_may_fail(gpu):
-    errors = list(failures(gpu, lambda: make("cuda")))
-    assert len(errors) > 40 and set(errors) == {803}
+    errors = list(gpu.fake.failures(lambda: make("cuda")))
+    assert len(errors) > 40 and {error.code for error in errors} == {803}
     gc.collect()
     same(make("cuda").decode(BATCH), make("cpu").decode(BATCH))
 
