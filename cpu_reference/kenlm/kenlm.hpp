@@ -31,6 +31,7 @@ class KenLm {
     KenLm& operator=(const KenLm&) = delete;
 
     [[nodiscard]] std::size_t state_size() const { return state_size_; }
+    [[nodiscard]] std::size_t context() const { return context_; }  // words that a state has room for
     [[nodiscard]] unsigned order() const { return order_; }
     // 0, the unknown word, where the model does not have it.
     [[nodiscard]] std::uint32_t word(const std::string& text) const;
@@ -77,7 +78,7 @@ class KenLm {
     const void* begin_sentence_ = nullptr;
     const void* null_context_ = nullptr;
     std::size_t state_size_ = 0;
-    std::size_t context_ = 0;  // words a state has room for
+    std::size_t context_ = 0;
     unsigned order_ = 0;
     std::uint32_t start_word_ = 0;
     std::uint32_t end_sentence_ = 0;

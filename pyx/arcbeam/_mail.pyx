@@ -75,10 +75,19 @@ cdef class LaneMail:
 
     cdef int begin_batch(self) except -1:
         """Returns whether histories have new numbers from now on: what is cached means something else then."""
-        if self.asks == Asks.model and self.lookups.kenlm.size() > self.histories // 4:
-            self._number_anew()
-            return 1
-        return 0
+        cdef size_t kept, taken
+        if self.asks != Asks.model:
+            return 0
+        kept, taken = cuda_plan.kept_histories(self.lookups.kenlm.bytes_a_state()), self.lookups.kenlm.size()
+        if taken <= kept // 2:
+            try:
+                if taken > self.histories // 2:
+                    self._more_words()  # now, since lanes would stop for it
+                return 0
+            except CudaOutOfMemoryError:
+                pass
+        self._number_anew()
+        return 1
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
         """Boxes and tables of so many lanes, all empty."""

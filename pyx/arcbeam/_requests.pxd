@@ -44,10 +44,13 @@ cdef extern from "requests/answerer.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass ArcAnswerer(Answerer):
         ArcAnswerer(const LmView&) except +
 
+
+cdef extern from "requests/kenlm_answerer.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass KenLmAnswerer(Answerer):
         KenLmAnswerer(const KenLm&, const uint32_t* ranks) except +
         size_t words_a_state()
         size_t size()
+        size_t bytes_a_state()
         void begin(uint32_t* words, size_t capacity) except +
         void move(uint32_t* words, size_t capacity) except +
 

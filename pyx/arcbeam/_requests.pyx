@@ -178,6 +178,11 @@ cdef class HostLookups:
         self.kenlm.move(&words[0], words.shape[0] // self.words_a_history)
 
     @property
+    def histories(self):
+        """How many numbers of KenLM's histories are taken; not during a decode."""
+        return self.kenlm.size()
+
+    @property
     def rounds(self):
         """How many times a lane has asked."""
         return 0 if self.server == NULL else self.server.rounds()

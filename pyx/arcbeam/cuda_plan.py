@@ -34,8 +34,10 @@ ANSWERING_THREADS = 32
 """The most that look words up for a GPU; with none, lanes stop for every answer."""
 FETCHING_THREADS = 4
 """As many as need only fetch arcs: 15 of them were at work 3 % of the time (H200, beam 17)."""
-MAIL_HISTORIES = 1 << 18
-"""Histories of a KenLM in a batch for whose words there is room at first."""
+MAIL_HISTORIES = 1 << 20
+"""Histories of a KenLM for which there is room at first."""
+MAIL_HISTORIES_BYTES = 512 << 20
+"""Of the host, that they may take from batch to batch; one batch may need more."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,14 @@ def piece_frames(row_bytes: int, lanes: int) -> int:
 def lookup_threads(cores: int, of_kenlm: bool) -> int:
     """Threads that look words up for lanes. They seldom sleep, so some cores are left to others."""
     return min(max(1, cores * 3 // 4), ANSWERING_THREADS if of_kenlm else FETCHING_THREADS)
+
+
+def kept_histories(bytes_each: int) -> int:
+    """Histories of a KenLM for which there may be room from batch to batch: a power of two times those at first."""
+    kept = MAIL_HISTORIES
+    while 2 * kept * bytes_each <= MAIL_HISTORIES_BYTES:
+        kept *= 2
+    return kept
 
 
 def gathering_threads(cores: int) -> int:
