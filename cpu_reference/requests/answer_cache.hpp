@@ -1,8 +1,8 @@
 // What KenLM has answered, by (history's number, word), for all threads, without a lock: far larger than the arc
 // cache of a GPU may be, and a line of memory a look-up where KenLM reads several.
 //
-// A line has three answers and a count. It is odd while somebody writes: who finds it so, or finds that it has
-// changed while he read, has found nothing; who wants to write then does not. No answer depends on it.
+// A line has three answers and a count, which is odd while somebody writes. A reader that finds it odd, or changed
+// when it has read, has found nothing; a writer that finds it odd writes nothing. No answer depends on the cache.
 #pragma once
 
 #include <algorithm>
