@@ -25,16 +25,6 @@ class KenLmStates {
         slots_.assign(kFewest, kNone);
     }
 
-    // Equal states have equal ones.
-    static std::uint64_t mixed(const KenLm& lm, const void* state) {
-        std::uint64_t mixed = lm.length(state);
-        for (std::size_t i = 0; i < lm.length(state); ++i) {
-            mixed = (mixed ^ KenLm::word_of(state, i)) * 0x9e3779b97f4a7c15U;
-            mixed ^= mixed >> 32U;
-        }
-        return mixed;
-    }
-
     [[nodiscard]] std::size_t size() const { return count_; }
     [[nodiscard]] const void* operator[](std::uint32_t number) const {
         return bytes_.data() + number * lm_->state_size();
@@ -107,7 +97,12 @@ class KenLmStates {
     }
 
     [[nodiscard]] std::size_t place(const void* state) const {
-        return static_cast<std::size_t>(mixed(*lm_, state)) & (slots_.size() - 1);
+        std::uint64_t mixed = lm_->length(state);
+        for (std::size_t i = 0; i < lm_->length(state); ++i) {
+            mixed = (mixed ^ KenLm::word_of(state, i)) * 0x9e3779b97f4a7c15U;
+            mixed ^= mixed >> 32U;
+        }
+        return static_cast<std::size_t>(mixed) & (slots_.size() - 1);
     }
 
     void rehash(std::size_t size) {
