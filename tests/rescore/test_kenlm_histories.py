@@ -1,4 +1,4 @@
-"""Numbers of KenLM's histories beside a GPU: they live from batch to batch, within bounds, and no answer depends on it."""
+"""Numbers of KenLM's histories beside a GPU: they live on within bounds, and no answer depends on it."""
 
 import numpy as np
 import pytest
