@@ -41,6 +41,7 @@ class Size:
     blocks_a_multiprocessor: int = 4
     steps: int = 512
     copy_bytes: int = 1 << 28
+    moved_entries: int = 1 << 16  # half of them read, half of them written
     calls: int = 200
 
 
@@ -118,9 +119,11 @@ def minima(ranks: npt.NDArray[np.uint32], steps: int, mask: int) -> npt.NDArray[
 
 
 class Ceilings:
-    """The kernels on one device, timed by events."""
+    """The kernels on one device, timed by events; by so many blocks, or by as many as the device can do most with."""
 
-    def __init__(self, size: Size | None = None, repeats: int = 5, image: bytes | None = None) -> None:
+    def __init__(
+        self, size: Size | None = None, repeats: int = 5, image: bytes | None = None, blocks: int | None = None
+    ) -> None:
         from arcbeam._cuda_launch import Module
 
         from arcbeam import _cuda
@@ -131,7 +134,7 @@ class Ceilings:
         self.properties = _cuda.device_properties(0)
         image = image or compile_kernels(self.properties["compute_capability"])
         self.module = Module(self.context, "ceilings", image)
-        self.blocks = self.properties["multiprocessors"] * self.size.blocks_a_multiprocessor
+        self.blocks = blocks or self.properties["multiprocessors"] * self.size.blocks_a_multiprocessor
         self.out = DeviceMemory()
         self.stream = self.out.stream
 
@@ -140,7 +143,7 @@ class Ceilings:
     ) -> None:
         from arcbeam._cuda_launch import launch_kernel
 
-        reads = kernel in ("fill_table", "random_reads", "dependent_reads")
+        reads = kernel in ("fill_table", "random_reads", "dependent_reads", "moves")
         pointers = (memory, self.out.address_of()) if reads else (memory,)
         parameter = struct.pack(f"<{len(pointers)}QII", *pointers, mask, steps)
         launch_kernel(
@@ -174,12 +177,15 @@ class Ceilings:
             i = int(wrong[0])
             raise Wrong(f"{what}: element {i} is {found[i]}, expected {wanted[i]}")
 
-    def reads(self, entries: int) -> tuple[list[float], list[float]]:
-        """Independent 16-byte reads a second over a table, and nanoseconds of one that needs the one before."""
-        table, mask, steps = DeviceMemory(), entries - 1, self.size.steps
-        table.buffer.resize(16 * entries)
+    def reads(self, entries: int, on_host: bool = False) -> tuple[list[float], list[float]]:
+        """Independent 16-byte reads a second over a table, and nanoseconds of one that needs the one before.
+
+        on_host : the table lies in page-locked memory, which the device reads over the bus
+        """
+        mask, steps = entries - 1, self.size.steps
+        table, address = self.pinned(16 * entries) if on_host else self.memory(16 * entries)
         self.out.buffer.resize(8 * self.blocks * self.size.threads)
-        address, ranks = table.address_of(), self.ranks()
+        ranks = self.ranks()
         self.launch("fill_table", address, mask, 0, self.blocks)
         self.launch("random_reads", address, mask, steps, self.blocks)
         self.expect("random reads", self.out.read(len(ranks), np.uint64), sums_of_reads(ranks, steps, mask))
@@ -189,7 +195,34 @@ class Ceilings:
         self.launch("dependent_reads", address, mask, steps, 1, threads=WARP)
         self.expect("dependent reads", self.out.read(WARP, np.uint64), ends_of_walks(ranks[:WARP], steps, mask))
         walked = self.seconds(lambda: self.launch("dependent_reads", address, mask, steps, 1, threads=WARP))
+        del table
         return [many / s for s in took], [1e9 * s / steps for s in walked]
+
+    def memory(self, size: int) -> tuple[Any, int]:
+        """Memory of the device, and its address."""
+        found = DeviceMemory()
+        found.buffer.resize(size)
+        return found, found.address_of()
+
+    def pinned(self, size: int) -> tuple[Any, int]:
+        """Page-locked memory, and its address."""
+        from arcbeam._cuda_memory import PinnedBuffer
+
+        found = PinnedBuffer(self.context)
+        found.resize(size)
+        return found, int(np.frombuffer(found, np.uint8).ctypes.data)
+
+    def moves(self) -> list[float]:
+        """Bytes a second that are read or written where both go in order, in L2."""
+        entries, steps = self.size.moved_entries, self.size.steps
+        table, address = self.memory(16 * entries)
+        self.launch("fill_table", address, entries - 1, 0, self.blocks)
+        took = self.seconds(lambda: self.launch("moves", address, entries - 1, steps, self.blocks))
+        halves = table.read(4 * entries, np.uint32).reshape(2, -1)
+        at = np.arange(entries // 2, dtype=np.uint32)
+        wanted = np.stack([follows(at, entries - 1), at * np.uint32(2), ~at, np.ones_like(at)], axis=1).reshape(-1)
+        self.expect("moves", halves[1], wanted)
+        return [16 * entries * steps / s for s in took]
 
     def global_minima(self) -> list[float]:
         """64-bit atomic minima a second, at random places of a table in L2."""

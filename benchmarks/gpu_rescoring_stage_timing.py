@@ -4,13 +4,15 @@ The frames are those of `benchmarks.rescoring_frames`. The lookup is timed for e
 an arc cache, with one that is empty, and with one that has the frame's answers.
 """
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from benchmarks import stage_ceilings
 from benchmarks.datasets import DataMissing
 from benchmarks.gpu import Wrong
-from benchmarks.gpu_stage_timing import Gpu, TimedStages, row, sampled
+from benchmarks.gpu_stage_timing import THREADS, Gpu, TimedStages, row, sampled
 from benchmarks.placements import BUCKETED
 from benchmarks.registry import Row
 from benchmarks.rescoring_frames import HYPOTHESES, frame_and_answer
@@ -115,7 +117,11 @@ def items(frame: RescoringFrame, made: Made) -> dict[str, tuple[int, str]]:
 
 
 def rows(repeats: int) -> Iterator[Row]:
-    """Median, smallest and largest time of each stage in each case; of the lookup also what it reads."""
+    """Median, smallest and largest time of each stage in each case; of the lookup also what it reads.
+
+    With its share of the ceiling, as in `benchmarks.gpu_stage_timing`.
+    """
+    ceiling = stage_ceilings.measured(repeats, THREADS)
     for case in CASES:
         machines: dict[str, Any] = {}
         for lookup in case.lookups():
@@ -126,14 +132,17 @@ def rows(repeats: int) -> Iterator[Row]:
             except DataMissing as error:
                 yield {"search": case.name, "stage": "all", "status": f"missing: {error}"}
                 break
-            for stage, took in sampled(stages, repeats, stages_of(lookup)).items():
+            times, counts = sampled(stages, repeats, stages_of(lookup)), looked_up(stages)
+            least = stage_ceilings.rescoring_least(stages.kernel.frame, stages.made, case.layout, lookup, counts)
+            for stage, took in times.items():
                 what: Row = {"search": case.name, "stage": shown(stage, lookup), "room": case.layout.room}
                 if stage == "lookup":
-                    what |= {"model": place_of(lookup)} | looked_up(stages)
-                yield what | row(took, *stages.items[stage])
+                    what |= {"model": place_of(lookup)} | counts
+                share = ceiling.share(least[stage], 1e-6 * statistics.median(took))
+                yield what | row(took, *stages.items[stage]) | share
 
 
-def looked_up(stages: GpuRescoringStages) -> Row:
-    """Distinct words, those that the cache did not answer, and loads of the large model; of a turn."""
-    counts = stages.kernel.run().counts
-    return {name: counts[name] for name in ("distinct", "misses", "reads")}
+def looked_up(stages: GpuRescoringStages) -> dict[str, int]:
+    """Distinct words, those that the cache did not answer, and loads of the large model: the lookup's in a turn."""
+    made: Made = stages.kernel.run()
+    return made.looked_up

@@ -58,9 +58,11 @@ CANDIDATE = np.dtype(
 RESULT = np.dtype(
     [("cycles", "u8", len(STAGES)), ("all_cycles", "u8"), ("end", "u8"), ("cutoff", "f4"), ("lookup_bound", "f4"),
      ("bound", "f4"), ("best", "f4"), ("num_candidates", "u4"), ("num_wanted", "u4"), ("num_winners", "u4"),
-     ("num_hypotheses", "u4"), ("num_tokens", "u4"), ("reached_final", "u4"), ("ended", "u4"), ("unused", "u4")]
+     ("num_hypotheses", "u4"), ("num_tokens", "u4"), ("reached_final", "u4"), ("ended", "u4"), ("distinct", "u4"),
+     ("misses", "u4"), ("reads", "u4")]
 )  # fmt: skip
 COUNTERS = ("lookups", "distinct", "misses", "reads", "worked", "waited", "stamps")
+LOOKED_UP = ("distinct", "misses", "reads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +140,7 @@ class Made:
     cycles: dict[str, int]
     all_cycles: int
     counts: dict[str, int]
+    looked_up: dict[str, int]  # by the stage lookup in the last turn: distinct words, misses of the cache, reads
 
 
 def workspace_bytes(states: int) -> int:
@@ -270,6 +273,7 @@ class RescoringStageKernel:
             cycles=dict(zip(STAGES, found["cycles"].tolist(), strict=True)),
             all_cycles=int(found["all_cycles"]),
             counts=dict(zip(COUNTERS, get("counters", np.uint64).tolist(), strict=True)),
+            looked_up={name: int(found[name]) for name in LOOKED_UP},
         )
 
     def _candidates(self, name: str, found: Any, with_deviations: bool) -> npt.NDArray[Any]:
@@ -378,6 +382,7 @@ class RescoringTwin:
             cycles={},
             all_cycles=0,
             counts={},
+            looked_up={},
         )
 
 

@@ -6,6 +6,11 @@ whose lookup is timed for each place of the model, without an arc cache, with an
 what every stage makes is compared with the twin's. In a search all multiprocessors are at work, and share L2. `room` is
 where the frame is made: in shared memory, or in the device's but for its tables (mixed), or there altogether (spilled).
 The frames of `demo` and `spm512-3gram` are of speech, each that of one utterance with the most hypotheses.
+
+`of the ceiling` is how long what the stage has to do at least takes one block at its ceilings, measured in the same
+process (the first rows), over the time of the stage. What it has to do is counted from the frame and from what is made
+of it: reads at random, minima, bytes, and waits, which are reads that each need the one before, and barriers. Shown is
+what takes longest. Instructions and reads of shared memory, which have no ceiling here, are the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,6 +30,9 @@ COLUMNS = [
     Column("microseconds", "microseconds", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("nanoseconds an item", "nanoseconds_an_item", "{:.2f}"),
+    Column("at least", "bound"),
+    Column("at the ceiling, microseconds", "ceiling_us", "{:.2f}"),
+    Column("of the ceiling", "share", "{:.2f}"),
     Column("distinct words", "distinct", "{:,}"),
     Column("not in the cache", "misses", "{:,}"),
     Column("reads of the large model", "reads", "{:,}"),

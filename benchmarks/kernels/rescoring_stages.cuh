@@ -47,8 +47,10 @@ struct StagesResult {
     std::uint32_t num_hypotheses;
     std::uint32_t num_tokens;
     std::uint32_t reached_final;
-    std::uint32_t ended;  // 1: all is there; 0: dead, or something had no room
-    std::uint32_t unused;
+    std::uint32_t ended;     // 1: all is there; 0: dead, or something had no room
+    std::uint32_t distinct;  // of the stage lookup alone, as the two below
+    std::uint32_t misses;
+    std::uint32_t reads;
 };
 
 struct StagesParams {
@@ -210,6 +212,15 @@ ARCBEAM_DEVICE void write_survivors(const RescoringLane& lane, std::uint32_t n, 
     }
 }
 
+ARCBEAM_DEVICE void write_counts(const LookupCounts& counts, StagesResult* into) {
+    const LookupCounts sums = warp_sums(counts);
+    if (simt::lane() == 0U) {
+        simt::atomic_add<Scope::block>(&into->distinct, sums.distinct);
+        simt::atomic_add<Scope::block>(&into->misses, sums.misses);
+        simt::atomic_add<Scope::block>(&into->reads, sums.reads);
+    }
+}
+
 // Every stage once; false if there was no room, or nothing to admit.
 ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, bool write) {
     const SearchParams& search = params.rescoring.search;
@@ -234,6 +245,9 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
         return false;
     }
     const std::uint32_t num_wanted = answer(params, lane, expanded, write, clock, work);
+    if (write) {
+        write_counts(lane.lookups, result);
+    }
     if (simt::load(&words.best) == kNoCost) {
         return false;
     }

@@ -1,59 +1,37 @@
 """The kernels that measure a device's ceilings, in the emulator behind the fake driver: their answers are numpy's."""
 
-import ctypes
 import shutil
 
 import numpy as np
 import pytest
 
-from arcbeam.kernel_images import BuildRecord
-from benchmarks import ceilings, far_reads, gpu
+from benchmarks import ceilings, far_reads, gpu, stage_ceilings
+from tests.benchmarks.kernels_on_fake_driver import launches
 from tests.cuda_host.conftest import fake_library  # noqa: F401
-from tests.decode.emulated_gpu import Shape
-from tests.simt import build
 
-PARAMETERS = {"fill_table": 24, "random_reads": 24, "dependent_reads": 24}
+PARAMETERS = {"fill_table": 24, "random_reads": 24, "dependent_reads": 24, "moves": 24}
 PARAMETERS |= {"global_minima": 16, "shared_minima": 16, "barriers": 16}
-IMAGE = ("arch 9.0\n" + "".join(f"kernel {k} {n}\n" for k, n in PARAMETERS.items())).encode() + b"\0"
 SMALL = ceilings.Size(
     hbm_entries=512, l2_entries=64, slots=32, shared_slots=16, threads=64, blocks_a_multiprocessor=1, steps=16,
-    copy_bytes=1 << 12, calls=8,
+    copy_bytes=1 << 12, moved_entries=256, calls=8,
 )  # fmt: skip
 
 
 @pytest.fixture
 def made(fake_library, monkeypatch):  # noqa: F811
     """The ceilings of a device whose launches run in the emulator."""
-    kernels, errors, launched = build.load(ceilings.SOURCE), [], []
-
-    def launch(name, shape, parameter):
-        try:
-            one = shape.contents
-            launched.append(name.decode())
-            params = (ctypes.c_char * PARAMETERS[name.decode()]).from_address(parameter)
-            kernels.launch(
-                name.decode(), params, grid=one.blocks, block=one.threads, shared_bytes=one.shared_bytes,
-                detect_races=False, seed=len(launched),
-            )  # fmt: skip
-        except BaseException as error:
-            errors.append(error)
-
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)(launch)
-    record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={})
-    monkeypatch.setattr("arcbeam.kernel_images.build_record", lambda: record)
-    fake_library.start()
-    fake_library.on_launch(callback)
-    found = ceilings.Ceilings(SMALL, repeats=1, image=IMAGE)
-    found.blocks = 2
-    found.seconds = lambda work: [work() or 1e-3]  # the fake driver's events have no time
-    yield found, launched
-    assert errors == []
+    kernels = {kernel: (ceilings.SOURCE, size) for kernel, size in PARAMETERS.items()}
+    with launches(fake_library, monkeypatch, kernels) as emulated:
+        found = emulated.keep(ceilings.Ceilings(SMALL, repeats=1, image=emulated.image))
+        found.blocks = 2
+        found.seconds = lambda work: [work() or 1e-3]  # the fake driver's events have no time
+        yield found, emulated.launched
 
 
 def test_every_ceiling(made):
     found, launched = made
     rows = ceilings.rows(found)
-    assert set(launched) == set(PARAMETERS)
+    assert set(launched) == set(PARAMETERS) - {"moves"}
     assert [row["unit"] for row in rows] == ["G/s", "ns", "G/s", "ns", "G/s", "G/s", "GB/s", "GB/s", "ns", "us"]
     assert rows[0]["value"] == pytest.approx(2 * 64 * 16 / 1e-3 / 1e9)
     assert all(row["spread"][0] <= row["value"] <= row["spread"][1] for row in rows)
@@ -65,6 +43,29 @@ def test_reads_of_the_host(made):
     assert set(launched) == {"fill_table", "random_reads"}
     assert [row["unit"] for row in rows] == 4 * ["G/s"]
     assert ["managed" in row["what"] for row in rows] == [False, True, False, True]
+
+
+def test_those_of_one_block(made, monkeypatch):
+    found, launched = made
+
+    def one_block(size, repeats, blocks):
+        assert (size.threads, repeats, blocks) == (32, 1, 1)
+        found.blocks = 1
+        found.size = size
+        return found
+
+    monkeypatch.setattr(stage_ceilings, "Ceilings", one_block)
+    of_block = stage_ceilings.measured(1, 32, SMALL)
+    assert set(launched) == set(PARAMETERS)
+    assert set(of_block.nanoseconds) == {*stage_ceilings.RATES, *stage_ceilings.WAITS}
+    assert of_block.nanoseconds["reads"] == pytest.approx(1e6 / (32 * 16))
+    assert of_block.nanoseconds["bytes"] == pytest.approx(1e6 / (16 * 256 * 16))
+
+
+def test_what_is_moved_is_looked_at(made, monkeypatch):
+    monkeypatch.setattr(ceilings, "follows", lambda at, mask: at)
+    with pytest.raises(gpu.Wrong, match="moves: element 0 is"):
+        made[0].moves()
 
 
 def test_wrong_answers_are_not_timed(made, monkeypatch):

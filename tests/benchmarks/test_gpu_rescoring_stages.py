@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import ceilings, gpu
+from benchmarks import ceilings, gpu, stage_ceilings
 from benchmarks import gpu_rescoring_stage_timing as timing
 from benchmarks.datasets import DataMissing
 from benchmarks.gpu_stage_timing import Gpu
@@ -22,18 +22,20 @@ from benchmarks.rescoring_stage_kernel import (
     shared_bytes,
 )
 from benchmarks.stage_kernel import Layout
-from tests.benchmarks.stages_on_fake_driver import launches
+from tests.benchmarks.kernels_on_fake_driver import launches
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 
 PARAMETER_BYTES = 704
 SOURCES = {KERNEL: SOURCE, BUCKETED_KERNEL: BUCKETED_SOURCE}
+CEILING = stage_ceilings.Ceiling(dict.fromkeys((*stage_ceilings.RATES, *stage_ceilings.WAITS), 1.0))
 CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64))
 
 
 @pytest.fixture
 def machines(fake_library, monkeypatch):  # noqa: F811
-    with launches(fake_library, monkeypatch, SOURCES, PARAMETER_BYTES) as image:
-        yield {kernel: Gpu(image, source, kernel) for kernel, source in SOURCES.items()}
+    kernels = {kernel: (source, PARAMETER_BYTES) for kernel, source in SOURCES.items()}
+    with launches(fake_library, monkeypatch, kernels) as emulated:
+        yield {kernel: emulated.keep(Gpu(emulated.image, source, kernel)) for kernel, source in SOURCES.items()}
 
 
 @pytest.fixture
@@ -76,11 +78,13 @@ def test_rows_of_the_table(machines, demo, monkeypatch):
     monkeypatch.setattr(timing, "Gpu", lambda source, kernel: machines[kernel])
     monkeypatch.setattr(timing, "CASES", (replace(CASE, apart=False), absent))
     monkeypatch.setattr(timing, "sampled", lambda stages, repeats, names: {name: [1.0] * repeats for name in names})
+    monkeypatch.setattr(stage_ceilings, "measured", lambda repeats, threads: CEILING)
     rows = list(timing.rows(2))
     looked_up = [row for row in rows if row["stage"] == "lookup and rescore"]
     assert [row["model"] for row in looked_up] == [timing.place_of(lookup) for lookup in timing.LOOKUPS]
     assert {row["stage"] for row in rows} == {*STAGES, "lookup and rescore", "all"} - {"lookup", "rescore"}
     assert rows[-1]["status"] == "missing: no such graph"
+    assert all(row["share"] > 0 and row["bound"] for row in rows[:-1])
     warm = looked_up[2]
     assert warm["misses"] == 0 < warm["distinct"] <= looked_up[0]["misses"] <= looked_up[0]["reads"]
 

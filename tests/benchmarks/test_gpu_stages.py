@@ -6,20 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import ceilings, gpu, gpu_stage_timing, stage_kernel
+from benchmarks import ceilings, gpu, gpu_stage_timing, stage_ceilings, stage_kernel
 from benchmarks.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
-from tests.benchmarks.stages_on_fake_driver import launches
+from tests.benchmarks.kernels_on_fake_driver import launches
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 PARAMETER_BYTES = 312
+CEILING = stage_ceilings.Ceiling(dict.fromkeys((*stage_ceilings.RATES, *stage_ceilings.WAITS), 1.0))
 CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64))
 
 
 @pytest.fixture
 def machine(fake_library, monkeypatch):  # noqa: F811
-    with launches(fake_library, monkeypatch, {KERNEL: SOURCE}, PARAMETER_BYTES) as image:
-        yield gpu_stage_timing.Gpu(image)
+    with launches(fake_library, monkeypatch, {KERNEL: (SOURCE, PARAMETER_BYTES)}) as emulated:
+        yield emulated.keep(gpu_stage_timing.Gpu(emulated.image))
 
 
 @pytest.fixture
@@ -50,9 +51,14 @@ def test_rows_of_the_table(machine, frame, monkeypatch):
     monkeypatch.setattr(gpu_stage_timing, "Gpu", lambda: machine)
     monkeypatch.setattr(gpu_stage_timing, "CASES", (CASE,))
     monkeypatch.setattr(gpu_stage_timing, "TURNS", 2)
-    rows = list(gpu_stage_timing.rows(2))
+    monkeypatch.setattr(stage_ceilings, "measured", lambda repeats, threads: CEILING)
+    ceilings_of_block, rows = [], []
+    for row in gpu_stage_timing.rows(2):
+        (rows if "search" in row else ceilings_of_block).append(row)
+    assert [row["work"] for row in ceilings_of_block] == list(CEILING.nanoseconds)
     assert [row["stage"] for row in rows] == list(STAGES)
     assert rows[0]["search"] == "5 / 40"
+    assert all(row["share"] * row["microseconds"] == pytest.approx(row["ceiling_us"]) for row in rows)
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
