@@ -22,6 +22,7 @@ from benchmarks.registry import Row
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
+MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/figures")  # by runs and from them
 PACKAGES = (
     "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
     "riva-asrlib-decoder", "torch", "torchaudio", "onnxruntime", "cupy", "cuda-bindings",
@@ -81,8 +82,13 @@ def commit() -> str:
 
 
 def is_dirty() -> bool:
-    """Whether the checkout has changes; taken for that of ARCBEAM_COMMIT where this is set."""
-    return "ARCBEAM_COMMIT" not in os.environ and bool(git("status", "--porcelain", "--untracked-files=no"))
+    """Whether the checkout has changes but for results, which one run leaves for the next.
+
+    Taken for that of ARCBEAM_COMMIT where this is set.
+    """
+    if "ARCBEAM_COMMIT" in os.environ:
+        return False
+    return bool(git("status", "--porcelain", "--untracked-files=no", "--", ".", *(f":!{path}" for path in MADE)))
 
 
 def gpu() -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Result files and the page that is made from them."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -42,6 +43,26 @@ def test_a_result_file_comes_back(tmp_path):
     assert (head["experiment"], head["command"], head["repeats"]) == ("wer", "command", 3)
     assert {"commit", "dirty", "processor", "versions", "load_before"} <= set(head)
     assert rows == [{"record": "row", "set": "demo", "greedy": 4.7}]
+
+
+def test_results_of_the_run_before_are_no_change(tmp_path, monkeypatch):
+    monkeypatch.delenv("ARCBEAM_COMMIT", raising=False)
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    result, source = tmp_path / "benchmarks" / "results" / "x.jsonl", tmp_path / "x.py"
+    result.parent.mkdir(parents=True)
+    for path in (result, source):
+        path.write_text("one\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    author = ["-c", "user.name=x", "-c", "user.email=x@x"]
+    subprocess.run(["git", *author, "commit", "-qm", "one"], cwd=tmp_path, check=True)
+    assert not record.is_dirty()
+    result.write_text("two\n")
+    assert not record.is_dirty()
+    source.write_text("two\n")
+    assert record.is_dirty()
+    monkeypatch.setenv("ARCBEAM_COMMIT", "abc")
+    assert not record.is_dirty()
 
 
 def test_a_file_without_a_header_is_refused(tmp_path):
