@@ -322,6 +322,7 @@ def curve_columns(ratio: Column) -> list[Column]:
         ratio,
         Column("tokens a frame", "tokens", "{:.1f}"),
         Column("look-ups a frame", "lookups", "{:.2f}"),
+        *ceilings.SETTLED,
         Column("status", "status"),
     ]
 

@@ -13,11 +13,22 @@ Two things that neither overlap nor can be left out, each taken as the machine's
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.registry import Column, Row
+
 CLOCK = 1.98e9  # Hz: the boost clock of an H200
 EXCHANGE_S = 1.0e-6  # a store to L2 and a load from it, some 500 ns each
 PRODUCTS_A_CLOCK = {"float32": 128, "bfloat16": 2048}  # multiply-adds of a multiprocessor
 SHARED_BYTES_A_CLOCK = 128  # of a multiprocessor
 VALUE_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+# Of every row about our kernels for transducers.
+COLUMNS = (Column("floor, ms", "floor_ms", "{:.2f}"), Column("floor, % of it", "floor_share", "{:.0f}"))
+
+
+def share(floor: float, seconds: float) -> Row:
+    """What ``COLUMNS`` shows of a decode."""
+    return {"floor_ms": 1e3 * floor, "floor_share": 100 * floor / seconds}
 
 
 def visits(places: Sequence[int], frames: int, durations: Sequence[int] | None) -> int:

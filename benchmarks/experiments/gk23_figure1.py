@@ -1,14 +1,14 @@
 """GK23 Figure 1: where the time goes: features, acoustic model, decoder.
 
 The same passes as in Table 2, part by part; a part ends when its work is done. `features` holds the samples' way to the
-model's device, `decoder` that of the log-probs to the decoder.
+model's device, `decoder` that of the log-probs to the decoder. Arcs settled and `of the reads`: as in `gpu_arcs`.
 """
 
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import end_to_end, gk23, plots
+from benchmarks import ceilings, end_to_end, gk23, plots
 from benchmarks.experiments import gk23_table2
 from benchmarks.registry import Column, Context, Row
 
@@ -31,6 +31,7 @@ COLUMNS = [
             Column("share, %", f"{part}_share", "{:.1f}"),
         )
     ),
+    *ceilings.SETTLED,
     Column("model's settings", "model_settings"),
     Column("decoder's settings", "settings"),
     Column("status", "status"),
@@ -38,6 +39,7 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
+    reads = gk23_table2.reads(context)
     for row, passes in gk23_table2.measure(context):
         if passes:
             minutes = float(row["minutes"])  # type: ignore[arg-type]
@@ -45,6 +47,7 @@ def run(context: Context) -> Iterator[Row]:
             for part, seconds in medians.items():
                 share = 100 * seconds / sum(medians.values())
                 row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": share}
+            row |= gk23_table2.share(reads, passes)
         yield row
 
 

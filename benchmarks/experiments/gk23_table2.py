@@ -50,15 +50,26 @@ def material(context: Context) -> corpus.Corpus:
 
 
 def run(context: Context) -> Iterator[Row]:
-    reads = ceilings.reads_if_any(gk23.graph_files(context).graph, context) if context.gpu else None
+    ceiling = reads(context)
     for row, passes in measure(context):
         if passes:
             totals = [row["seconds"] / p.total for p in passes]  # type: ignore[operator]
             row |= {"rtfx": statistics.median(totals), "rtfx_spread": [min(totals), max(totals)]}
             row["wall"] = [p.seconds for p in passes]
-            if reads and passes[0].arcs:
-                row |= reads.share(passes[0].arcs, statistics.median(p.seconds["decoder"] for p in passes))
+            row |= share(ceiling, passes)
         yield row
+
+
+def reads(context: Context) -> ceilings.Reads | None:
+    """Ceilings of a GPU, if it is one."""
+    return ceilings.reads_if_any(gk23.graph_files(context).graph, context) if context.gpu else None
+
+
+def share(ceiling: ceilings.Reads | None, passes: list[end_to_end.Pass]) -> Row:
+    """What ``ceilings.SETTLED`` shows of a decoder that counts its arcs."""
+    if ceiling is None or not passes[0].arcs:
+        return {}
+    return ceiling.share(passes[0].arcs, statistics.median(p.seconds["decoder"] for p in passes))
 
 
 def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:

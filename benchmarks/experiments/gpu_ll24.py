@@ -17,9 +17,8 @@ import numpy as np
 
 from arcbeam import TransducerDecoder, transducer_plan
 from arcbeam.devices import cuda_devices
-from benchmarks import adapters, gpu, seeds, timing
+from benchmarks import adapters, gpu, seeds, timing, transducer_floor
 from benchmarks.registry import Column, Context, Row
-from benchmarks.transducer_floor import floor_s
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
@@ -47,8 +46,7 @@ COLUMNS = [
     Column("milliseconds", "ms", "{:.2f}"),
     Column("spread", "spread", "{:.2f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
-    Column("floor, ms", "floor_ms", "{:.2f}"),
-    Column("floor, % of it", "floor_share", "{:.0f}"),
+    *transducer_floor.COLUMNS,
     Column("microseconds a token, of one utterance", "us_a_token", "{:.2f}"),
     Column("RTFx NeMo", "peer_rtfx", "{:,.0f}"),
     Column("ratio", "ratio", "{:.1f}"),
@@ -136,7 +134,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
         seconds = batch * FRAMES * FRAME_SHIFT
         for precision, answers in found.items():
             ours = took[precision]
-            floor = floor_s(arrays, places[:batch], FRAMES, durations, precision, multiprocessors)
+            floor = transducer_floor.floor_s(arrays, places[:batch], FRAMES, durations, precision, multiprocessors)
             row: Row = {"model": model, "precision": precision, "batch": batch, "frames": FRAMES, "status": missing}
             row |= context.options
             row |= {
@@ -144,8 +142,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
                 "ms": 1e3 * ours.seconds,
                 "spread": [1e3 * s for s in ours.spread()],
                 "rtfx": seconds / ours.seconds,
-                "floor_ms": 1e3 * floor,
-                "floor_share": 100 * floor / ours.seconds,
+                **transducer_floor.share(floor, ours.seconds),
                 "us_a_token": 1e6 * ours.seconds / max(1, max(len(h.tokens) for h in answers)),
             }
             if theirs is not None:

@@ -1,14 +1,16 @@
 """Frame-looping against label-looping on one GPU (Algorithms 2 and 3 of Bataev et al. 2024), non-encoder.
 
 The network of `gpu_ll24`, both loops in our kernels with the same launch shapes, encoders with 8x and 4x subsampling:
-12 seconds are 150 frames of 80 ms or 300 of 40 ms, with as many tokens. The loops must give the same bytes.
+12 seconds are 150 frames of 80 ms or 300 of 40 ms, with as many tokens. The loops must give the same bytes. The floor
+is that of `gpu_ll24`; the shares are those of the two loops.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from arcbeam import TransducerDecoder
-from benchmarks import gpu, seeds, timing
+from arcbeam.devices import cuda_devices
+from benchmarks import gpu, seeds, timing, transducer_floor
 from benchmarks.experiments.gpu_ll24 import BATCHES, PRECISIONS
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -28,6 +30,9 @@ COLUMNS = [
     Column("RTFx frame-looping", "frame_looping", "{:,.0f}"),
     Column("RTFx label-looping", "label_looping", "{:,.0f}"),
     Column("ratio", "ratio", "{:.2f}"),
+    Column("floor, ms", "floor_ms", "{:.2f}"),
+    Column("floor, % of frame-looping", "floor_share_frames", "{:.0f}"),
+    Column("of label-looping", "floor_share", "{:.0f}"),
     Column("status", "status"),
 ]
 TAKES = {"batches": "sizes to run, as in 1,32"}
@@ -53,9 +58,9 @@ def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterato
         for name in ("frame-looping", "label-looping")
     }
     batches = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
-    frames, _, _ = synthetic.utterances(
-        max(batches), round(SECONDS / shift), sizes, rate=TOKENS_A_SECOND * shift, seed=seed
-    )
+    length = round(SECONDS / shift)
+    frames, _, places = synthetic.utterances(max(batches), length, sizes, rate=TOKENS_A_SECOND * shift, seed=seed)
+    multiprocessors = cuda_devices()[0].multiprocessors
     for batch in batches:
         context.progress(f"{what}, batch {batch}")
         [sent] = gpu.send([frames[:batch]])
@@ -66,10 +71,13 @@ def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterato
         contenders = {name: lambda d=loop, x=sent: d.decode(x) for name, loop in loops.items()}
         took = timing.interleave(contenders, context.repeats)
         seconds = batch * SECONDS
+        floor = transducer_floor.floor_s(arrays, places[:batch], length, durations, what["precision"], multiprocessors)
         yield {
             **what,
             "batch": batch,
             "frame_looping": seconds / took["frame-looping"].seconds,
             "label_looping": seconds / took["label-looping"].seconds,
             "ratio": timing.ratio(took["frame-looping"], took["label-looping"])[0],
+            **transducer_floor.share(floor, took["label-looping"].seconds),
+            "floor_share_frames": 100 * floor / took["frame-looping"].seconds,
         }

@@ -6,7 +6,7 @@ label-looping without graphs, the same with networks that went through torch.com
 graphs, and with a graph of all loops, where projections are made at every step or in advance. All compute in float32
 but arcbeam's second column. What differs from the labels that were put in is counted. Every column has a process of its
 own, for torch frees memory that NeMo's graph with loops goes on using, when its process captures another graph; they
-take turns, and of two decodes in a turn the second is timed.
+take turns, and of two decodes in a turn the second is timed. The floor is that of `gpu_ll24`, for arcbeam's columns.
 """
 
 import statistics
@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
+from arcbeam.devices import cuda_devices
 from benchmarks import gpu, seeds
 from benchmarks.experiments import gpu_ll24
 from benchmarks.registry import Column, Context, Row
+from benchmarks.transducer_floor import floor_s
 from benchmarks.workers import Troupe
 from data import synthetic_transducer as synthetic
 
@@ -55,6 +57,8 @@ COLUMNS = [
     Column("graph", "graph", "{:,.0f}"),
     Column("arcbeam float32", "float32", "{:,.0f}"),
     Column("arcbeam bfloat16", "bfloat16", "{:,.0f}"),
+    Column("floor, % of float32", "floor_float32", "{:.0f}"),
+    Column("of bfloat16", "floor_bfloat16", "{:.0f}"),
     Column("wrong tokens at most, %", "wrong", "{:.3f}"),
     Column("status", "status"),
 ]
@@ -70,8 +74,10 @@ TAKES = {
 class Contender:
     """One column, in its process."""
 
-    def __init__(self, name: str, frames: Any, texts: list[list[int]], network: tuple[Any, int, Any]) -> None:
-        self.frames, self.texts = frames, texts
+    def __init__(
+        self, name: str, frames: Any, texts: list[list[int]], places: list[list[int]], network: tuple[Any, int, Any]
+    ) -> None:
+        self.name, self.frames, self.texts, self.places, self.network = name, frames, texts, places, network
         arrays, blank, durations = network
         self.decode: Callable[[], Any]
         if name in MODES:
@@ -98,6 +104,12 @@ class Contender:
             found = self.decode()
         return gpu_ll24.wrong(found, self.texts)
 
+    def floor(self, batch: int) -> float:
+        """Seconds that no decode of the first utterances takes less than, by arcbeam in this precision."""
+        arrays, _, durations = self.network
+        multiprocessors = cuda_devices()[0].multiprocessors
+        return floor_s(arrays, self.places[:batch], self.frames.shape[1], durations, self.name, multiprocessors)
+
     def turn(self) -> float:
         """Seconds of a decode, after another for the device to come over from the process before."""
         self.decode()
@@ -118,14 +130,14 @@ def both_models(context: Context, subsampling: int) -> Iterator[Row]:
     batches = [int(n) for n in context.options.get("batches", "").split(",") if n] or list(BATCHES)
     batches = [batch for batch in batches if batch <= (context.utterances or max(batches))]
     count, length = max(batches), round(SECONDS / shift)
-    frames, texts, _ = synthetic.utterances(count, length, sizes, rate=TOKENS_A_SECOND * shift, seed=seed)
+    frames, texts, places = synthetic.utterances(count, length, sizes, rate=TOKENS_A_SECOND * shift, seed=seed)
     left_out = context.options.get("without", "").split(",")
     names = [n for n in NAMES if n not in left_out and n in context.options.get("only", n).split(",")]
     made: dict[tuple[str, str], Any] = {}
     for model in MODELS:
         durations = synthetic.DURATIONS if model == "TDT" else None
         network = synthetic.weights(sizes, tdt=durations is not None, seed=seed), sizes.blank, durations
-        made |= {(model, name): (Contender, (name, frames, texts, network)) for name in names}
+        made |= {(model, name): (Contender, (name, frames, texts, places, network)) for name in names}
     troupe = Troupe(made)
     try:
         troupe.start(made)
@@ -144,12 +156,15 @@ def one(troupe: Troupe, row: Row, names: list[str], repeats: int) -> Row:
     keys = [(model, name) for name in names]
     troupe.start(keys)
     wrong = troupe.together(keys, "prepare", batch)
+    floors = troupe.together([key for key in wrong if key[1] in gpu_ll24.PRECISIONS], "floor", batch)
     turns = [troupe.in_turn(wrong if turn % 2 else reversed(wrong), "turn") for turn in range(repeats)]
     for key in keys:
         if all(key in turn for turn in turns):
             seconds = [turn[key] for turn in turns]
             row[key[1]] = batch * SECONDS / statistics.median(seconds)  # type: ignore[operator]
             row[f"{key[1]}_ms"] = [1e3 * min(seconds), 1e3 * max(seconds)]
+            if key in floors:
+                row[f"floor_{key[1]}"] = 100 * floors[key] / statistics.median(seconds)
     row["wrong"] = max(wrong.values(), default=None)
     broken = {name: troupe.broken[model, name] for name in names if (model, name) in troupe.broken}
     for name, words in broken.items():

@@ -3,7 +3,7 @@
 For tuning `pyx/arcbeam/transducer_plan.py`; the shape that the plan chooses is marked. All give the same bytes. A shape
 is a kernel, threads of a block, the frames that an utterance tests after a label and at most, and for weights that are
 kept the teams of blocks. The plan takes the first of its shapes that fits. `fixed` is what the decode of a single frame
-of each utterance takes: launches, copies, results.
+of each utterance takes: launches, copies, results. The floor is that of `gpu_ll24`.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from typing import Any
 from unittest import mock
 
 from arcbeam import TransducerDecoder, transducer_plan
-from benchmarks import gpu, seeds, timing
+from arcbeam.devices import cuda_devices
+from benchmarks import gpu, seeds, timing, transducer_floor
 from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
@@ -34,6 +35,7 @@ COLUMNS = [
     Column("fixed", "fixed_ms", "{:.3f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("to the best", "to_best", "{:.2f}"),
+    *transducer_floor.COLUMNS,
     Column("status", "status"),
 ]
 TAKES = {"batches": "sizes to run, as in 1,32", "precision": "float32 or bfloat16; without it both"}
@@ -69,13 +71,15 @@ def every_batch(context: Context, what: dict[str, Any]) -> Iterator[Row]:
     arrays = synthetic.weights(sizes, tdt=durations is not None, seed=seed)
     options = {"durations": durations, "activation": "relu", "precision": what["precision"]}
     decoder = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cuda", **options)
-    frames, _, _ = synthetic.utterances(max(wanted), FRAMES, sizes, seed=seed)
+    frames, _, places = synthetic.utterances(max(wanted), FRAMES, sizes, seed=seed)
+    multiprocessors = cuda_devices()[0].multiprocessors
     for batch in wanted:
         context.progress(f"{what}, batch {batch}")
-        yield from one(context, decoder, {**what, "batch": batch}, frames[:batch])
+        floor = transducer_floor.floor_s(arrays, places[:batch], FRAMES, durations, what["precision"], multiprocessors)
+        yield from one(context, decoder, {**what, "batch": batch}, frames[:batch], floor)
 
 
-def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], frames: Any) -> Iterator[Row]:
+def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], frames: Any, floor: float) -> Iterator[Row]:
     [sent], [short] = gpu.send([frames]), gpu.send([frames[:, :1].copy()])
     wanted, rows = None, []
     for shape in shapes(what["batch"], what["precision"], what["model"] == "TDT"):
@@ -97,6 +101,7 @@ def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], fram
             contenders = {"whole": lambda: decoder.decode(sent), "fixed": lambda: decoder.decode(short)}
             took = timing.interleave(contenders, context.repeats)
         row |= {"ms": 1e3 * took["whole"].seconds, "fixed_ms": 1e3 * took["fixed"].seconds}
+        row |= transducer_floor.share(floor, took["whole"].seconds)
         rows.append(row | {"rtfx": what["batch"] * FRAMES * FRAME_SHIFT / took["whole"].seconds})
         context.progress(f"{row['shape']}: {row['ms']:.3f} ms {row['chosen'] or ''}")
     best = min((row["ms"] for row in rows if "ms" in row), default=None)

@@ -3,11 +3,12 @@
 The first minute of a set, over and over, is one utterance, alone on the device, its log-probs there already; from the
 call of decode until its path is on the host, the median of the repeats. All lengths take turns. The answers are the
 twin's, byte for byte. `token log` is what the device keeps of the search's history, which is collected as it fills.
+Arcs settled and `of the reads`: as in `gpu_arcs`, of one utterance.
 """
 
 from collections.abc import Iterator
 
-from benchmarks import datasets, gpu, graphs, long_utterances, timing
+from benchmarks import ceilings, datasets, gpu, graphs, long_utterances, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -15,7 +16,13 @@ ON_GPU = True
 ORDER = 222
 TITLE = "One utterance, however long"
 TAKES = long_utterances.TAKES
-COLUMNS = [*long_utterances.COLUMNS, Column("token log, MB", "log_mb", "{:.1f}"), Column("status", "status")]
+COLUMNS = [
+    *long_utterances.COLUMNS,
+    Column("token log, MB", "log_mb", "{:.1f}"),
+    Column("arcs settled, G/s", "settled", "{:.2f}"),
+    Column("of the reads", "share", "{:.4f}"),
+    Column("status", "status"),
+]
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -31,6 +38,7 @@ def run(context: Context) -> Iterator[Row]:
 def of_lengths(
     context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions
 ) -> Iterator[Row]:
+    reads = ceilings.reads_of(files.graph, context.repeats)
     minutes = long_utterances.lengths(context)
     utterances = long_utterances.utterances(dataset, context)
     arrays = gpu.send(utterances)
@@ -56,4 +64,5 @@ def of_lengths(
             "rtfx": dataset.frame_shift / seconds,
             "tokens": decoders[i].stats.tokens / decoders[i].stats.frames,
             "log_mb": decoders[i].memory().token_log / 1e6,
+            **reads.share(decoders[i].stats.leaving_arcs, took[i].seconds),
         }

@@ -6,7 +6,9 @@ questions and answers take over the bus besides is in `waits by the device's clo
 placement `host` has the graph's large model, `cpu` KenLM's model of the same ARPA. The figure shows a thousandth of a
 second from the middle of the decode with a cache: sixteen lanes, searching or waiting, and the threads, answering; and
 below it one from the middle of the profiled decode, which is another: each stream, the words that count among them.
-A `turn` is the time from one copy of a stream to its next. Where the profiler cannot be used a row says why.
+A `turn` is the time from one copy of a stream to its next. Where the profiler cannot be used a row says why. Arcs
+settled and `of the reads`, of the kernel's time: as in `gpu_arcs`; `of the pinned copy`: the bytes a second of a copy
+over those of one of 256 MiB, measured in the same process.
 """
 
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from benchmarks import datasets, gpu, graphs, profiler, rescoring_models
+from benchmarks import ceilings, datasets, gpu, graphs, profiler, rescoring_models
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -49,6 +51,8 @@ COLUMNS = [
     Column("bytes a copy", "copy_bytes", "{:,.0f}"),
     Column("a copy, us", "copy_us", "{:.1f}"),
     Column("a turn, us", "turn_us", "{:.1f}"),
+    Column("of the pinned copy", "of_copy", "{:.3f}"),
+    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -70,10 +74,11 @@ def run(context: Context) -> Iterator[Row]:
                 what = {"search": gpu.beam_text(options), "placement": placement}
                 chosen = models | {"language_model": large}
                 caches = (0, models["language_model"].info().bytes // 10)
-                yield from gpu.rows_or_failure(what, several, files, dataset, options, chosen, caches, what)
+                yield from gpu.rows_or_failure(what, several, context, files, dataset, options, chosen, caches, what)
 
 
 def several(
+    context: Context,
     files: graphs.GraphFiles,
     dataset: datasets.Dataset,
     options: SearchOptions,
@@ -82,6 +87,7 @@ def several(
     what: Row,
 ) -> Iterator[Row]:
     """Without a cache, and with one of a tenth of the model that is warm."""
+    reads, copies = ceilings.reads_of(files.graph, context.repeats), ceilings.copies_of(context.repeats)
     arrays = gpu.send(dataset.utterances)
     rescoring = models | {"hypotheses_per_state": LIMIT}
     for cache in caches:
@@ -95,9 +101,15 @@ def several(
         spans, watches = split(lookups.traced())
         lookups.trace(0)
         row = what | {"cache_mb": cache / 1e6, "device_waiting": 100 * (device_waiting or 0.0)} | told(spans, watches)
+        arcs = decoder.stats.leaving_arcs
+        row |= reads.share(arcs, row["ms"] / 1e3)  # type: ignore[operator]
         yield row | ({"shown": window(spans, watches)} if cache else {})
         if cache and what["placement"] == "host":
             seen = profiler.profiled(lambda: decoder.decode(arrays), "arcbeam_asking", WINDOW_NS / 1e3)  # noqa: B023
+            if "kernel_ms" in seen:
+                seen |= reads.share(arcs, seen["kernel_ms"] / 1e3)  # type: ignore[operator]
+            if seen.get("copy_us"):
+                seen["of_copy"] = 1e6 * seen["copy_bytes"] / seen["copy_us"] / copies  # type: ignore[operator]
             yield what | {"cache_mb": cache / 1e6} | seen
 
 

@@ -1,7 +1,8 @@
 """Every launch shape that the search can have, for both graphs and beams, one utterance and full batches.
 
 For tuning `pyx/arcbeam/cuda_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes. Rows
-with `512 shared` keep so many states of a frame in shared memory, which leaves the rest of it to the L1 cache.
+with `512 shared` keep so many states of a frame in shared memory, which leaves the rest of it to the L1 cache. Arcs
+settled and `of the reads`: as in `gpu_arcs`.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from dataclasses import replace
 from unittest import mock
 
 from arcbeam import cuda_plan
-from benchmarks import datasets, gpu, graphs, timing
+from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
@@ -28,6 +29,7 @@ COLUMNS = [
     Column("spread", "spread", "{:.3f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("to the best", "to_best", "{:.2f}"),
+    *ceilings.SETTLED,
     Column("status", "status"),
 ]
 
@@ -69,7 +71,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
     gpu.require()
     from arcbeam import _cuda
 
-    arrays = gpu.send(dataset.utterances)
+    arrays, reads = gpu.send(dataset.utterances), ceilings.reads_of(files.graph, context.repeats)
     chosen = chosen_for(len(arrays), _cuda.device_properties(0)["multiprocessors"])
     first_room = cuda_plan.first_room
     rows: list[Row] = []
@@ -106,6 +108,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
                 "ms": 1e3 * took.seconds,
                 "spread": [1e3 * s for s in took.spread()],
                 "rtfx": dataset.seconds / took.seconds,
+                **reads.share(decoder.stats.leaving_arcs, took.seconds),
             }
         )
         context.progress(f"{row['shape']}: {1e3 * took.seconds:.3f} ms {row['chosen'] or ''}")

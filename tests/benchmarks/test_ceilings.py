@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import ceilings, far_reads, gpu, stage_ceilings
 from tests.benchmarks.kernels_on_fake_driver import launches
-from tests.cuda_host.conftest import fake_library  # noqa: F401
 
 PARAMETERS = {"fill_table": 24, "random_reads": 24, "dependent_reads": 24, "moves": 24}
 PARAMETERS |= {"global_minima": 16, "shared_minima": 16, "barriers": 16}
@@ -18,7 +17,7 @@ SMALL = ceilings.Size(
 
 
 @pytest.fixture
-def made(fake_library, monkeypatch):  # noqa: F811
+def made(fake_library, monkeypatch):
     """The ceilings of a device whose launches run in the emulator."""
     kernels = {kernel: (ceilings.SOURCE, size) for kernel, size in PARAMETERS.items()}
     with launches(fake_library, monkeypatch, kernels) as emulated:

@@ -23,7 +23,6 @@ from benchmarks.rescoring_stage_kernel import (
 )
 from benchmarks.stage_kernel import Layout
 from tests.benchmarks.kernels_on_fake_driver import launches
-from tests.cuda_host.conftest import fake_library  # noqa: F401
 
 PARAMETER_BYTES = 704
 SOURCES = {KERNEL: SOURCE, BUCKETED_KERNEL: BUCKETED_SOURCE}
@@ -32,7 +31,7 @@ CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64
 
 
 @pytest.fixture
-def machines(fake_library, monkeypatch):  # noqa: F811
+def machines(fake_library, monkeypatch):
     kernels = {kernel: (source, PARAMETER_BYTES) for kernel, source in SOURCES.items()}
     with launches(fake_library, monkeypatch, kernels) as emulated:
         yield {kernel: emulated.keep(Gpu(emulated.image, source, kernel)) for kernel, source in SOURCES.items()}

@@ -9,7 +9,6 @@ import pytest
 from benchmarks import ceilings, gpu, gpu_stage_timing, stage_ceilings, stage_kernel
 from benchmarks.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
 from tests.benchmarks.kernels_on_fake_driver import launches
-from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 PARAMETER_BYTES = 312
@@ -18,7 +17,7 @@ CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64
 
 
 @pytest.fixture
-def machine(fake_library, monkeypatch):  # noqa: F811
+def machine(fake_library, monkeypatch):
     with launches(fake_library, monkeypatch, {KERNEL: (SOURCE, PARAMETER_BYTES)}) as emulated:
         yield emulated.keep(gpu_stage_timing.Gpu(emulated.image))
 

@@ -96,7 +96,7 @@ def test_shapes(small, monkeypatch):
     }
     assert [row["chosen"] for row in rows].count("chosen") == 4
     timed = [row for row in rows if "status" not in row]  # the weights of a team may have no room
-    assert len(timed) > 11 and all(min(row["ms"], row["fixed_ms"]) > 0 for row in timed)
+    assert len(timed) > 11 and all(min(row["ms"], row["fixed_ms"], row["floor_share"]) > 0 for row in timed)
     for batch, precision in ((512, "bfloat16"), (1, "bfloat16"), (512, "float32")):
         shapes = gpu_ll24_shapes.shapes(batch, precision, False)
         assert shapes[0] == transducer_plan.loop_shapes(batch, precision, False)[0]
@@ -108,6 +108,7 @@ def test_loops(small, monkeypatch):
     rows = list(gpu_ll24_loops.run(Context(1, None, {"batches": "2"})))
     assert len({(row["model"], row["subsampling"], row["precision"]) for row in rows}) == len(rows) == 8
     assert all(min(row["frame_looping"], row["label_looping"], row["ratio"]) > 0 for row in rows)
+    assert all(min(row["floor_ms"], row["floor_share"], row["floor_share_frames"]) > 0 for row in rows)
 
 
 def test_plans_for_tuning():
@@ -155,6 +156,8 @@ def modes(monkeypatch):
     monkeypatch.setattr(synthetic, "Sizes", lambda: SIZES)
     monkeypatch.setattr(on_gpu, "require", lambda: None)
     monkeypatch.setattr(on_gpu, "send", list)
+    device = types.SimpleNamespace(multiprocessors=132)
+    monkeypatch.setattr(gpu_ll24_modes, "cuda_devices", lambda: [device])
     monkeypatch.setattr(gpu_ll24_modes, "TransducerDecoder", OnCpu)
 
     class Fails(Peer):
@@ -186,6 +189,7 @@ def test_modes(modes, capfd):
     for row in rows:
         assert row["wrong"] <= 50  # so small a network mistakes one of two
         assert min(row[name] for name in ("float32", "bfloat16", "graph", "frame_looping")) > 0
+        assert min(row[f"floor_{precision}"] for precision in gpu_ll24.PRECISIONS) > 0
         assert not {"eager", "partial", "compiled"} & set(row)
         assert ("every_step" in row) == (row["batch"] != 2)
         assert "compiled: ImportError: no compiler" in row["status"]

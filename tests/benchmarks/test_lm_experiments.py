@@ -12,15 +12,13 @@ from benchmarks import graphs, lm_task, placements, registry, rescoring_models
 from benchmarks.datasets import DataMissing
 from benchmarks.registry import Context
 from data import arpa_orders, inflated_arpa
-from tests.benchmarks.test_gpu_experiments import _matplotlib, small  # noqa: F401
-from tests.cuda_host.conftest import fake_library  # noqa: F401
-from tests.decode.conftest import emulated_gpu  # noqa: F401
+from tests.benchmarks.on_emulated_gpu import has_matplotlib
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_log_probs
 
 
 @pytest.fixture
-def models(small, monkeypatch):  # noqa: F811
+def models(small, monkeypatch):
     """The tiny graph with words, its unigram, and a bigram that rescores."""
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(1, 50)]
@@ -60,7 +58,7 @@ def test_cache(models, monkeypatch, tmp_path, capsys):
     assert no_cache["hits"] == no_cache["cold_hits"] == 0.0 < whole["hits"] and no_cache["bytes"] > whole["bytes"]
     for row in rows:
         assert all(c.text(row) is not None for c in experiment.COLUMNS)
-    if _matplotlib():
+    if has_matplotlib():
         experiment.draw([{"status": "failed: all"}], tmp_path / "cache.png")
         experiment.draw(rows, tmp_path / "cache.png")
         assert (tmp_path / "cache.png").stat().st_size > 1000
@@ -171,7 +169,7 @@ def test_on_the_cpu_alone(task, monkeypatch, tmp_path):
         experiment = registry.load(name)
         rows = list(experiment.run(Context(1, 2)))
         assert len(rows) == decoders * 2 * len(experiment.BEAMS) and all("wer" in row for row in rows)
-        if _matplotlib():
+        if has_matplotlib():
             experiment.draw([*rows, {"status": "failed"}], tmp_path / f"{name}.png")
             assert (tmp_path / f"{name}.png").stat().st_size > 1000
     alone = list(registry.load("kl14_table2").run(Context(1, 2, {"beam": "3", "cores": "1"})))

@@ -1,0 +1,65 @@
+"""Tiny graphs and sets for the experiments on a GPU, which is emulated."""
+
+import numpy as np
+import pytest
+
+from arcbeam import Graph, KenLM, SymbolTable, cuda_plan
+from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
+from tests.benchmarks.on_emulated_gpu import Peer
+from tests.cuda_host.conftest import fake_library  # noqa: F401
+from tests.decode import kenlm_files
+from tests.decode.conftest import emulated_gpu  # noqa: F401
+from tests.decode.language_models import random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+LENGTHS = (4, 7, 1, 5, 6, 3)
+ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+
+
+@pytest.fixture
+def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
+    """Every graph and every set is a tiny one; children are this process."""
+    emulated_gpu.begin_with(ROOMY)
+    graph = random_graph(4, states=120, columns=12)
+    graph.save(tmp_path / "tiny.arcbeam")
+    files = graphs.GraphFiles("tiny", tmp_path / "tiny.arcbeam", tmp_path / "tiny.fst")
+    batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate(LENGTHS)]
+    texts = [h.text for h in gpu.decoder(graph, gpu.WIDE, device="cpu").decode(batch)]
+
+    def dataset(name, utterances=None):
+        made = datasets.Dataset(
+            name, np.concatenate(batch).astype(np.float16), np.array(LENGTHS), [f"u{i}" for i in range(len(batch))],
+            texts, 0.04, [],
+        )  # fmt: skip
+        return gpu.cycled(made, utterances or len(batch))
+
+    monkeypatch.setattr(gpu, "WORKLOADS", gpu.WORKLOADS[:1])
+    monkeypatch.setattr(registry.load("gpu_riva"), "WORKLOADS", gpu.WORKLOADS[:1])
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
+    monkeypatch.setattr(datasets, "load", dataset)
+    monkeypatch.setattr(ceilings, "reads_of", lambda graph, repeats: ceilings.Reads(1000, True, 1e9, 200.0))
+    monkeypatch.setattr(ceilings, "copies_of", lambda repeats: 1e9)
+    monkeypatch.setattr(gpu, "rows_or_failure", lambda what, function, *arguments: function(*arguments))
+    made = adapters.make
+    monkeypatch.setattr(adapters, "make", lambda name: Peer if name in ("riva", "nemo") else made(name))
+    return emulated_gpu
+
+
+@pytest.fixture
+def rescored(small, monkeypatch, tmp_path):
+    """A graph with words, and its language models; the large one."""
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(1, 50)]
+    large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
+    files = graphs.get("any")
+    symbols = SymbolTable.from_list(["<eps>", *words])
+    fields = files.graph.fields() | {"word_symbols": symbols, "meta": {"lm_digest": language_model.digest}}
+    Graph(**fields).save(files.arcbeam.with_name("words.arcbeam"))
+    named = graphs.GraphFiles("words", files.arcbeam.with_name("words.arcbeam"), files.fst)
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
+    models = {"language_model": large, "graph_language_model": language_model}
+    monkeypatch.setattr(rescoring_models, "load", lambda graph: models)
+    kenlm_files.need_kenlm()
+    kenlm = KenLM(kenlm_files.random_ngrams(words, 2, 5).write(tmp_path / "lm.arpa"))
+    monkeypatch.setattr(rescoring_models, "kenlm", lambda: kenlm)
+    return large

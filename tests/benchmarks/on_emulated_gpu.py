@@ -1,0 +1,56 @@
+"""What tests of the experiments on a GPU share: a peer that is a stub, and the rows of an experiment."""
+
+import ctypes
+
+import numpy as np
+
+from benchmarks import gpu, registry
+from benchmarks.adapters import Answer
+from benchmarks.registry import Context
+
+
+class Peer:
+    """Says what arcbeam's CPU engine says; of riva and of NeMo."""
+
+    device, settings = "cuda", "a stub"
+
+    def __init__(self, files, options, **more):
+        self.more = more
+        self.decoder = gpu.decoder(files.graph, options, device="cpu")
+
+    def prepare(self, utterances):
+        return utterances
+
+    def look_into(self, arrays):
+        sizes = [(array.__cuda_array_interface__["data"][0], array.shape) for array in arrays]
+        return [
+            np.ctypeslib.as_array((ctypes.c_float * (n * c)).from_address(at)).reshape(n, c) for at, (n, c) in sizes
+        ]
+
+    def search(self, prepared):
+        self.decoder.decode(prepared)
+
+    def decode(self, prepared):
+        return self.decoder.decode(prepared)
+
+    def answers(self, decoded):
+        return [Answer(h.text, -h.score, h.reached_final) for h in decoded]
+
+
+def rows_of(name, repeats=1, utterances=6, **options):
+    experiment = registry.load(name)
+    rows = list(experiment.run(Context(repeats, utterances, options)))
+    keys = {column.key for column in experiment.COLUMNS} - {"status"}
+    for row in rows:
+        assert "status" not in row, row
+        assert all(isinstance(row.get(c.key, ""), object) and c.text(row) is not None for c in experiment.COLUMNS)
+    assert keys <= set().union(*rows), f"no row fills {keys - set().union(*rows)}"
+    return rows
+
+
+def has_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
