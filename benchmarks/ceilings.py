@@ -210,7 +210,7 @@ class Ceilings:
 
         found = PinnedBuffer(self.context)
         found.resize(size)
-        return found, int(np.frombuffer(found, np.uint8).ctypes.data)
+        return found, int(found.host_address)
 
     def moves(self) -> list[float]:
         """Bytes a second that are read or written where both go in order, in L2."""

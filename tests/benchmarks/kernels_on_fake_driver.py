@@ -1,7 +1,6 @@
 """Launches of kernels of the benchmarks on the fake driver run in the emulator."""
 
 import ctypes
-import gc
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -54,7 +53,6 @@ def launches(fake_library, monkeypatch, kernels):
     yield found
     for owner in found.kept:
         vars(owner).clear()
-    gc.collect()
     assert errors == []
-    assert fake_library.living() == 0, "handles were left"
+    fake_library.check_empty()
     fake_library.stop()
