@@ -1,8 +1,9 @@
 """What a stage of the search on a GPU has to do at least, and how long one block takes for that at its ceilings.
 
 Nothing here looks at how a stage is written: its work is counted from the frame and from what it has to make of it.
-The same frame is made over and over, so what is read of a graph or a model lies in L2. Ceilings are those of one block,
-which a stage is timed by (`benchmarks.ceilings`, with blocks of as many threads), each measured in the same process:
+The same frame is made over and over, so what is read of a graph or a model lies in L2, and a small log in L1. Ceilings
+are those of one block, which a stage is timed by (`benchmarks.ceilings`, with blocks of as many threads), each measured
+in the same process:
 
 * reads at random, of 16 bytes: a chunk of eight labels, the row of a state, an arc, an entry of a model or a cache;
 * reads over the bus: the same of page-locked memory;
@@ -31,11 +32,13 @@ LABELS_A_READ = 8
 LOG_BYTES, TOKEN_BYTES, CANDIDATE_BYTES, STATE_BYTES = 8, 24, 16, 32
 READS, BUS_READS, BYTES = "reads", "reads over the bus", "bytes"
 SHARED_MINIMA, L2_MINIMA = "minima in shared memory", "minima in L2"
-IN_A_ROW, BUS_IN_A_ROW, BARRIERS = "reads in a row", "over the bus in a row", "barriers"
-WAITS = (IN_A_ROW, BUS_IN_A_ROW, BARRIERS)
+IN_A_ROW, BUS_IN_A_ROW, L1_IN_A_ROW = "reads in a row", "over the bus in a row", "of L1 in a row"
+BARRIERS = "barriers"
+WAITS = (IN_A_ROW, BUS_IN_A_ROW, L1_IN_A_ROW, BARRIERS)
 RATES = (READS, BUS_READS, SHARED_MINIMA, L2_MINIMA, BYTES)
 Least = Mapping[str, int]  # how many of each kind
 SIZE = Size(l2_entries=1 << 18, steps=4096)
+L1_ENTRIES, L1_LOG_BYTES = 1 << 9, 1 << 17  # of 16 bytes; what L1 may keep of a log beside a block's shared memory
 A_LOOKUP = 3  # reads of a model that need one another: where a history begins, the label, the arc
 OF_MODELS = 2  # a word is looked up in both
 
@@ -73,7 +76,10 @@ def measured(repeats: int, threads: int, size: Size = SIZE, **more: Any) -> Ceil
         READS: reads, BUS_READS: bus_reads, SHARED_MINIMA: one.shared_minima(), L2_MINIMA: one.global_minima(),
         BYTES: one.moves(),
     }  # fmt: skip
-    waits = {IN_A_ROW: in_a_row, BUS_IN_A_ROW: bus_in_a_row, BARRIERS: one.barriers()}
+    waits = {
+        IN_A_ROW: in_a_row, BUS_IN_A_ROW: bus_in_a_row, L1_IN_A_ROW: one.reads(min(L1_ENTRIES, size.l2_entries))[1],
+        BARRIERS: one.barriers(),
+    }  # fmt: skip
     return Ceiling(
         {kind: 1e9 / statistics.median(each) for kind, each in rates.items()}
         | {kind: statistics.median(each) for kind, each in waits.items()}
@@ -94,7 +100,7 @@ def least(frame: Frame, made: Made, layout: Layout) -> dict[str, Least]:
         },
         "prune": _prune(layout, noted, len(made.frontier), len(made.survivors)),
         "backtrack": {
-            READS: len(made.survivors), SHARED_MINIMA: len(made.survivors), IN_A_ROW: 1 + len(made.path), BARRIERS: 3,
+            READS: len(made.survivors), SHARED_MINIMA: len(made.survivors), **_path(frame, made, 1), BARRIERS: 3,
         },
     }  # fmt: skip
 
@@ -120,7 +126,7 @@ def rescoring_least(
         "prune": _prune(layout, int(admitted) + added, len(made.frontier), len(made.survivors)),
         "backtrack": {
             READS: len(made.survivors), SHARED_MINIMA: len(made.survivors),
-            IN_A_ROW: 1 + len(made.path) + (A_LOOKUP if made.reached_final else 0), BARRIERS: 4,
+            **_path(frame, made, 1 + (A_LOOKUP if made.reached_final else 0)), BARRIERS: 4,
         },
     }  # fmt: skip
 
@@ -135,6 +141,13 @@ def _cutoff(frame: Frame) -> Least:
     if len(frame.tokens) <= frame.max_active or frame.max_active == 0:
         return {BARRIERS: 1}
     return {SHARED_MINIMA: len(frame.tokens), BARRIERS: 2 * 4}
+
+
+def _path(frame: Frame, made: Any, before: int) -> Least:
+    """The entries of a path, each of which tells where the next one is, and so many reads in a row before."""
+    if LOG_BYTES * len(frame.entries) <= L1_LOG_BYTES:
+        return {IN_A_ROW: before, L1_IN_A_ROW: len(made.path)}
+    return {IN_A_ROW: before + len(made.path)}
 
 
 def _prune(layout: Layout, candidates: int, states: int, survivors: int) -> Least:

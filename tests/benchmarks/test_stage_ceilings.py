@@ -74,6 +74,14 @@ def test_a_cutoff_that_has_nothing_to_cut(case):
     assert found == ({"minima in shared memory": len(frame.tokens), "barriers": 8} if many else {"barriers": 1})
 
 
+def test_a_log_that_l1_keeps(case, monkeypatch):
+    frame, made = case
+    assert least(frame, made, LAYOUT)["backtrack"]["of L1 in a row"] == len(made.path)
+    monkeypatch.setattr(stage_ceilings, "L1_LOG_BYTES", 8 * len(frame.entries) - 1)
+    found = least(frame, made, LAYOUT)["backtrack"]
+    assert (found["reads in a row"], found.get("of L1 in a row")) == (1 + len(made.path), None)
+
+
 @pytest.mark.parametrize(
     ("room", "minima"),
     [("shared", "minima in shared memory"), ("mixed", "minima in shared memory"), ("spilled", "minima in L2")],
