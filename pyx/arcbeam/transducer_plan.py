@@ -46,8 +46,14 @@ JOINS_ALONE = 8
 """Tests of a round up to which every block makes their hidden layers: all of them read all frames and predictions."""
 ANY = 1 << 32
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
-    ("float32", False): ((2, "kept", 8, 16, 2), (16, "kept", 8, 16, 1), (128, "kept", 4, 8, 2), (ANY, "many", 4, 8, 1)),
-    ("float32", True): ((16, "kept", 4, 8, 2), (48, "kept", 2, 4, 2), (128, "kept", 1, 2, 2), (ANY, "many", 1, 2, 1)),
+    ("float32", False): ((2, "kept", 8, 16, 2), (16, "kept", 8, 16, 1), (256, "kept", 4, 8, 2), (ANY, "many", 4, 8, 1)),
+    ("float32", True): (
+        (1, "kept", 2, 4, 2),
+        (16, "kept", 4, 8, 2),
+        (48, "kept", 2, 4, 2),
+        (256, "kept", 1, 2, 2),
+        (ANY, "many", 1, 2, 1),
+    ),
     ("bfloat16", False): ((16, "many", 8, 16, 1), (256, "kept", 8, 16, 3), (ANY, "kept", 4, 8, 3)),
     ("bfloat16", True): (
         (1, "kept", 4, 8, 2),
