@@ -2,8 +2,8 @@
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
 before the run, versions, repeats, seeds; of a run on a GPU also the GPU, its driver and clocks, and digests of
-the sources of its kernels, by which a result is stale once these have changed. A file is written only when its
-experiment has ended.
+the sources of its kernels, by which a result is stale once these have changed, and of the code around them. A file is
+written only when its experiment has ended.
 """
 
 import importlib.metadata
@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks import host_code
 from benchmarks.registry import Row
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -132,6 +133,12 @@ def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:
     return [name for name, digest in measured.items() if kernels.get(name) != digest]
 
 
+def has_other_host_code(head: Row) -> bool:
+    """Whether the code around the kernels was another when a result was measured; False where nobody knows."""
+    measured: Any = head.get("kernels", {})
+    return "host_code" in head and head["host_code"] != host_code.digest(measured)
+
+
 def failed(row: Row) -> bool:
     """Whether a row says that what it is about broke down; a missing package is no failure."""
     return str(row.get("status") or "").startswith("failed")
@@ -156,6 +163,7 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
     if kernels is not None:
         built = built_kernels()
         device = {"gpu": gpu(), "kernels": {name: built[name] for name in kernels}}
+        device["host_code"] = host_code.digest(kernels)
     return {
         "record": "header",
         "experiment": experiment,

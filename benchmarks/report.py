@@ -61,6 +61,7 @@ def figure(device: str, name: str) -> str:
 
 
 STALE = "**STALE: measured with other kernels than those of this version.**"
+OTHER_HOST_CODE = "The code around the kernels has changed since."
 
 
 def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = False) -> Iterator[str]:
@@ -70,6 +71,9 @@ def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = Fa
     yield ""
     if stale:
         yield STALE
+        yield ""
+    elif record.has_other_host_code(head):
+        yield OTHER_HOST_CODE
         yield ""
     yield from table(experiment.COLUMNS, rows)
     yield ""
@@ -141,8 +145,19 @@ def draw(results: Path, folder: Path) -> None:
 
 
 def same_page(one: str, other: str) -> bool:
-    """Whether two pages differ in nothing but what is stale: that changes with every kernel, not with a result."""
-    return one.replace(f"{STALE}\n\n", "") == other.replace(f"{STALE}\n\n", "")
+    """Whether two pages differ in nothing but what has changed since: that goes with the sources, not with a result."""
+
+    def plain(page: str) -> str:
+        return page.replace(f"{STALE}\n\n", "").replace(f"{OTHER_HOST_CODE}\n\n", "")
+
+    return plain(one) == plain(other)
+
+
+def remarks(results: Path) -> Iterator[str]:
+    """What a release may have, and its maker should know."""
+    for path, head, _ in found(results):
+        if record.has_other_host_code(head):
+            yield f"{path.parent.name}/{path.name}: the code around its kernels has changed since {head['commit']}"
 
 
 def unfit(results: Path, folder: Path) -> Iterator[str]:
@@ -172,7 +187,8 @@ def main() -> int:
         wrong = list(unfit(args.results, args.page.parent)) if args.release else []
         if not args.page.exists() or not same_page(args.page.read_text(encoding="utf-8"), text):
             wrong.append(f"{args.page} is not what the results give: run python -m benchmarks.report")
-        print("".join(f"{line}\n" for line in wrong), end="", file=sys.stderr)
+        said = [*wrong, *(f"not in the way: {line}" for line in remarks(args.results) if args.release)]
+        print("".join(f"{line}\n" for line in said), end="", file=sys.stderr)
         return 1 if wrong else 0
     args.page.write_text(text, encoding="utf-8")
     draw(args.results, args.page.parent)
