@@ -2,12 +2,14 @@
 
 The graph of 512 pieces, whose 3-gram is a pruned part of the large one; and the large one inflated to the n-grams of
 option `ngrams` (200 million; 0 for none), see `data/inflated_lm.py`: what it costs where nothing fits L2. Utterances
-are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. All take
-turns. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last decode, when
-the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is in host memory,
-over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers. `cpu` has
-KenLM's model of the same ARPA, and the answers of the twin with KenLM. The twin is timed on one core, with a part of
-the utterances and our model. `of the reads`: arcs settled a second over the random reads a second of the same process.
+are decoded in one batch, log-probs (float32) on the device; answers are the twin's before anything is timed. Resident
+and `host-direct` take turns, those who ask the host, and those in buckets; with each group `none`, and `resident`
+without a cache. A cache's size is a share of the model's bytes; hit rates are of the distinct look-ups of the last
+decode, when the cache is warm, and bytes are those of the model that were read, in sectors of 32; where the model is
+in host memory, over the bus, the index on the device not counted; of `host` and `cpu`, those of questions and answers.
+`cpu` has KenLM's model of the same ARPA, and the answers of the twin with KenLM. The twin is timed on one core, with a
+part of the utterances and our model. `of the reads`: arcs settled a second over the random reads a second of the same
+process.
 """
 
 import time
@@ -93,15 +95,17 @@ def several(
     arrays = gpu.send(dataset.utterances)
     rescoring = models | {"hypotheses_per_state": n}
     size = models["language_model"].info().bytes
-    places = [("resident", 0), ("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)]
     askers = ("host",) if kenlm is None else ("host", "cpu")
-    places += [(asker, int(size * share)) for asker in askers for share in (0.0, 0.1)]
-    places += [(BUCKETED, int(size * share)) for share in SHARES[:3]]
+    groups = [
+        [("resident", size // 10), *(("host-direct", int(size * share)) for share in SHARES)],
+        [(asker, int(size * share)) for asker in askers for share in (0.0, 0.1)],
+        [(BUCKETED, int(size * share)) for share in SHARES[:3]],
+    ]
     plain = gpu.decoder(files.graph, options)
-    decoders = {("none", 0): plain}
     gpu.check(plain.decode(arrays), files.graph, options, dataset.utterances)
-    wanted: dict[bool, list[arcbeam.Hypothesis]] = {}
-    for placement, cache in places:
+
+    def seat(placement: str, cache: int) -> "arcbeam.CtcDecoder":
+        """A decoder whose answers are the twin's."""
         # A budget that the cache fills has no room for the index: the model is in buckets.
         where = {"placement": placement.split(",")[0], "gpu_budget": max(1, cache) if placement == BUCKETED else None}
         given = rescoring | ({"language_model": kenlm} if placement == "cpu" else {})
@@ -113,41 +117,50 @@ def several(
         else:
             gpu.check(found, files.graph, options, dataset.utterances, **given)
             wanted[placement == "cpu"] = found
-        decoders[placement, cache] = decoder
-    calls: dict[str, Callable[[], object]] = {
-        f"{place} {cache}": lambda one=one: one.decode(arrays)  # type: ignore[misc]
-        for (place, cache), one in decoders.items()
-    }
-    times = timing.interleave(calls, context.repeats)
+        return decoder
+
+    wanted: dict[bool, list[arcbeam.Hypothesis]] = {}
+    yardsticks = {("none", 0): plain, ("resident", 0): seat("resident", 0)}
     few = [np.ascontiguousarray(u) for u in dataset.utterances[:OF_TWIN]]
     twin = gpu.decoder(files.graph, options, device="cpu", threads=1, **rescoring)
     began = time.process_time()
     twin.decode(few)
     share = sum(map(len, few)) / sum(map(len, dataset.utterances))
     twin_seconds = (time.process_time() - began) / share
-    for (place, cache), decoder in decoders.items():
-        took, work = times[f"{place} {cache}"], decoder.stats
-        row: Row = what | {
-            "placement": place,
-            "cache_mb": cache / 1e6,
-            "wall": took.wall,
-            "ms": 1e3 * took.seconds,
-            "rtfx": dataset.seconds / took.seconds,
-            "of_plain": timing.ratio(took, times["none 0"])[0],
-            "tokens": work.tokens / work.frames,
-            "settled": work.leaving_arcs / took.seconds / 1e9,
-            "share": work.leaving_arcs / took.seconds / reads.a_second,
+    for places in groups:
+        # All at once have no room on the device where there is no limit: the last ones got few lanes, and were slow.
+        decoders = yardsticks | {place: seat(*place) for place in places}
+        calls: dict[str, Callable[[], object]] = {
+            f"{place} {cache}": lambda one=one: one.decode(arrays)  # type: ignore[misc]
+            for (place, cache), one in decoders.items()
         }
-        if place != "none":
-            row |= {
-                "of_resident": timing.ratio(took, times["resident 0"])[0],
-                "lookups": work.lookups / work.frames,
-                "distinct": (work.distinct_lookups or 0) / work.frames,
-                "hits": 100 * (work.lookup_hits or 0.0),
-                "bytes": (work.model_bytes_read or 0) / work.frames,
-                "of_twin": twin_seconds / took.seconds,
-                "model_bytes": size,
+        times = timing.interleave(calls, context.repeats)
+        for (place, cache), decoder in decoders.items():
+            if (place, cache) in yardsticks and places is not groups[0]:
+                continue
+            took, work = times[f"{place} {cache}"], decoder.stats
+            row: Row = what | {
+                "placement": place,
+                "cache_mb": cache / 1e6,
+                "wall": took.wall,
+                "ms": 1e3 * took.seconds,
+                "rtfx": dataset.seconds / took.seconds,
+                "of_plain": timing.ratio(took, times["none 0"])[0],
+                "tokens": work.tokens / work.frames,
+                "settled": work.leaving_arcs / took.seconds / 1e9,
+                "share": work.leaving_arcs / took.seconds / reads.a_second,
             }
-        if work.lookup_waiting is not None:
-            row["waiting"] = 100 * work.lookup_waiting
-        yield row
+            if place != "none":
+                row |= {
+                    "of_resident": timing.ratio(took, times["resident 0"])[0],
+                    "lookups": work.lookups / work.frames,
+                    "distinct": (work.distinct_lookups or 0) / work.frames,
+                    "hits": 100 * (work.lookup_hits or 0.0),
+                    "bytes": (work.model_bytes_read or 0) / work.frames,
+                    "of_twin": twin_seconds / took.seconds,
+                    "model_bytes": size,
+                }
+            if work.lookup_waiting is not None:
+                row["waiting"] = 100 * work.lookup_waiting
+            yield row
+        del decoders, calls, decoder
