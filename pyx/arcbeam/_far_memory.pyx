@@ -13,20 +13,10 @@ from arcbeam._driver_table cimport (
     kAdviseAccessedBy, kAdvisePreferredLocation, kConcurrentManagedAccess, kManagedGlobal, kOnHost,
 )
 
+from arcbeam.host_memory import host_bytes_left
+
 cdef enum:
     GRAIN = 1 << 21  # of managed memory: a large page
-
-
-def host_bytes_left():
-    """int or None : bytes of the host's memory that programs may still take, if the system tells."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return 1024 * int(line.split()[1])
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
 
 
 @cython.no_gc

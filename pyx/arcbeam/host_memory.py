@@ -1,0 +1,51 @@
+"""How much of the host's memory is left: of the machine, and of the control group that a container or a job runs in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path("/")
+
+
+def host_bytes_left(root: Path = ROOT) -> int | None:
+    """Bytes that this process may still take before the system has none, or None where the system does not tell.
+
+    Parameters
+    ----------
+    root : Path
+        Of the file system, for tests.
+    """
+    known = [_of_machine(root), _of_group(root)]
+    return min((left for left in known if left is not None), default=None)
+
+
+def _of_machine(root: Path) -> int | None:
+    try:
+        for line in (root / "proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _of_group(root: Path) -> int | None:
+    """The least of the process's group and those above it. A file's pages in memory do not count as taken."""
+    folder, mount = root / "sys/fs/cgroup", root / "sys/fs/cgroup"
+    try:
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                folder = mount / line[3:].lstrip("/")
+    except OSError:
+        return None
+    known = []
+    for group in (folder, *folder.parents):
+        try:
+            limit, taken = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
+            stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            known.append(max(0, int(limit) - int(taken) + int(stat.get("inactive_file", 0))))
+        except (OSError, ValueError):  # no limit is "max", and the first group has none of these
+            pass
+        if group == mount:
+            break
+    return min(known, default=None)
