@@ -1,5 +1,6 @@
 """The host layer on a real driver: what the fake driver of tests/cuda_host stands in for elsewhere."""
 
+import ctypes
 import gc
 import struct
 import subprocess
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel
 from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._far_memory import FarBuffer
 
-from arcbeam import _cuda
+from arcbeam import _cuda, _far_memory
 from arcbeam.device_arrays import as_device_utterances
 from arcbeam.errors import CudaError, CudaOutOfMemoryError
 
@@ -76,6 +78,20 @@ def test_bytes_go_there_and_back(gpu):
     assert (view[: len(data)] == data[::-1]).all()
     engine.buffer.fill(7)
     assert set(engine.buffer.read(1000)) == {7}
+
+
+@pytest.mark.parametrize("left", [None, 0])
+def test_host_memory_that_kernels_read(gpu, monkeypatch, left):
+    """Managed, and pinned where the host has too little left: the device finds there what the host has written."""
+    monkeypatch.setattr(_far_memory, "host_bytes_left", lambda: left)
+    engine, far = Engine(gpu), FarBuffer(_cuda.context_of(gpu))
+    data = np.random.default_rng(0).integers(0, 256, 3_000_001, dtype=np.uint8)
+    far.resize(len(data))
+    if left == 0:
+        assert not far.managed
+    ctypes.memmove(far.host_address, data.ctypes.data, len(data))
+    engine.buffer.copy_from(far.host_address, len(data))
+    assert bytes(engine.buffer.read(len(data))) == data.tobytes()
 
 
 def test_a_launch_passes_its_struct(gpu, probe_image):
