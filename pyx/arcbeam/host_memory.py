@@ -43,7 +43,8 @@ def _of_group(root: Path) -> int | None:
         try:
             limit, taken = ((group / f"memory.{name}").read_text().strip() for name in ("max", "current"))
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            known.append(max(0, int(limit) - int(taken) + int(stat.get("inactive_file", 0))))
+            files = sum(int(stat.get(name, 0)) for name in ("active_file", "inactive_file"))
+            known.append(max(0, int(limit) - int(taken) + files))
         except (OSError, ValueError):  # no limit is "max", and the first group has none of these
             pass
         if group == mount:

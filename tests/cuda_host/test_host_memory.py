@@ -14,11 +14,11 @@ def write(root, files):
         path.write_text(text)
 
 
-def group(folder, limit, taken, inactive=0):
+def group(folder, limit, taken, inactive=0, active=0):
     return {
         f"sys/fs/cgroup{folder}/memory.max": f"{limit}\n",
         f"sys/fs/cgroup{folder}/memory.current": f"{taken}\n",
-        f"sys/fs/cgroup{folder}/memory.stat": f"anon 5\ninactive_file {inactive}\n",
+        f"sys/fs/cgroup{folder}/memory.stat": f"anon 5\nactive_file {active}\ninactive_file {inactive}\n",
     }
 
 
@@ -40,6 +40,8 @@ def test_a_container(tmp_path):
     assert host_bytes_left(tmp_path) == 64 * GIB
     write(tmp_path, group("", 8 * GIB, 6 * GIB, GIB))
     assert host_bytes_left(tmp_path) == 3 * GIB
+    write(tmp_path, group("", 8 * GIB, 6 * GIB, GIB, 2 * GIB))
+    assert host_bytes_left(tmp_path) == 5 * GIB
     write(tmp_path, group("", 8 * GIB, 9 * GIB))
     assert host_bytes_left(tmp_path) == 0
 
