@@ -3,9 +3,11 @@
 import numpy as np
 from arcbeam._language_model import ARC
 
-from arcbeam import LanguageModel
+from arcbeam import Graph, LanguageModel, SymbolTable
 from arcbeam.lm_file import check
 from tests.language_model.index import index_columns
+
+WORDS = [f"w{i}" for i in range(1, 50)]
 
 
 def language_model(words, histories, start=("<s>",)):
@@ -72,3 +74,54 @@ def random_model(rng, words, order, share=0.4, cost=lambda rng: int(rng.integers
             picked = [w for w in vocabulary if rng.random() < 0.5] or vocabulary[:1]
             histories[history] = ({w: cost(rng) for w in picked}, int(rng.integers(-64, 128)) / 64)
     return language_model(words, histories)
+
+
+def rough_models(seed):
+    """A large 3-gram and a small bigram of WORDS, whose costs lie apart."""
+    rng = np.random.default_rng(seed)
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
+    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+
+
+def over(plain, small, words=WORDS):
+    """The same graph with these words, said to be built with the small model."""
+    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *words]), "meta": {"lm_digest": small.digest}}
+    return Graph(**plain.fields() | fields)
+
+
+def all_costs_equal(seed, arcs, words=WORDS):
+    """(graph, models): winners have equals that leave other histories, of which the smallest decides the path."""
+    rng = np.random.default_rng(seed)
+    same = lambda r: 0.5  # noqa: E731
+    models = random_model(rng, words, 3, share=0.3, cost=same), random_model(rng, words, 1, cost=same)
+    source, target, labels = rng.integers(0, 12, arcs), rng.integers(0, 12, arcs), rng.integers(1, 4, arcs)
+    labels[::8] = 0
+    source[::8], target[::8] = np.minimum(source[::8], target[::8]) % 6, np.maximum(source[::8], target[::8]) % 6 + 6
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(0, 6, arcs), np.zeros(arcs, np.float32)), num_states=12, num_columns=3,
+        finals=dict.fromkeys(range(12), 0.0),
+    )  # fmt: skip
+    return over(plain, models[1], words), models
+
+
+def long_lists(cost=None):
+    """(graph, models): all words lead to few states, with epsilon arcs and without: lists of dozens of histories."""
+    rng = np.random.default_rng(5)
+    rough = {} if cost is None else {"cost": cost}
+    models = random_model(rng, WORDS, 3, share=0.5, **rough), random_model(rng, WORDS, 2, share=0.3, **rough)
+    arcs = [(s, t, label, w, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2) for w in range(1, 50)]
+    arcs += [(0, 2, 0, 0, 0.25), (2, 0, 1, 3, 0.0), (2, 1, 2, 0, 0.5)]
+    return over(Graph.from_arcs(arcs, num_states=3, num_columns=2, finals={1: 0.0}), models[1]), models
+
+
+def longer_than_lanes():
+    """(graph, models): more to back off from than the lanes that look a word up together can keep."""
+    rng = np.random.default_rng(3)
+    words = WORDS[:2]
+    models = random_model(rng, words, 11, share=0.95), random_model(rng, words, 2)
+    source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
+        num_columns=3, finals={0: 0.0},
+    )  # fmt: skip
+    return over(plain, models[1], words), models

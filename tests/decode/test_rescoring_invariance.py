@@ -5,26 +5,22 @@ import threading
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs
-from tests.decode.language_models import random_model
+from tests.decode.language_models import over, rough_models
 from tests.decode.test_engine import as_bytes, padded
 
-WORDS = [f"w{i}" for i in range(1, 50)]
 LIMITS = [*range(1, 9), None]
 
 
 @pytest.fixture(scope="module")
 def models():
-    rng = np.random.default_rng(7)
-    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
-    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+    return rough_models(7)
 
 
 @pytest.fixture(scope="module")
 def graph(models):
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
-    return Graph(**graphs.random_graph(1).fields() | fields)
+    return over(graphs.random_graph(1), models[1])
 
 
 @pytest.fixture(scope="module")

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam import CtcDecoder
 from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
 from tests.decode import graphs
-from tests.decode.language_models import random_model
+from tests.decode.language_models import WORDS, all_costs_equal, long_lists, longer_than_lanes, over, rough_models
 from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check
 from tests.simt.build import schedules
 
-WORDS = [f"w{i}" for i in range(1, 50)]
 GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 
 
@@ -46,15 +45,12 @@ def test_random_graphs(graph, models, batch, beam, margin, n, max_active, scales
 
 @pytest.fixture(scope="module")
 def models():
-    rng = np.random.default_rng(4)
-    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
-    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+    return rough_models(4)
 
 
 @pytest.fixture(scope="module")
 def graph(models):
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
-    return Graph(**graphs.random_graph(4, states=120, columns=12).fields() | fields)
+    return over(graphs.random_graph(4, states=120, columns=12), models[1])
 
 
 @pytest.fixture(scope="module")
@@ -80,32 +76,13 @@ def test_fifty_schedules_with_little_room(graph, models, batch):
 @pytest.mark.parametrize("n", [2, None])
 @pytest.mark.parametrize("seed", range(8))
 def test_ties(seed, n):
-    """All costs are equal: winners have equals that leave other histories, of which the smallest decides the path."""
-    rng = np.random.default_rng(seed)
-    same = lambda r: 0.5  # noqa: E731
-    models = random_model(rng, WORDS[:5], 3, share=0.3, cost=same), random_model(rng, WORDS[:5], 1, cost=same)
-    source, target, labels = rng.integers(0, 12, 48), rng.integers(0, 12, 48), rng.integers(1, 4, 48)
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:5]]), "meta": {"lm_digest": models[1].digest}}
-    plain = Graph.from_arcs(
-        (source, target, labels, rng.integers(0, 6, 48), np.zeros(48, np.float32)), num_states=12, num_columns=3,
-        finals=dict.fromkeys(range(12), 0.0),
-    )  # fmt: skip
+    graph, models = all_costs_equal(seed, arcs=48, words=WORDS[:5])
     batch = [np.full((10, 3), -1.0, np.float32)]
-    graph = Graph(**plain.fields() | fields)
     check(graph, models, batch, beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed})
 
 
 def test_histories_longer_than_lanes_that_share_a_look_up():
-    """More to back off from than the lanes that look a word up can keep."""
-    rng = np.random.default_rng(3)
-    models = random_model(rng, WORDS[:2], 11, share=0.95), random_model(rng, WORDS[:2], 2)
-    source, target, labels = rng.integers(0, 6, 30), rng.integers(0, 6, 30), rng.integers(1, 4, 30)
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS[:2]]), "meta": {"lm_digest": models[1].digest}}
-    plain = Graph.from_arcs(
-        (source, target, labels, rng.integers(1, 3, 30), rng.random(30).astype(np.float32)), num_states=6,
-        num_columns=3, finals={0: 0.0},
-    )  # fmt: skip
-    graph = Graph(**plain.fields() | fields)
+    graph, models = longer_than_lanes()
     for in_buckets in (0, 0.85):
         check(
             graph, models, [graphs.random_log_probs(0, 14, 3)], beam=8.0, hypotheses_per_state=4, room=GENEROUS,
@@ -116,18 +93,7 @@ def test_histories_longer_than_lanes_that_share_a_look_up():
 @pytest.mark.parametrize("cost", [None, lambda r: 0.5], ids=["costs", "ties"])
 @pytest.mark.parametrize("n", [1, 3, 40])
 def test_lists_that_are_longer_than_a_warp(n, cost):
-    """All words lead to few states, with epsilon arcs and without: lists of a hundred histories."""
-    rng = np.random.default_rng(5)
-    rough = {} if cost is None else {"cost": cost}
-    models = random_model(rng, WORDS, 3, share=0.5, **rough), random_model(rng, WORDS, 2, share=0.3, **rough)
-    arcs = [(s, t, label, w, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2) for w in range(1, 50)]
-    arcs += [(0, 2, 0, 0, 0.25), (2, 0, 1, 3, 0.0), (2, 1, 2, 0, 0.5)]
-    source, target, labels, words, weights = (np.array(column) for column in zip(*arcs, strict=True))
-    plain = Graph.from_arcs(
-        (source, target, labels, words, weights.astype(np.float32)), num_states=3, num_columns=2, finals={1: 0.0},
-    )  # fmt: skip
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
-    graph = Graph(**plain.fields() | fields)
+    graph, models = long_lists(cost)
     room = Room(capacity=512, candidates=1536, table_size=1024, spill_capacity=512, log=8192, paths=4096)
     for some in (room, replace(room, capacity=64, candidates=128, table_size=128)):
         host = check(

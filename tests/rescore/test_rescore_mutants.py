@@ -8,16 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcbeam import Graph, SymbolTable
 from tests.decode import graphs
-from tests.decode.language_models import random_model
+from tests.decode.language_models import WORDS, over, random_model
 from tests.decode.search_host import Room, Shape
 from tests.rescore import rescore_host
 from tests.simt.build import CACHE, ROOT, KernelError, load, schedules
 
 KERNELS = ROOT / "cuda" / "rescore"
 FILES = ("rescore.cuh", "closure.cuh", "mail.cuh", "ranking.cuh")
-WORDS = [f"w{i}" for i in range(1, 50)]
 
 
 def barriers() -> list[tuple[str, int]]:
@@ -46,8 +44,7 @@ def without(name: str, number: int) -> Path:
 def decode_under_schedules():
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
-    graph = Graph(**graphs.random_graph(4, states=120, columns=12).fields() | fields)
+    graph = over(graphs.random_graph(4, states=120, columns=12), small)
     room = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
     for schedule in schedules(5):
         rescore_host.check(

@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from tests.decode.language_models import random_model
+from tests.decode.language_models import WORDS, all_costs_equal, over, random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.stage_machine import Emulated
 from tests.rescore import test_rescoring_stages_emulated as right
@@ -51,9 +51,9 @@ def tasks():
     """Words on epsilon arcs, lists that are cut, a cache of 16 entries; and a search in which all is tied."""
     rng = np.random.default_rng(4)
     cost = lambda r: float(r.gamma(4.0))  # noqa: E731
-    models = tuple(random_model(rng, right.WORDS, order, share=0.25, cost=cost) for order in (3, 1))
-    graph = right.with_all_words(random_graph(4, states=120, columns=12), models[1])
-    tied = right.all_costs_equal(0)
+    models = tuple(random_model(rng, WORDS, order, share=0.25, cost=cost) for order in (3, 1))
+    graph = over(random_graph(4, states=120, columns=12), models[1])
+    tied = all_costs_equal(0, arcs=96)
     return [
         (graph, models, random_log_probs(2, 6, 12), right.OPTIONS | {"hypotheses_per_state": 2}),
         (*tied, np.full((4, 3), -1.0, np.float32), {"beam": 2.0, "max_active": 0, "hypotheses_per_state": 2}),

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Graph, SymbolTable
 from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
 from benchmarks.placements import BUCKETED
@@ -22,13 +21,12 @@ from benchmarks.rescoring_stage_kernel import (
 )
 from benchmarks.stage_kernel import ROOMS, Layout, NoRoom
 from tests.decode import graphs
-from tests.decode.language_models import random_model
+from tests.decode.language_models import all_costs_equal, long_lists, over, rough_models
 from tests.decode.stage_machine import Emulated
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.demo import demo_speech
 from tests.simt.build import schedules
 
-WORDS = [f"w{i}" for i in range(1, 50)]
 SMALL = Layout(shared=256, spilled=1024, threads=64)
 ROOMY = Layout(shared=960, spilled=4096, threads=64)
 OPTIONS = {"beam": 8.0, "max_active": 60, "lookup_margin": 4.0}
@@ -85,19 +83,12 @@ def test_random_graphs(graph, models, rows, beam, margin, n, max_active, lookup,
 
 @pytest.fixture(scope="module")
 def models():
-    rng = np.random.default_rng(4)
-    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
-    return random_model(rng, WORDS, 3, share=0.2, cost=cost), random_model(rng, WORDS, 2, share=0.3, cost=cost)
+    return rough_models(4)
 
 
 @pytest.fixture(scope="module")
 def graph(models):
-    return with_all_words(graphs.random_graph(4, states=120, columns=12), models[1])
-
-
-def with_all_words(plain, small):
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
-    return Graph(**plain.fields() | fields)
+    return over(graphs.random_graph(4, states=120, columns=12), models[1])
 
 
 @pytest.fixture(scope="module")
@@ -135,25 +126,10 @@ def test_what_the_cache_answers(graph, models, rows):
     assert 0 < misses[False] < misses[True] <= distinct
 
 
-def all_costs_equal(seed):
-    """Winners have equals that leave other histories, of which the smallest decides the path."""
-    rng = np.random.default_rng(seed)
-    same = lambda r: 0.5  # noqa: E731
-    models = random_model(rng, WORDS, 3, share=0.3, cost=same), random_model(rng, WORDS, 1, cost=same)
-    source, target, labels = rng.integers(0, 12, 96), rng.integers(0, 12, 96), rng.integers(1, 4, 96)
-    labels[::8] = 0
-    source[::8], target[::8] = np.minimum(source[::8], target[::8]) % 6, np.maximum(source[::8], target[::8]) % 6 + 6
-    plain = Graph.from_arcs(
-        (source, target, labels, rng.integers(0, 6, 96), np.zeros(96, np.float32)), num_states=12, num_columns=3,
-        finals=dict.fromkeys(range(12), 0.0),
-    )  # fmt: skip
-    return with_all_words(plain, models[1]), models
-
-
 @pytest.mark.parametrize("n", [2, 0])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_of_ties(seed, n):
-    graph, models = all_costs_equal(seed)
+    graph, models = all_costs_equal(seed, arcs=96)
     rows = np.full((5, 3), -1.0, np.float32)
     for schedule in schedules(10):
         check(
@@ -165,13 +141,7 @@ def test_the_order_of_ties(seed, n):
 @pytest.mark.parametrize("cost", [None, lambda r: 0.5], ids=["costs", "ties"])
 @pytest.mark.parametrize("n", [3, 5, 40])
 def test_lists_that_are_longer_than_a_warp(n, cost):
-    """All words lead to few states, with epsilon arcs and without: lists of dozens of histories."""
-    rng = np.random.default_rng(5)
-    rough = {} if cost is None else {"cost": cost}
-    models = random_model(rng, WORDS, 3, share=0.5, **rough), random_model(rng, WORDS, 2, share=0.3, **rough)
-    arcs = [(s, t, label, w, 0.0) for s in (0, 1) for t in (0, 1) for label in (1, 2) for w in range(1, 50)]
-    arcs += [(0, 2, 0, 0, 0.25), (2, 0, 1, 3, 0.0), (2, 1, 2, 0, 0.5)]
-    graph = with_all_words(Graph.from_arcs(arcs, num_states=3, num_columns=2, finals={1: 0.0}), models[1])
+    graph, models = long_lists(cost)
     made = check(
         graph, models, graphs.random_log_probs(3, 3, 2), Layout(shared=64, spilled=8192, room="spilled"), beam=30.0,
         max_active=12, hypotheses_per_state=n, frames={2},
