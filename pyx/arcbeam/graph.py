@@ -254,7 +254,7 @@ class Graph:
         """
         table = as_tokens(tokens, blank)
         check_width(num_columns, table)
-        with open(path, "rb") as file:
+        with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
         if head and _graph.is_openfst(head):
             compiled = openfst.read_file(
@@ -268,10 +268,8 @@ class Graph:
         from arcbeam import graph_file
 
         if not graph_file.KIND.begins(head):
-            raise FormatError(
-                f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got a file "
-                f"that begins with {head[:8]!r}"
-            )
+            got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
+            raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
         if label_to_column is not None or num_columns is not None or options:
             given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
             names = ", ".join(name for name, value in given.items() if value is not None)

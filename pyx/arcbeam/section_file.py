@@ -11,6 +11,7 @@ A section is one array of its `Kind`, or ``about``: a JSON object with the numbe
 Checksums find accidents; who reads a file validates its arrays before using them.
 """
 
+import errno
 import json
 import mmap
 import os
@@ -106,8 +107,11 @@ def write(
     """Writes a file; it appears under its name only when it is complete, and `check_source` raises nothing."""
     text = json.dumps(about, ensure_ascii=False, sort_keys=True)
     arrays = arrays | {"about": np.frombuffer(text.encode(), np.uint8)}
-    path = os.fspath(path)
+    path = os.fsdecode(path)
     folder, name = os.path.split(path)
+    for found, code in ((not os.path.isdir(folder or "."), errno.ENOENT), (os.path.isdir(path), errno.EISDIR)):
+        if found:  # before gigabytes are written
+            raise OSError(code, os.strerror(code), path)
     partial = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
     try:
         with open(partial, "xb") as out:
@@ -160,7 +164,7 @@ def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArra
     OSError
         The file cannot be read.
     """
-    with open(path, "rb") as file:
+    with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
         size = os.fstat(file.fileno()).st_size
         if size < HEADER.size:
             raise FormatError(f"{path}: expected {kind.name} with a header of {HEADER.size} bytes, got {size}")

@@ -152,7 +152,7 @@ class SymbolTable:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes a symbol and its id a line, which `read` gives back."""
-        with open(path, "w", encoding="utf-8", newline="\n") as out:
+        with open(os.fspath(path), "w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{symbol} {found}\n" for found, symbol in self.items())
 
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

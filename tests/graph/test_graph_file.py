@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam import _graph, graph_file, section_file
+from arcbeam import LanguageModel, SymbolTable, _graph, graph_file, section_file
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph import Graph, Pronunciations
 from tests.graph import examples, sealing
@@ -308,3 +308,27 @@ def test_a_replaced_file_leaves_the_mapped_one_alone(path):
     examples.example(meta={"new": 1}).save(path)
     graph.check_file()
     examples.same(graph, examples.example())
+
+
+SYMBOLS = SymbolTable.from_list(["<eps>"])
+
+
+@pytest.mark.parametrize("read", [Graph.load, LanguageModel.load, LanguageModel.build, SYMBOLS.write])
+def test_numbers_are_no_paths(read):
+    """Of an open file they would be, which would be closed."""
+    file = os.open(os.devnull, os.O_RDWR)
+    with pytest.raises(TypeError, match="not int"):
+        read(file)
+    os.close(file)
+
+
+def test_where_no_file_can_be(tmp_path):
+    graph, wanted = examples.example(), tmp_path / "none" / "graph"
+    with pytest.raises(FileNotFoundError) as caught:
+        graph.save(wanted)
+    assert caught.value.filename == str(wanted)
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        graph.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    graph.save(os.fsencode(tmp_path / "graph"))
+    examples.same(Graph.load(tmp_path / "graph"), graph)

@@ -199,7 +199,7 @@ def test_label_to_column(tmp_path):
 
 
 VECTOR = {
-    "empty": (lambda data: b"", "got a file that begins with b''"),
+    "empty": (lambda data: b"", "got an empty file"),
     "another magic": (lambda data: repack(data, const=False, magic=1), "arcbeam or an OpenFst"),
     "another type": (
         lambda data: repack(data, const=False, type=b"editty"),

@@ -18,7 +18,7 @@ _UNSUPPORTED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 def open_bytes(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a plain, gzip, xz or bzip2 file for reading its text as bytes."""
-    with open(path, "rb") as file:
+    with open(os.fspath(path), "rb") as file:
         head = file.read(8)
     for magic, name in _UNSUPPORTED.items():
         if head.startswith(magic):
