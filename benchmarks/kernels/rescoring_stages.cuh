@@ -187,15 +187,7 @@ ARCBEAM_DEVICE std::uint32_t survive(const StagesParams& params, RescoringLane& 
     const Tokens tokens = room_for(lane, num_tokens, 1U);
     const Array<History> histories = room_for_histories(lane, num_tokens);
     const LogPlace place{params.log, params.log_size, params.log_size - params.num_tokens, nullptr, 0U};
-    const bool few = num_hypotheses <= simt::block_size();
-    where_it_is<BlockTeam>(work, few, [&](const auto& arrays) {
-        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 2U;
-        if (few) {
-            commit_some<BlockTeam, 1U>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
-        } else {
-            commit_some<BlockTeam, kMany>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
-        }
-    });
+    commit_survivors<BlockTeam>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
     lane.tokens = tokens;
     lane.histories = histories;
     lane.state.num_tokens = num_tokens;

@@ -109,8 +109,8 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
 }
 
 template <class Team, class Work>
-ARCBEAM_DEVICE_NOINLINE void follow_level(const RescoringParams& params, std::uint32_t depth, const Level level,
-                                          const Work work, Control& given, RescoringControl& given_words) {
+ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t depth, const Level& level,
+                                 const Work& work, Control& given, RescoringControl& given_words) {
     Control& control = words_beside(work, given);
     RescoringControl& words = words_beside(work, given_words);
     const bool is_long = level.num_long != 0U;

@@ -26,9 +26,9 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
 // Gives those that stay their places, and names the source of every winner, so many a thread at a time. Tells in
 // control.tied whether one has an equal: then its source may be either.
 template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE_NOINLINE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
-                                       std::uint32_t num_hypotheses, std::uint32_t num_long, const Work work,
-                                       RescoringControl& given) {
+ARCBEAM_DEVICE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
+                              std::uint32_t num_hypotheses, std::uint32_t num_long, const Work& work,
+                              RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
@@ -80,22 +80,18 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
                                    const RescoringWorkspace& work, RescoringControl& control) {
     const bool few = num_candidates <= Team::size();
     where_it_is<Team>(work, few, [&](const auto& arrays) {
-        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 4U;
-        if (few) {
-            find_some<Team, 1U>(params, num_candidates, num_hypotheses, num_long, arrays, control);
-        } else {
-            find_some<Team, kMany>(params, num_candidates, num_hypotheses, num_long, arrays, control);
-        }
+        constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 4U;
+        find_some<Team, kEach>(params, num_candidates, num_hypotheses, num_long, arrays, control);
     });
 }
 
 // Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
 // different histories, for an arc leaves one state.
 template <class Team>
-ARCBEAM_DEVICE_NOINLINE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
-                                         std::uint32_t num_hypotheses, const RescoringWorkspace work,
-                                         const Array<History> histories, std::uint32_t first_log_last,
-                                         std::uint32_t first_log) {
+ARCBEAM_DEVICE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
+                                std::uint32_t num_hypotheses, const RescoringWorkspace& work,
+                                const Array<History>& histories, std::uint32_t first_log_last,
+                                std::uint32_t first_log) {
     const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
     const auto source_history = [&](std::uint32_t source) {
         if (source == kNoIndex) {
@@ -152,9 +148,8 @@ struct Survivor {
 // Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. So
 // many at a time, for their loads may come from device memory.
 template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE_NOINLINE void commit_some(std::uint32_t num_hypotheses, float best, const Work work,
-                                         const Tokens old, const Tokens tokens, const Array<History> histories,
-                                         const LogPlace into) {
+ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const Work& work, const Tokens& old,
+                                const Tokens& tokens, const Array<History>& histories, const LogPlace& into) {
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
         Survivor one[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -207,6 +202,16 @@ ARCBEAM_DEVICE_NOINLINE void commit_some(std::uint32_t num_hypotheses, float bes
             }
         }
     }
+}
+
+template <class Team>
+ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
+                                     const Tokens& old, const Tokens& tokens, const Array<History>& histories,
+                                     const LogPlace& into) {
+    where_it_is<Team>(work, num_hypotheses <= Team::size(), [&](const auto& arrays) {
+        constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 2U;
+        commit_some<Team, kEach>(num_hypotheses, best, arrays, old, tokens, histories, into);
+    });
 }
 
 // From candidates within the bound to tokens. `next_frame` is the row whose acoustic costs are wanted next.
@@ -269,15 +274,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    const bool few = num_hypotheses <= Team::size();
-    where_it_is<Team>(work, few, [&](const auto& arrays) {
-        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 2U;
-        if (few) {
-            commit_some<Team, 1U>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
-        } else {
-            commit_some<Team, kMany>(num_hypotheses, best, arrays, lane.tokens, tokens, histories, place);
-        }
-    });
+    commit_survivors<Team>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;

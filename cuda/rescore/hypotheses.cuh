@@ -160,10 +160,9 @@ ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entere
 // them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. So many
 // candidates a thread at a time, for what a new state takes is a load that waits.
 template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE_NOINLINE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first,
-                                                     std::uint32_t last, bool only_words, float bound,
-                                                     const Step step, const Work work, Control& given,
-                                                     RescoringControl& given_words) {
+ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first, std::uint32_t last,
+                                            bool only_words, float bound, const Step& step, const Work& work,
+                                            Control& given, RescoringControl& given_words) {
     Control& control = words_beside(work, given);
     RescoringControl& words = words_beside(work, given_words);
     std::uint32_t admitted = 0U;
@@ -253,10 +252,8 @@ ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, 
                                                  RescoringControl& words) {
     const bool few = last - first <= Team::size();
     return where_it_is<Team>(work, few, [&](const auto& arrays) {
-        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 2U;
-        return few ? recombine_some<Team, 1U>(params, first, last, only_words, bound, step, arrays, control, words)
-                   : recombine_some<Team, kMany>(params, first, last, only_words, bound, step, arrays, control,
-                                                 words);
+        constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 2U;
+        return recombine_some<Team, kEach>(params, first, last, only_words, bound, step, arrays, control, words);
     });
 }
 

@@ -33,9 +33,9 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 // Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
 // is rescored already. So many candidates a thread at a time, for their words come from far.
 template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE_NOINLINE void note_some(const RescoringParams& params, const Array<History> histories,
-                                       std::uint32_t first_log, std::uint32_t n, float bound, const Work work,
-                                       RescoringControl& given) {
+ARCBEAM_DEVICE void note_some(const RescoringParams& params, const Array<History>& histories,
+                              std::uint32_t first_log, std::uint32_t n, float bound, const Work& work,
+                              RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
@@ -88,12 +88,8 @@ ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLan
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
     const bool few = n <= Team::size();
     where_it_is<Team>(work, few, [&](const auto& arrays) {
-        constexpr std::uint32_t kMany = kIsShared<decltype(arrays)> ? 1U : 4U;
-        if (few) {
-            note_some<Team, 1U>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
-        } else {
-            note_some<Team, kMany>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
-        }
+        constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 4U;
+        note_some<Team, kEach>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
     });
 }
 
@@ -298,7 +294,7 @@ ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t
 // One half of the lanes that answer for a candidate ask the large model, the other the small one. Returns what the
 // thread has counted. `kLevels`: states of a chain at a time where the large model is in buckets, else 0.
 template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U>
-ARCBEAM_DEVICE_NOINLINE LookupCounts answer_some(const RescoringParams& params, const Questions questions) {
+ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Questions& questions) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
     const Lanes<kHalf> together{simt::kAllLanes};

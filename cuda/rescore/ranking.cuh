@@ -13,8 +13,8 @@ namespace arcbeam {
 // complete. Barriers are passed, one at the end. Returns how many states have too many, of any depth; kNoIndex if
 // there is too little room.
 template <class Team>
-ARCBEAM_DEVICE_NOINLINE std::uint32_t rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
-                                                 const RescoringWorkspace work, RescoringControl& control) {
+ARCBEAM_DEVICE std::uint32_t rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
+                                        const RescoringWorkspace& work, RescoringControl& control) {
     constexpr std::uint32_t kEach = 4U;
     const std::uint32_t num_long = simt::load(&control.num_long);
     for (std::uint32_t i = Team::rank(); i < num_long; i += Team::size()) {

@@ -56,20 +56,22 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
     lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
     // Of few words it takes less to look each up than to find out which are the same.
-    if (!kLanesAsk && num_wanted <= Team::size() / (2U * kSearching)) {
+    const bool each_alone = !kLanesAsk && num_wanted <= Team::size() / (2U * kSearching);
+    if (each_alone) {
         questions.distinct = work.wanted();
         questions.num_distinct = num_wanted;
         questions.asked.size = 0U;
-        answer_words<Team>(params, questions, lane.lookups);
+    } else {
+        claim_words<Team>(num_wanted, slot, work, control);
         Team::barrier();
-        return true;
+        questions.num_distinct = simt::load(&control.num_distinct[slot]);
     }
-    claim_words<Team>(num_wanted, slot, work, control);
-    Team::barrier();
-    questions.num_distinct = simt::load(&control.num_distinct[slot]);
     if constexpr (!kLanesAsk) {
         answer_words<Team>(params, questions, lane.lookups);
         Team::barrier();
+        if (each_alone) {
+            return true;
+        }
     } else {
         const AskedWords asked = ask_words(params, questions, control);
         lane.lookups.distinct += asked.counts.distinct;
