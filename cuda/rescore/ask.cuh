@@ -62,8 +62,8 @@ ARCBEAM_DEVICE bool ask(const RescoringParams& params, std::uint32_t state, std:
 
 // As answer_some(), which has the model; those that stay open are marked. `again`: only those.
 template <bool kTogether>
-ARCBEAM_DEVICE_NOINLINE LookupCounts ask_some(const RescoringParams& params, const Questions questions,
-                                              RescoringControl& control, bool again) {
+ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questions questions,
+                                     RescoringControl& control, bool again) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
     const std::uint32_t lane = simt::lane();
@@ -125,8 +125,8 @@ struct AskedWords {
     bool answered;
 };
 
-ARCBEAM_DEVICE_NOINLINE AskedWords ask_words(const RescoringParams& params, const Questions questions,
-                                             RescoringControl& control) {
+ARCBEAM_DEVICE AskedWords ask_words(const RescoringParams& params, const Questions questions,
+                                    RescoringControl& control) {
     AskedWords asked;
     Sent sent{true, true};
     for (bool again = false; sent.answered && sent.any; again = true) {
@@ -143,8 +143,8 @@ ARCBEAM_DEVICE_NOINLINE AskedWords ask_words(const RescoringParams& params, cons
 
 // What the end of a sentence costs after the histories of the final tokens: afterwards the lane's table has it.
 // False if the lane has to stop. A barrier was passed.
-ARCBEAM_DEVICE_NOINLINE bool ask_ends(const RescoringParams& params, std::uint32_t num_tokens, const Tokens tokens,
-                                      const Array<History> histories, RescoringControl& control) {
+ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, std::uint32_t num_tokens, const Tokens tokens,
+                             const Array<History> histories, RescoringControl& control) {
     for (std::uint32_t i = simt::thread_rank(); i < num_tokens; i += simt::block_size()) {
         const std::uint32_t state = tokens.state[i];
         const float cost = simt::load(&tokens.token.at(i)->cost);

@@ -109,8 +109,7 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
 }
 
 // What a label costs after the history of each lane of a warp that asks; all lanes come here.
-ARCBEAM_DEVICE_NOINLINE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label,
-                                              bool asks) {
+ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;
     const BucketGroup together{simt::kAllLanes};
     const std::uint32_t lane = simt::lane();

@@ -25,8 +25,8 @@ ARCBEAM_DEVICE RescoringLane shared_rescoring_lane(const SearchParams& params) {
 }
 
 // A frame by all blocks of the cluster; they have met at a barrier since it was posted.
-ARCBEAM_DEVICE_NOINLINE TeamFrame rescoring_team_frame(const RescoringParams& params, Counts& counts,
-                                                       LookupCounts& lookups) {
+ARCBEAM_DEVICE TeamFrame rescoring_team_frame(const RescoringParams& params, Counts& counts,
+                                              LookupCounts& lookups) {
     const SearchParams& search = params.search;
     RescoringLane lane = shared_rescoring_lane(search);
     const Posted& posted = lane.control->posted;

@@ -100,7 +100,7 @@ ARCBEAM_DEVICE Claimed claim_answer(const Mail& mail, std::uint32_t state, std::
 }
 
 // Between two frames: empties the table once it is half full. Barriers are passed.
-ARCBEAM_DEVICE_NOINLINE void make_room_in_mail(RescoringControl& control) {
+ARCBEAM_DEVICE void make_room_in_mail(RescoringControl& control) {
     const Mail mail = mail_of(control);
     const std::uint32_t used = simt::load(&control.mail_used);
     simt::block_barrier();
@@ -119,8 +119,7 @@ ARCBEAM_DEVICE_NOINLINE void make_room_in_mail(RescoringControl& control) {
 
 // Waits for the answers of the round, so many, and takes them into the table; false if they do not come. All
 // threads come here behind a barrier; others are passed.
-ARCBEAM_DEVICE_NOINLINE bool take_answers(const RescoringParams& params, std::uint32_t posted,
-                                          RescoringControl& control) {
+ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t posted, RescoringControl& control) {
     const Mail mail = mail_of(control);
     if (simt::thread_rank() == 0U) {
         const std::uint64_t began = simt::cycles();

@@ -23,7 +23,7 @@ constexpr bool kInBuckets = false;
 
 // Words are written by the host before it tells a history's number to anybody; the number may have come through the
 // arc cache, so a fence is needed on this side, too.
-ARCBEAM_DEVICE_NOINLINE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
+ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
     simt::fence<Scope::system>();
     const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;
     const std::uint32_t* const second = params.history_words + std::uint64_t{b} * params.words_a_history;
