@@ -118,8 +118,7 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
     return counts;
 }
 
-// answer_words() by mail. Not answered: the frame has to be given up. A barrier was passed. No address of the lane
-// goes to a function that is called, or the lane would live in memory.
+// answer_words() by mail. Not answered: the frame has to be given up. A barrier was passed.
 struct AskedWords {
     LookupCounts counts;
     bool answered;

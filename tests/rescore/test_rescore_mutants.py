@@ -71,5 +71,5 @@ def test_every_barrier_is_missed(name, number, monkeypatch):
 
 
 def test_nothing_else_is_wrong():
-    assert len(barriers()) == 14
+    assert len(barriers()) == 13
     decode_under_schedules()
