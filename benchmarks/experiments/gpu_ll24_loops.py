@@ -30,6 +30,7 @@ COLUMNS = [
     Column("RTFx frame-looping", "frame_looping", "{:,.0f}"),
     Column("RTFx label-looping", "label_looping", "{:,.0f}"),
     Column("ratio", "ratio", "{:.2f}"),
+    Column("spread", "ratio_spread", "{:.2f}"),
     Column("floor, ms", "floor_ms", "{:.2f}"),
     Column("floor, % of frame-looping", "floor_share_frames", "{:.0f}"),
     Column("of label-looping", "floor_share", "{:.0f}"),
@@ -72,12 +73,14 @@ def every_batch(context: Context, what: dict[str, Any], shift: float) -> Iterato
         took = timing.interleave(contenders, context.repeats)
         seconds = batch * SECONDS
         floor = transducer_floor.floor_s(arrays, places[:batch], length, durations, what["precision"], multiprocessors)
+        ratio, spread = timing.ratio(took["frame-looping"], took["label-looping"])
         yield {
             **what,
             "batch": batch,
             "frame_looping": seconds / took["frame-looping"].seconds,
             "label_looping": seconds / took["label-looping"].seconds,
-            "ratio": timing.ratio(took["frame-looping"], took["label-looping"])[0],
+            "ratio": ratio,
+            "ratio_spread": spread,
             **transducer_floor.share(floor, took["label-looping"].seconds),
             "floor_share_frames": 100 * floor / took["frame-looping"].seconds,
         }

@@ -32,6 +32,7 @@ COLUMNS = [
     Column("shape", "shape"),
     Column("chosen", "chosen"),
     Column("milliseconds", "ms", "{:.3f}"),
+    Column("spread", "spread", "{:.3f}"),
     Column("fixed", "fixed_ms", "{:.3f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
     Column("to the best", "to_best", "{:.2f}"),
@@ -101,6 +102,7 @@ def one(context: Context, decoder: TransducerDecoder, what: dict[str, Any], fram
             contenders = {"whole": lambda: decoder.decode(sent), "fixed": lambda: decoder.decode(short)}
             took = timing.interleave(contenders, context.repeats)
         row |= {"ms": 1e3 * took["whole"].seconds, "fixed_ms": 1e3 * took["fixed"].seconds}
+        row |= {"spread": [1e3 * s for s in took["whole"].spread()]}
         row |= transducer_floor.share(floor, took["whole"].seconds)
         rows.append(row | {"rtfx": what["batch"] * FRAMES * FRAME_SHIFT / took["whole"].seconds})
         context.progress(f"{row['shape']}: {row['ms']:.3f} ms {row['chosen'] or ''}")
