@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.devices import check_name
-from arcbeam.options import _real, check_threads
+from arcbeam.options import _real, check_threads, shown
 from arcbeam.transducer_confidence import ConfidenceMethod, resolve
 
 ALGORITHMS = ("label-looping", "frame-looping")
@@ -47,7 +47,8 @@ class TransducerOptions:
             got = "None" if self.max_symbols is None else type(self.max_symbols).__name__
             raise TypeError(f"max_symbols: expected a whole number of at least 1, got {got}")
         if not 1 <= self.max_symbols < 2**31:
-            raise ValueError(f"max_symbols: expected a whole number of at least 1, got {self.max_symbols}")
+            rule = "at least 1" if self.max_symbols < 1 else f"at most {2**31 - 1:,}"
+            raise ValueError(f"max_symbols: expected a whole number of {rule}, got {shown(self.max_symbols)}")
         for name, known in (("precision", PRECISIONS), ("algorithm", ALGORITHMS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: expected {' or '.join(known)}, got {getattr(self, name)!r}")

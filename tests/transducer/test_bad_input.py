@@ -150,6 +150,7 @@ OPTIONS = {
     "real duration": ({"durations": [0.5]}, TypeError, r"durations\[0\]: expected a whole number of frames, got float"),
     "a duration": ({"durations": 3}, TypeError, r"durations: expected whole numbers of frames, got int"),
     "max_symbols": ({"max_symbols": 0}, ValueError, r"max_symbols: expected a whole number of at least 1, got 0"),
+    "huge max_symbols": ({"max_symbols": 2**31}, ValueError, r"max_symbols: .* at most 2,147,483,647, got 2147483648"),
     "real max_symbols": ({"max_symbols": 1.5}, TypeError, r"max_symbols: expected a whole number .* 1, got float"),
     "no max_symbols": (
         {"max_symbols": None},
