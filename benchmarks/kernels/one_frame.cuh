@@ -1,4 +1,5 @@
-// What the kernels that run stages on one frame share: how its tokens are given, and the clock of a stage.
+// What the kernels that run stages on one frame share: how its tokens are given, the clock of a stage, and the
+// turns.
 #pragma once
 
 #include "decode/backtrack.cuh"
@@ -56,6 +57,30 @@ ARCBEAM_DEVICE void set_tokens(const SearchParams& params, const FrameToken* tok
     }
     simt::block_barrier();
     load_acoustic(params, lane.utterance, 0U, lane.acoustic, control);
+}
+
+// Runs the stages so many times, the last time writing down what they make: `run(write)` is false where something
+// had no room, or nothing was to be admitted. The lane is carved already, and gets the rest of what a frame needs.
+template <class Params, class Run>
+ARCBEAM_DEVICE void run_turns(const Params& params, const SearchParams& search, Lane& lane, const Run& run) {
+    const std::uint64_t began = simt::cycles();
+    lane.counts = Counts{};
+    lane.state = LaneState{};
+    lane.state.spill = params.spill;
+    lane.state.log = params.log;
+    lane.state.log_capacity = params.log_capacity;
+    lane.state.started = 1U;
+    lane.state.alive = 1U;
+    lane.utterance = UtteranceView{params.log_probs, static_cast<std::int64_t>(search.columns), 1U, 0U, kNoIndex};
+    bool ended = true;
+    for (std::uint32_t turn = 0U; turn < params.turns && ended; ++turn) {
+        ended = run(turn + 1U == params.turns);
+        simt::block_barrier();
+    }
+    if (simt::thread_rank() == 0U) {
+        params.result->ended = ended ? 1U : 0U;
+        params.result->all_cycles = simt::cycles() - began;
+    }
 }
 
 }  // namespace arcbeam

@@ -35,7 +35,7 @@ struct Survived {
 
 struct StagesResult {
     std::uint64_t cycles[kStages];
-    std::uint64_t all_cycles;  // of the launch
+    std::uint64_t all_cycles;  // of all turns
     std::uint64_t end;         // pack(cost, state)
     float cutoff;
     float lookup_bound;
@@ -308,31 +308,14 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
 }
 
 ARCBEAM_DEVICE void run_turns(const StagesParams& params) {
-    const std::uint64_t began = simt::cycles();
     const SearchParams& search = params.rescoring.search;
     RescoringLane lane;
     carve_rescoring_lane(search, simt::shared_memory(), lane);
     lane.lookups = LookupCounts{};
-    lane.counts = Counts{};
-    lane.state = LaneState{};
-    lane.state.spill = params.spill;
-    lane.state.log = params.log;
-    lane.state.log_capacity = params.log_capacity;
-    lane.state.started = 1U;
-    lane.state.alive = 1U;
-    lane.utterance = UtteranceView{params.log_probs, static_cast<std::int64_t>(search.columns), 1U, 0U, kNoIndex};
     if (simt::thread_rank() == 0U) {
         simt::store(&lane.words->of_helpers, LookupCounts{});
     }
-    bool ended = true;
-    for (std::uint32_t turn = 0U; turn < params.turns && ended; ++turn) {
-        ended = run_stages(params, lane, turn + 1U == params.turns);
-        simt::block_barrier();
-    }
-    if (simt::thread_rank() == 0U) {
-        params.result->ended = ended ? 1U : 0U;
-        params.result->all_cycles = simt::cycles() - began;
-    }
+    run_turns(params, search, lane, [&](bool write) { return run_stages(params, lane, write); });
 }
 
 }  // namespace arcbeam

@@ -18,7 +18,7 @@ struct Winner {
 
 struct StagesResult {
     std::uint64_t cycles[kStages];
-    std::uint64_t all_cycles;  // of the launch
+    std::uint64_t all_cycles;  // of all turns
     std::uint64_t end;         // pack(cost, state)
     float cutoff;
     float bound;
@@ -163,22 +163,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_stages, 512, 1, arcbeam::StagesParams) {
     using namespace arcbeam;
-    const std::uint64_t began = simt::cycles();
     Lane lane;
     carve_lane(params.search, simt::shared_memory(), lane);
-    lane.state = LaneState{};
-    lane.state.spill = params.spill;
-    lane.state.log = params.log;
-    lane.state.log_capacity = params.log_capacity;
-    lane.utterance =
-        UtteranceView{params.log_probs, static_cast<std::int64_t>(params.search.columns), 1U, 0U, kNoIndex};
-    bool ended = true;
-    for (std::uint32_t turn = 0U; turn < params.turns && ended; ++turn) {
-        ended = run_stages(params, lane, turn + 1U == params.turns);
-        simt::block_barrier();
-    }
-    if (simt::thread_rank() == 0U) {
-        params.result->ended = ended ? 1U : 0U;
-        params.result->all_cycles = simt::cycles() - began;
-    }
+    run_turns(params, params.search, lane, [&](bool write) { return run_stages(params, lane, write); });
 }
