@@ -1,17 +1,15 @@
 """A language model of a billion n-grams on a GPU that may take 2 GB for it.
 
-The 3-gram of the books inflated to option `ngrams` (`data/inflated_lm.py`), made in memory here, rescores the workload
-of `gpu_rescoring` with 3 hypotheses a state in one batch. `host-direct` may take 2 GB, and a tenth of the model; `host`
-35 % of it, index and cache together. `cpu` may take 2 GB, for its cache, and looks words up in KenLM's model of the
-largest ARPA that is made here in reasonable time: option `kenlm_ngrams` (`data/inflated_arpa.py`), for KenLM would read
-one of a billion for a quarter of an hour. Answers are the twin's, byte for byte (`cpu`: with KenLM), before anything is
-timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder was: of the
-first `host-direct` the time in which the model is put in buckets, where its index exceeds the budget. Arcs settled, of
-the reads: as in `gpu_arcs`.
+The 3-gram of the books made larger, to option `ngrams` (`data/closed_lm.py`), in memory here, rescores the workload of
+`gpu_rescoring` with 3 hypotheses a state in one batch. `host-direct` may take 2 GB, and a tenth of the model; `host`
+35 % of it, index and cache together. `cpu` may take 2 GB, for its cache, and looks words up in KenLM's file of the
+same n-grams, hash tables, which is made here, too. Answers are the twin's, byte for byte (`cpu`: with KenLM), before
+anything is timed; then all take turns with `resident`. Seconds are those until the model was there, and until a decoder
+was: of the first `host-direct` the time in which the model is put in buckets, where its index exceeds the budget. Arcs
+settled, of the reads: as in `gpu_arcs`.
 """
 
-import subprocess
-import sys
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +21,7 @@ from arcbeam.errors import ArcbeamError
 from benchmarks import ceilings, datasets, gpu, graphs, placements, rescoring_models, seeds, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
-from data import inflated_lm
+from data import closed_lm
 
 ON_GPU = True
 KERNELS = ("search", "rescore", "asking", "bucketed")
@@ -31,7 +29,7 @@ ORDER = 238
 TITLE = "Rescoring with a billion n-grams"
 GRAPH, SET = "spm512-3gram", "workload-512"
 UTTERANCES, HYPOTHESES = 264, 3
-NGRAMS, KENLM_NGRAMS = 1_000_000_000, 50_000_000
+NGRAMS = 1_000_000_000
 BUDGET = 2_000_000_000
 YARDSTICK = "resident"
 # What decodes, and its budget: bytes, or a share of the model. A process for each row: what fails leaves the others.
@@ -42,7 +40,7 @@ TOGETHER: tuple[tuple[tuple[str, float], ...], ...] = (
 )
 TAKES = {
     "ngrams": "of the large model (1 billion; less than 2^31)",
-    "kenlm_ngrams": "of KenLM's model (50 million; 0 for none)",
+    "kenlm": "0: KenLM has no model",
     "beams": "17, 12 (both)",
 }
 COLUMNS = [
@@ -78,24 +76,7 @@ def run(context: Context) -> Iterator[Row]:
     dataset = gpu.cycled(datasets.load(SET, UTTERANCES), context.utterances or UTTERANCES)
     models: dict[str, Any] = dict(rescoring_models.load(GRAPH))
     ngrams = int(context.options.get("ngrams", NGRAMS))
-    of_kenlm = int(context.options.get("kenlm_ngrams", KENLM_NGRAMS))
-    with tempfile.TemporaryDirectory() as folder:
-        arpa = Path(folder, "inflated.arpa")
-        began = time.monotonic()
-        writer = write_arpa(arpa, of_kenlm) if of_kenlm else None
-        context.progress(f"making a model of {ngrams:,} n-grams")
-        seed = seeds.used("the inflated model", 0)
-        models["language_model"] = inflated_lm.inflate(models["language_model"], ngrams, seed)
-        facts: dict[str, Row] = {"ours": {"made_s": time.monotonic() - began}}
-        context.progress(f"{models['language_model'].info().bytes:,} bytes; making KenLM's of {of_kenlm:,}")
-        models[placements.KENLM] = None
-        if writer is not None:
-            models[placements.KENLM] = placements.kenlm(lambda: read_arpa(writer, arpa), context.progress)
-        facts["kenlm"] = {"made_s": time.monotonic() - began, "ngrams": of_kenlm}
-        if arpa.exists():  # the counts are in its head
-            with arpa.open(encoding="utf-8") as file:
-                head = [next(file) for _ in range(5)]
-            facts["kenlm"]["ngrams"] = sum(int(line.partition("=")[2]) for line in head if line.startswith("ngram "))
+    facts = make_models(models, ngrams, context.options.get("kenlm") != "0", context.progress)
     beams = [float(beam) for beam in context.options.get("beams", "17,12").split(",")]
     every = [(options, group) for options in gpu.BEAMS if options.beam in beams for group in TOGETHER]
     with placements.words_matched_once():
@@ -107,17 +88,35 @@ def run(context: Context) -> Iterator[Row]:
             )  # fmt: skip
 
 
-def write_arpa(path: Path, ngrams: int) -> "subprocess.Popen[bytes]":
-    """Begins to write the ARPA that KenLM reads, in a process beside this one."""
-    source = datasets.data_folder() / "lm" / rescoring_models.LARGE
-    command = [sys.executable, "-m", "data.inflated_arpa", source, path, "--ngrams", str(ngrams)]
-    return subprocess.Popen(command, cwd=datasets.ROOT, stdout=subprocess.DEVNULL)
+def make_models(models: dict[str, Any], ngrams: int, with_kenlm: bool, say: Callable[[str], None]) -> dict[str, Row]:
+    """Puts the large models in; returns what rows say of them. KenLM maps its file, whose name goes at once."""
+    say(f"making a model of {ngrams:,} n-grams")
+    began = time.monotonic()
+    made, pairs = closed_lm.close(models["language_model"], ngrams, seeds.used("the closed model", 0))
+    facts: dict[str, Row] = {"ours": {"made_s": time.monotonic() - began}, "kenlm": {}}
+    models |= {"language_model": made, placements.KENLM: None}
+    if not with_kenlm:
+        return facts
+    say(f"{made.info().bytes:,} bytes; making KenLM's")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=roomy(20 * ngrams)) as folder:
+        path = Path(folder, "closed.probing")
+
+        def write() -> "arcbeam.KenLM":
+            arpa = datasets.data_folder() / "lm" / rescoring_models.LARGE
+            closed_lm.write_kenlm(made, pairs, arpa, path)
+            return arcbeam.KenLM(path)
+
+        models[placements.KENLM] = placements.kenlm(write, say)
+        if path.exists():
+            facts["kenlm"] = {"made_s": time.monotonic() - began, "model_gb": path.stat().st_size / 1e9}
+    return facts
 
 
-def read_arpa(writer: "subprocess.Popen[bytes]", path: Path) -> "arcbeam.KenLM":
-    if writer.wait():
-        raise datasets.DataMissing(f"data.inflated_arpa ended with {writer.returncode}")
-    return arcbeam.KenLM(path)
+def roomy(size: int) -> str | None:
+    """The folder of files that are kept in memory, if it has room for so many bytes twice; None for the usual one."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 2 * size else None
 
 
 def group_rows(
@@ -145,7 +144,7 @@ def group_rows(
         row = what | {"placement": placement, "budget_gb": budget / 1e9 if budget else None}
         row |= {"ngrams": sum(large.about["ngrams"]), "model_gb": size / 1e9, "arcs_gb": arcs / 1e9} | facts["ours"]
         if is_kenlm:
-            row |= {"model_gb": None, "arcs_gb": None} | facts["kenlm"]
+            row |= {"arcs_gb": None} | facts["kenlm"]
         began = time.monotonic()
 
         def make(placement: str = placement, budget: int = budget) -> "arcbeam.CtcDecoder":

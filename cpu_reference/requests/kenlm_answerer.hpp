@@ -27,20 +27,20 @@ class KenLmAnswerer : public Answerer {
 
     // What a history takes of the host, its words included, when there are as many as there is room for.
     [[nodiscard]] std::size_t bytes_a_state() const {
-        return histories_.bytes_each() + 4 * words_a_state() + AnswerCache::kLineBytes / kHistoriesALine;
+        return histories_.bytes_each() + 4 * words_a_state() + AnswerCache::kLineBytes * kLinesAHistory;
     }
 
     // Forgets all numbers; rows of words go to `words` from now on, which has room for so many.
     void begin(std::uint32_t* words, std::size_t capacity) {
         alignas(8) unsigned char start[KenLm::kLargestState];
         lm_.begin_sentence(start);
-        cache_ = AnswerCache(capacity / kHistoriesALine);
+        cache_ = AnswerCache(capacity * kLinesAHistory);
         histories_.begin(start, words, capacity);
     }
 
     // The same numbers, and room for more of them.
     void move(std::uint32_t* words, std::size_t capacity) {
-        cache_ = AnswerCache(capacity / kHistoriesALine);
+        cache_ = AnswerCache(capacity * kLinesAHistory);
         histories_.move(words, capacity);
     }
 
@@ -55,7 +55,7 @@ class KenLmAnswerer : public Answerer {
 
   private:
     static constexpr std::size_t kTogether = 32;
-    static constexpr std::size_t kHistoriesALine = 2;
+    static constexpr std::size_t kLinesAHistory = 2;
 
     // Step by step for all of them: what a step reads has been asked of the memory in the one before.
     bool answer_some(const Question* questions, std::size_t count, Answer* answers) {

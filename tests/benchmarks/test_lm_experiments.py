@@ -11,8 +11,10 @@ from arcbeam.errors import CapacityError, UnsupportedError
 from benchmarks import graphs, lm_task, placements, registry, rescoring_models
 from benchmarks.datasets import DataMissing
 from benchmarks.registry import Context
-from data import arpa_orders, inflated_arpa
+from data import arpa_orders
+from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import has_matplotlib
+from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_log_probs
 
@@ -267,33 +269,29 @@ def test_sizes_and_files(demo_data, monkeypatch, tmp_path):
         lm_task.small_arpa(folder, "bigram", print)
 
 
-def test_a_billion(models, monkeypatch, tmp_path, capfd):
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
+def test_a_billion(models, monkeypatch, tmp_path, capsys):
+    need_kenlm()
     experiment = registry.load("gpu_lm_billion")
     groups = ((("host-direct", 3000), ("host-direct", 0.1)), (("host", 0.5),), (("cpu", 3000),))
     monkeypatch.setattr(experiment, "TOGETHER", groups)
     monkeypatch.setattr(lm_task.datasets, "data_folder", lambda: tmp_path)
-    rows = list(experiment.run(Context(1, 1, {"ngrams": "3000", "kenlm_ngrams": "10", "beams": "12"})))
+    (tmp_path / "lm").mkdir()
+    arpa = tmp_path / "lm" / rescoring_models.LARGE.removesuffix(".xz")
+    write_closed_arpa(arpa, [f"w{i}" for i in range(1, 50)])
+    monkeypatch.setattr(rescoring_models, "LARGE", arpa.name)
+    models["language_model"] = LanguageModel.build(arpa)
+    rows = list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))
     assert [row["placement"] for row in rows] == ["resident", "host-direct", "host-direct", "host", "cpu"]
-    assert "ended with 1" in capfd.readouterr().err and rows[-1]["status"].startswith("missing: ")
-    resident, direct, tenth, host = rows[:4]
+    resident, direct, tenth, host, cpu = rows
     assert direct["budget_gb"] == 3e-6 and tenth["budget_gb"] == pytest.approx(resident["model_gb"] / 10, rel=1e-3)
     assert host["budget_gb"] > tenth["budget_gb"] and resident["of_resident"] == 1.0
-    assert all(row["ms"] > 0 and row["made_s"] > 0 and row["rtfx"] > 0 and row["of_reads"] > 0 for row in rows[:4])
-    whole = list(experiment.run(Context(1, 1, {"ngrams": "3000", "kenlm_ngrams": "0", "beams": "12"})))
+    assert all(row["ms"] > 0 and row["made_s"] > 0 and row["rtfx"] > 0 and row["of_reads"] > 0 for row in rows)
+    assert cpu["ngrams"] == resident["ngrams"] > 4500 and 12 * 9000 < 1e9 * cpu["model_gb"] < 24 * 9000
+    models["language_model"] = LanguageModel.build(arpa)
+    whole = list(experiment.run(Context(1, 1, {"ngrams": "9000", "kenlm": "0", "beams": "12"})))
     assert whole[-1]["status"] == "missing: there is no KenLM file of this model"
-
-
-@pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-def test_an_arpa_that_says_the_same(tmp_path):
-    source, target = tmp_path / "3.arpa", tmp_path / "4.arpa"
-    text = ARPA.replace("ngram 3=1", "ngram 3=2").replace("-0.2\t<s> a a\n", "-0.2\t<s> a a\n-0.1\ta a a\n")
-    source.write_text(text.replace("-0.4\ta a\n", "-0.4\ta a\t-0.05\n"))
-    inflated_arpa.main([str(source), str(target), "--ngrams", "100"])
-    made = target.read_text()
-    assert "ngram 4=2" in made and "-0.1\t<s> a a a\n-0.1\ta a a a\n" in made and "-0.2\t<s> a a\t0\n" in made
-    three, four = LanguageModel.build(source), LanguageModel.build(target)
-    for sentence in ("a", "a a", "a a a a a", "a b"):
-        assert three.score(sentence) == pytest.approx(four.score(sentence), abs=1e-6)
-    assert inflated_arpa.most_for([(5, 2), (1, 3)], 7) == 2, "2 + 2 of five followers each, 1 + 1 + 1"
-    with pytest.raises(ValueError, match="expected a 3-gram, got a model of order 4"):
-        inflated_arpa.inflate(target, tmp_path / "x", 10)
+    models["language_model"] = LanguageModel.build(arpa)
+    arpa.unlink()
+    assert list(experiment.run(Context(1, 1, {"ngrams": "9000", "beams": "12"})))[-1]["status"].startswith("missing: ")
+    assert "no KenLM: " in capsys.readouterr().err
