@@ -68,15 +68,18 @@ class Table {
     // All entries that `every(from, to, put)` gives for the states of its parts. Each thread goes over all of them
     // and keeps to places of its own; what does not fit there comes last.
     template <typename Every>
-    void fill(std::size_t states, unsigned threads, Every every) {
+    void fill(unsigned threads, Every every) {
         std::vector<std::vector<Entry>> late(threads);
         together(threads, threads, [&](std::size_t part) {
             const std::uint64_t begin = places_ / threads * part;
             const std::uint64_t end = part + 1 == threads ? places_ : places_ / threads * (part + 1);
-            every(std::size_t{0}, states, [&](const Entry& entry) {
-                const std::uint64_t at = first_place(entry.key);
-                if (at >= begin && at < end && !put(entry, at, end)) {
-                    late[part].push_back(entry);
+            every([&](std::uint64_t key, auto entry_of) {
+                const std::uint64_t at = first_place(key);
+                if (at >= begin && at < end) {
+                    const Entry entry = entry_of(key);
+                    if (!put(entry, at, end)) {
+                        late[part].push_back(entry);
+                    }
                 }
             });
         });
@@ -124,18 +127,18 @@ void closed_lm_arcs(std::size_t states, const std::int64_t* first, const std::in
     });
 }
 
-// KenLM's table of n-grams of three words: those of the states [begin, end) of a model, whose arcs `arc_first`
-// tells. u, v: [states] their words as KenLM numbers them; words[label] likewise.
+// KenLM's table of n-grams of three words: the arcs of histories of two, first [states + 1]. u, v [states] are the
+// histories' words as KenLM numbers them, words[label] likewise.
 void closed_lm_longest(std::size_t states, const std::int64_t* first, const std::uint32_t* u,
                        const std::uint32_t* v, const std::uint16_t* low, const std::uint8_t* high,
                        const LmArc* arcs, const std::uint32_t* words, unsigned threads, std::uint64_t places,
                        unsigned char* memory) {
-    Table(memory, places, 12).fill(states, threads, [=](std::size_t from, std::size_t to, auto put) {
-        for (std::size_t state = from; state < to; ++state) {
+    Table(memory, places, 12).fill(threads, [=](auto put) {
+        for (std::size_t state = 0; state < states; ++state) {
             for (auto arc = first[state]; arc < first[state + 1]; ++arc) {
                 const std::uint32_t word = words[low[arc] | static_cast<std::uint32_t>(high[arc]) << 16U];
-                const std::uint64_t key = combined(combined(word, v[state]), u[state]);
-                put(Entry{key, {-std::fabs(log10_of(arcs[arc].weight)), 0.0F}});
+                put(combined(combined(word, v[state]), u[state]),
+                    [=](std::uint64_t key) { return Entry{key, {-std::fabs(log10_of(arcs[arc].weight)), 0.0F}}; });
             }
         }
     });
@@ -146,14 +149,16 @@ void closed_lm_longest(std::size_t states, const std::int64_t* first, const std:
 void closed_lm_middle(std::size_t pairs, const std::uint32_t* v, const std::uint32_t* x, const float* costs,
                       const std::uint8_t* is_end, const float* backoffs, const std::uint8_t* is_history,
                       unsigned threads, std::uint64_t places, unsigned char* memory) {
-    Table(memory, places, 16).fill(pairs, threads, [=](std::size_t from, std::size_t to, auto put) {
-        for (std::size_t i = from; i < to; ++i) {
-            const float log = std::fabs(log10_of(costs[i]));
-            const float backoff = log10_of(backoffs[i]);
-            put(Entry{combined(x[i], v[i]),
-                      {is_end[i] != 0 ? log : -log, is_history[i] == 0           ? -0.0F
-                                                    : std::fabs(backoff) == 0.0F ? 0.0F
-                                                                                 : backoff}});
+    Table(memory, places, 16).fill(threads, [=](auto put) {
+        for (std::size_t i = 0; i < pairs; ++i) {
+            put(combined(x[i], v[i]), [=](std::uint64_t key) {
+                const float log = std::fabs(log10_of(costs[i]));
+                const float backoff = log10_of(backoffs[i]);
+                return Entry{key,
+                             {is_end[i] != 0 ? log : -log, is_history[i] == 0           ? -0.0F
+                                                           : std::fabs(backoff) == 0.0F ? 0.0F
+                                                                                        : backoff}};
+            });
         }
     });
 }

@@ -131,7 +131,8 @@ def close(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> tuple["
     shift = int(words + 2).bit_length()
     base_keys = base_from << shift | labels[base]
     chosen_keys = np.arange(one, ends_of_one)[:, None] << shift | chosen
-    keys = np.unique(np.concatenate([base_keys, chosen_keys.reshape(-1)]))
+    keys = np.sort(np.concatenate([base_keys, chosen_keys.reshape(-1)]))
+    keys = keys[np.r_[True, np.diff(keys) != 0]]
     at_base, at_chosen = np.searchsorted(keys, base_keys), np.searchsorted(keys, chosen_keys)
     before, label = keys >> shift, keys & ((1 << shift) - 1)
     cost = bow_of_one[before] + root["weight"][label - 1]
@@ -166,7 +167,7 @@ def close(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> tuple["
     top_arcs["next_state"] = led_to(
         top_arcs["next_state"], np.repeat(backoffs[two:states], np.diff(first[two : states + 1])), labels[top]
     )
-    is_end[at_chosen[np.unique(row[row >= 0])].reshape(-1)] = True
+    is_end[at_chosen[np.flatnonzero(np.bincount(row[row >= 0]))].reshape(-1)] = True
     rows = np.empty(chosen.shape, arcs.dtype)
     rows["next_state"], rows["weight"] = state_of[at_chosen], cost[at_chosen]
     pair_arcs = np.empty(len(keys), arcs.dtype)
@@ -280,9 +281,9 @@ def write_kenlm(model: "arcbeam.LanguageModel", pairs: Pairs, arpa: Path, path: 
     ngrams = [counted, len(pairs.cost), len(model.columns["arcs"]) - int(pairs.arc_first[0])]
     middle, longest = places_for(ngrams[1]), places_for(ngrams[2])
     unigrams = np.frombuffer(template[begin_unigrams:begin_middle], "<f4").reshape(-1, 2).copy()
-    ends = kenlms[np.unique(pairs.second)]
+    ends = kenlms[np.flatnonzero(np.bincount(pairs.second))]
     unigrams[ends, 0] = np.abs(unigrams[ends, 0])
-    continued = kenlms[np.unique(pairs.first)]
+    continued = kenlms[np.flatnonzero(np.bincount(pairs.first))]
     unigrams[continued, 1] += np.float32(0)  # -0 becomes 0
     size = begin_middle + 16 * middle + 12 * longest + text
     with path.open("wb+") as file:

@@ -29,7 +29,7 @@ ORDER = 238
 TITLE = "Rescoring with a billion n-grams"
 GRAPH, SET = "spm512-3gram", "workload-512"
 UTTERANCES, HYPOTHESES = 264, 3
-NGRAMS = 1_000_000_000
+NGRAMS = 1_050_000_000  # a little more than come out
 BUDGET = 2_000_000_000
 YARDSTICK = "resident"
 # What decodes, and its budget: bytes, or a share of the model. A process for each row: what fails leaves the others.
@@ -39,7 +39,7 @@ TOGETHER: tuple[tuple[tuple[str, float], ...], ...] = (
     (("cpu", BUDGET),),
 )
 TAKES = {
-    "ngrams": "of the large model (1 billion; less than 2^31)",
+    "ngrams": "of the large model, about (1.05 billion; less than 2^31)",
     "kenlm": "0: KenLM has no model",
     "beams": "17, 12 (both)",
 }
