@@ -265,10 +265,12 @@ class Graph:
                 num_columns=num_columns,
             )
             return cls._from_compiled(compiled, words, blank, options)
-        from arcbeam import graph_file
+        from arcbeam import graph_file, lm_file
 
         if not graph_file.KIND.begins(head):
             got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
+            if lm_file.KIND.begins(head):
+                got = "a language model, which LanguageModel.load reads"
             raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
         if label_to_column is not None or num_columns is not None or options:
             given = {"label_to_column": label_to_column, "num_columns": num_columns} | options

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOW = "pip install 'arcbeam[kenlm]'"
 SAMPLE = 1_000  # words that are looked up in another case for a message
+LONGEST_REASON = 300  # characters of what KenLM says
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
 
@@ -161,6 +162,8 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
         except ModelError as error:
             # Where in KenLM's source it was found, which the reason opens with, helps nobody.
             reason = re.sub(r"^.*? threw \w+( because `[^']*')?\.?\s*", "", str(error), count=1, flags=re.DOTALL)
+            if len(reason) > LONGEST_REASON:  # which may quote a line of a file that is none
+                reason = reason[:LONGEST_REASON] + "..."
             raise FormatError(f"{path}: KenLM cannot load it: {reason.strip()}") from None
     raise MissingDependencyError(
         f"a KenLM language model needs KenLM's library, and none can be used ({'; '.join(reasons)}): {_HOW}"

@@ -93,6 +93,9 @@ def test_bad_files(kenlm, tmp_path):
     bad.write_bytes(b"")
     with pytest.raises(FormatError, match=r"bad.arpa: KenLM cannot load it"):
         baseline.KenLM(bad)
+    bad.write_bytes(b"x" * 5000)
+    with pytest.raises(FormatError, match=r'KenLM cannot load it: first non-empty line was "x{9,300}\.\.\.$'):
+        baseline.KenLM(bad)
 
 
 def test_bad_libraries(tmp_path):

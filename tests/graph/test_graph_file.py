@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam import LanguageModel, SymbolTable, _graph, graph_file, section_file
+from arcbeam import LanguageModel, SymbolTable, _graph, graph_file, lm_file, section_file
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph import Graph, Pronunciations
 from tests.graph import examples, sealing
@@ -112,6 +112,9 @@ def test_refuses_other_versions_and_other_files(path):
         path.write_bytes(contents)
         with pytest.raises(FormatError, match="expected a graph of arcbeam or an OpenFst"):
             Graph.load(path)
+    path.write_bytes(lm_file.KIND.magic + bytes(100))
+    with pytest.raises(FormatError, match=r"got a language model, which LanguageModel.load reads"):
+        Graph.load(path)
     with pytest.raises(FormatError, match=r"expected a graph of arcbeam \(magic"):
         path.write_bytes(bytes(100))
         graph_file.read(path)
