@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 import arcbeam
 from arcbeam.devices import why_no_cuda
-from benchmarks import seeds
+from benchmarks import datasets, graphs, seeds
 from benchmarks.adapters import SearchOptions, Unavailable
 from benchmarks.datasets import Dataset
-from benchmarks.registry import Row
+from benchmarks.registry import Context, Row
 
 WIDE, NARROW = SearchOptions(17.0, 10_000, lattice_beam=8.0), SearchOptions(12.0, 5_000, lattice_beam=4.0)
 BEAMS = (WIDE, NARROW)
@@ -204,3 +204,14 @@ def rows_or_failure(what: Row, function: Callable[..., Iterator[Row]], *argument
     except ChildFailed as error:
         print(f"  {error}", file=sys.stderr, flush=True)
         yield what | {"status": f"failed: {str(error).splitlines()[0]}"}
+
+
+def each_search(context: Context, rows: Callable[..., Iterator[Row]]) -> Iterator[Row]:
+    """``rows(context, files, dataset, options)`` of every workload at both beams, in processes that may die."""
+    for graph_name, set_name in WORKLOADS:
+        files = graphs.get(graph_name, context.progress)
+        dataset = datasets.load(set_name).first(context.utterances)
+        for options in BEAMS:
+            context.progress(f"{graph_name}, beam {options.beam:g}")
+            what = {"graph": graph_name, "set": set_name, "search": beam_text(options)}
+            yield from rows_or_failure(what, rows, context, files, dataset, options)

@@ -177,6 +177,10 @@ def pieces(context: Context) -> Task:
     return Task(models, {"small": files.graph}, {"small": found["graph_language_model"]}, 1.0, 1.0)
 
 
+def sets(context: Context, names: Sequence[str] = SETS) -> list[datasets.Dataset]:
+    return [datasets.load(name).first(context.utterances) for name in names]
+
+
 def decoder(task: Task, contender: Contender, beam: float) -> "arcbeam.CtcDecoder":
     """Raises what :func:`placements.seat` knows where it cannot be made."""
     options = SearchOptions(beam, MAX_ACTIVE, task.acoustic_scale)

@@ -9,7 +9,7 @@ place of the large one. Arcs settled and `of the reads`, on a GPU: as in `gpu_ar
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import datasets, lm_task
+from benchmarks import lm_task
 from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
@@ -36,8 +36,7 @@ def contenders(context: Context) -> list[Contender]:
 
 def run(context: Context) -> Iterator[Row]:
     task = lm_task.load(context, kenlm=False)
-    sets = [datasets.load(name).first(context.utterances) for name in lm_task.SETS]
-    yield from lm_task.several(context, task, sets, BEAMS, lambda name: contenders(context))
+    yield from lm_task.several(context, task, lm_task.sets(context), BEAMS, lambda name: contenders(context))
 
 
 def draw(rows: list[Row], path: Path) -> None:

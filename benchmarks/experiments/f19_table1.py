@@ -14,7 +14,7 @@ and `of the reads`: as in `gpu_arcs`.
 
 from collections.abc import Iterator
 
-from benchmarks import ceilings, datasets, lm_task
+from benchmarks import ceilings, lm_task
 from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
@@ -71,7 +71,7 @@ def contenders(context: Context, name: str) -> list[Contender]:
 
 def run(context: Context) -> Iterator[Row]:
     for names, load, beam in ((SETS, lm_task.load, BEAM), ((lm_task.WORKLOAD,), lm_task.pieces, WIDE)):
-        sets = [datasets.load(name).first(context.utterances) for name in names]
+        sets = lm_task.sets(context, names)
         if names[0] == lm_task.WORKLOAD and not context.gpu:
             sets = [sets[0].first(ONE_CORE)]
         beams = [float(context.options.get("beam", beam))]

@@ -34,13 +34,7 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    for graph_name, set_name in gpu.WORKLOADS:
-        files = graphs.get(graph_name, context.progress)
-        dataset = datasets.load(set_name).first(context.utterances)
-        for options in gpu.BEAMS:
-            context.progress(f"{graph_name}, beam {options.beam:g}")
-            what = {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)}
-            yield from gpu.rows_or_failure(what, one, context, files, dataset, options)
+    yield from gpu.each_search(context, one)
 
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
