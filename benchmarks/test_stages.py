@@ -56,7 +56,7 @@ def stages_on_gpu():
 
 
 @pytest.mark.benchmark(timer=DEVICE_CLOCK)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"beam {case.beam:g}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("name", STAGES)
 def test_stage_on_gpu(benchmark, stages_on_gpu, name, case):
     time_on_gpu(benchmark, stages_on_gpu[case], name, stage=name, search=case.name)

@@ -18,7 +18,8 @@ def test_pytest_finds_every_stage_and_both_engines():
     assert done.returncode == 0, done.stdout + done.stderr
     found = {line.split("::")[1] for line in done.stdout.splitlines() if "::" in line}
     wanted = {f"test_stage[{name}]" for name in stage_timing.names()} | {"test_engine[cpu]", "test_engine[cuda]"}
-    wanted |= {f"test_stage_on_gpu[{name}-beam {beam}]" for name in STAGES for beam in (17, 14)}
+    searches = ("17 / 10,000", "14 / 5,000", "17 / 500")
+    wanted |= {f"test_stage_on_gpu[{name}-{search}]" for name in STAGES for search in searches}
     rescoring = {line for line in found if line.startswith("test_rescoring_stage_on_gpu[")}
     assert found == wanted | rescoring
     for frame in ("synthetic 17", "synthetic 14", "demo 17", "spm512-3gram 17"):
