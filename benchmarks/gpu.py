@@ -180,8 +180,7 @@ def isolated(function: Callable[..., Iterator[Row]], *arguments: Any, limit_s: f
                 raise ChildFailed(f"the process ended with {child.exitcode}") from None
             if kind == "end":
                 patience = 10.0
-                for what, seed in value.items():
-                    seeds.used(what, seed)
+                seeds.again(value)
                 return
             if kind == "failed":
                 raise ChildFailed(value)

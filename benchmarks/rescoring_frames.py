@@ -17,7 +17,7 @@ import numpy.typing as npt
 import arcbeam
 from arcbeam.options import DecoderOptions
 from arcbeam.rescoring import Rescoring
-from benchmarks import datasets, graphs, rescoring_models, stage_timing
+from benchmarks import datasets, graphs, rescoring_models, seeds, stage_timing
 from benchmarks.datasets import DataMissing
 from benchmarks.rescoring_stage_kernel import Made, RescoringFrame, RescoringTwin
 from benchmarks.stages import lookup
@@ -68,7 +68,7 @@ def _hottest(twin: RescoringTwin, rows: Iterable[npt.NDArray[np.float32]]) -> tu
     return best
 
 
-@cache
+@seeds.kept
 def frame_and_answer(name: str, beam: float, max_active: int) -> tuple[RescoringFrame, Made]:
     """A frame, and what the twin makes of it.
 

@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,15 +69,10 @@ def random_graph(rng: np.random.Generator) -> arcbeam.Graph:
     return arcbeam.Graph.from_arcs(arcs, finals=finals, num_states=STATES, num_columns=COLUMNS)
 
 
+@seeds.kept
 def frame() -> Frame:
     """The last frame of a search that has gone through its stages; the same one each time."""
-    seeds.used("graph and frames of the stages", SEED)
-    return _last_frame()
-
-
-@cache
-def _last_frame() -> Frame:
-    rng = np.random.Generator(np.random.PCG64(SEED))
+    rng = np.random.Generator(np.random.PCG64(seeds.used("graph and frames of the stages", SEED)))
     graph = random_graph(rng)
     logits = rng.normal(-8.0, 2.0, (FRAMES, COLUMNS)).astype(np.float32)
     logits[np.arange(FRAMES), rng.integers(0, COLUMNS, FRAMES)] += 12.0

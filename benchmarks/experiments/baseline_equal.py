@@ -23,7 +23,7 @@ import numpy.typing as npt
 from arcbeam.baseline import with_separator
 from arcbeam.build.lexicon import Lexicon
 from arcbeam.symbols import TokenTable
-from benchmarks import adapters, datasets
+from benchmarks import adapters, datasets, seeds
 from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task
 from benchmarks.registry import Column, Context, Row
 from benchmarks.renumbered import renumbered
@@ -120,7 +120,7 @@ def _shown_by(
     """Which decoder gives the other's answer when columns and words are numbered otherwise, and in which way."""
     for decoder, wanted in zip((ours, theirs), reversed(pair), strict=True):
         for seed in range(NUMBERINGS[decoder.name]):
-            other, columns = renumbered(decoder.task, seed)
+            other, columns = renumbered(decoder.task, seeds.used("numberings", seed))
             if same(best(type(decoder)(other), [utterance[:, columns]])[0], wanted):
                 return decoder.name, seed
     return None, None
@@ -170,7 +170,8 @@ def lexicon_of(kind: str) -> tuple[TokenTable, Lexicon]:
 
 def spoken_pieces(dataset: datasets.Dataset, model: Path) -> list[npt.NDArray[np.floating]]:
     """Synthetic log-probs, as many utterances as the set has, of sentences drawn from its references."""
-    options = workload.WorkloadOptions(utterances=len(dataset.ids), confusion=1.4)
+    seed = seeds.used("pieces", workload.WorkloadOptions.seed)
+    options = workload.WorkloadOptions(utterances=len(dataset.ids), confusion=1.4, seed=seed)
     made = workload.generate(dataset.references, model, options)
     return np.split(made.log_probs, np.cumsum(made.lengths)[:-1])
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import acoustic, adapters, corpus, datasets, gpu
+from benchmarks import acoustic, adapters, corpus, datasets, gpu, seeds
 from benchmarks.experiments.gpu_ll24 import BATCHES
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
@@ -51,11 +51,11 @@ COLUMNS = [
 
 
 def weights(kind: str) -> Path:
-    """Of a trained model. Raises DataMissing with the remedy."""
+    """Of a trained model; their digest is noted. Raises DataMissing with the remedy."""
     path = datasets.CACHE / "transducer" / f"{kind}.npz"
     if not path.exists():
         raise datasets.DataMissing(f"there is no {path}; data/train_transducer.py makes it")
-    return path
+    return seeds.weights(path)
 
 
 def run(context: Context) -> Iterator[Row]:
