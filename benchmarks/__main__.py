@@ -2,7 +2,6 @@
 
 import argparse
 import inspect
-import os
 import shlex
 import signal
 import sys
@@ -135,9 +134,7 @@ def run(name: str, context: registry.Context, command: str, path: Path) -> int:
         rows.append(row)
         print("  " + ", ".join(f"{c.heading} {c.text(row)}" for c in experiment.COLUMNS if c.text(row)), flush=True)
         record.write(partial, head, rows)
-    head["seconds"] = round(time.monotonic() - began, 1)
-    head["seeds"] = seeds.taken()
-    head["load_after"] = round(os.getloadavg()[0], 2)
+    record.close(head, time.monotonic() - began, seeds.taken())
     record.write(path, head, rows)
     partial.unlink(missing_ok=True)
     print(f"  -> {path} ({head['seconds']} s)", file=sys.stderr)

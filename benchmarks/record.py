@@ -1,9 +1,9 @@
 """Result files: JSON lines, a header first, then one line a row.
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
-before the run, versions, repeats, seeds; of a run on a GPU also the GPU, its driver and clocks, and digests of
-the sources of its kernels, by which a result is stale once these have changed, and of the code around them. A file is
-written only when its experiment has ended.
+before the run and after, versions, repeats, seeds; of a run on a GPU also the GPU, its driver, its clocks before and
+after (an idle GPU lowers them), and digests of the sources of its kernels, by which a result is stale once these have
+changed, and of the code around them. A file is written only when its experiment has ended.
 """
 
 import importlib.metadata
@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,12 @@ RESULTS = ROOT / "benchmarks" / "results"
 MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/figures")  # by runs and from them
 PACKAGES = (
     "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
-    "riva-asrlib-decoder", "torch", "torchaudio", "onnxruntime", "cupy", "cuda-bindings",
+    "riva-asrlib-decoder", "nemo-toolkit", "torch", "torchaudio", "onnxruntime", "soundfile", "cupy", "cuda-bindings",
 )  # fmt: skip
 # Packages that are installed under another name, too.
 OTHER_NAMES = {"cupy": ("cupy-cuda13x", "cupy-cuda12x")}
+# As compilers leave it in what they make.
+COMPILERS = re.compile(rb"GCC: \([^)\0]*\) [0-9.]+|clang version [0-9.]+")
 GPU_FIELDS = {
     "name": "name",
     "driver": "driver_version",
@@ -74,7 +76,16 @@ def versions() -> dict[str, str]:
                 break
             except importlib.metadata.PackageNotFoundError:
                 pass
-    return found
+    return found | {"compiler": compiler()}
+
+
+def compiler() -> str:
+    """What compiled arcbeam's extensions, by what it left in them."""
+    spec = importlib.util.find_spec("arcbeam")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    files = [path for folder in folders for path in Path(folder).glob("_*.so")]
+    found = {match for path in files for match in COMPILERS.findall(path.read_bytes())}
+    return " and ".join(sorted(match.decode() for match in found)) or "not known"
 
 
 def commit() -> str:
@@ -116,6 +127,13 @@ def built_kernels() -> dict[str, str]:
     from arcbeam.kernel_images import build_record
 
     return build_record().sources
+
+
+def built_with() -> str | None:
+    """The version of nvcc that compiled the kernels in use."""
+    from arcbeam.kernel_images import build_record
+
+    return build_record().nvcc
 
 
 def tree_kernels() -> dict[str, str]:
@@ -164,6 +182,7 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         built = built_kernels()
         device = {"gpu": gpu(), "kernels": {name: built[name] for name in kernels}}
         device["host_code"] = host_code.digest(kernels)
+    made = versions() | ({} if kernels is None else {"nvcc": built_with() or "not known"})
     return {
         "record": "header",
         "experiment": experiment,
@@ -176,10 +195,18 @@ def header(experiment: str, command: str, *, kernels: Sequence[str] | None = Non
         "memory_gib": memory_gib(),
         "load_before": round(os.getloadavg()[0], 2),
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
-        "versions": versions(),
+        "versions": made,
         **device,
         **more,
     }
+
+
+def close(head: Row, seconds: float, seeds: Mapping[str, object]) -> None:
+    """Adds to a header what is known after the run: of a GPU its clocks while they are still those of the work."""
+    if head.get("gpu"):
+        now = gpu()
+        head["gpu_after"] = {key: now[key] for key in ("sm_mhz", "memory_mhz", "watts", "celsius") if key in now}
+    head |= {"seconds": round(seconds, 1), "seeds": seeds, "load_after": round(os.getloadavg()[0], 2)}
 
 
 def write(path: Path, head: Row, rows: Iterable[Row]) -> None:

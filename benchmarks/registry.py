@@ -17,6 +17,7 @@ where there is one, makes a PNG file of the rows for the report.
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -28,14 +29,22 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table: its heading, the key in a row, and how a value is written."""
+    """One column of a table: its heading, the key in a row, and how a value is written.
+
+    of : where the row of an older result lacks the key, the value by what else the row holds, None if it cannot be
+    """
 
     heading: str
     key: str
     form: str = "{}"
+    of: Callable[[Row], object] | None = None
+
+    def value(self, row: Row) -> object:
+        value = row.get(self.key)
+        return self.of(row) if value is None and self.of is not None else value
 
     def text(self, row: Row) -> str:
-        value = row.get(self.key)
+        value = self.value(row)
         if value is None:
             return ""
         if isinstance(value, list):  # a spread: smallest and largest

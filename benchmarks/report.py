@@ -25,34 +25,62 @@ workloads `workload-512` and `workload-1024` from text (SentencePiece, 40 ms fra
 """
 
 
-def table(columns: list[Column], rows: list[Row]) -> Iterator[str]:
-    """A Markdown table of the columns that any row fills."""
-    used = [c for c in columns if any(row.get(c.key) is not None for row in rows)]
-    numeric = [all(not isinstance(row.get(c.key), str) for row in rows) for c in used]
+ONE_TURN = "one turn"
+
+
+def table(columns: list[Column], rows: list[Row], repeats: object = None) -> Iterator[str]:
+    """A Markdown table of the columns that any row fills; of one timed turn, no spread is made up."""
+
+    def text(column: Column, row: Row) -> str:
+        value = column.value(row)
+        is_one = repeats == 1 and isinstance(value, list) and len(set(value)) == 1
+        return ONE_TURN if is_one else column.text(row).replace("|", "\\|")
+
+    used = [c for c in columns if any(c.value(row) is not None for row in rows)]
+    numeric = [all(not isinstance(c.value(row), str) for row in rows) for c in used]
     yield "| " + " | ".join(c.heading for c in used) + " |"
     yield "|" + "|".join("---:" if right else "---" for right in numeric) + "|"
     for row in rows:
-        yield "| " + " | ".join(c.text(row).replace("|", "\\|") for c in used) + " |"
+        yield "| " + " | ".join(text(c, row) for c in used) + " |"
 
 
 def provenance(head: Row) -> str:
     """One paragraph: how the figures were made."""
     versions = ", ".join(f"{k} {v}" for k, v in dict(head["versions"]).items() if v != "not installed")  # type: ignore[call-overload]
     commit = f"{head['commit']}{' with changes' if head['dirty'] else ''}"
+    if "commit_remark" in head:
+        commit += f" ({head['commit_remark']})"
     device = ""
     if gpu := dict(head.get("gpu") or {}):  # type: ignore[call-overload]
         device = (
             f"{gpu['name']}, driver {gpu['driver']}, {gpu['sm_mhz']:g} of {gpu['most_sm_mhz']:g} MHz, memory at "
             f"{gpu['memory_mhz']:g} MHz, {gpu['watts']:g} of {gpu['most_watts']:g} W before; "
         )
+    if now := dict(head.get("gpu_after") or {}):  # type: ignore[call-overload]
+        device += f"{now['sm_mhz']:g} MHz, memory at {now['memory_mhz']:g} MHz, {now['watts']:g} W after; "
+    repeats = "one repeat" if head["repeats"] == 1 else f"{head['repeats']} repeats"
     after = f" and {head['load_after']} after" if "load_after" in head else ""
     kernels = "".join(f"{name} {digest[:12]}, " for name, digest in dict(head.get("kernels") or {}).items())  # type: ignore[call-overload]
     return (
         f"`{head['command']}` on {head['time']}, commit {commit}, {kernels}{head['seconds']} s; {device}"
         f"{head['processor']}, {head['cores']} cores, {head['memory_gib']} GiB, load {head['load_before']} before"
         f"{after}; "
-        f"{head['repeats']} repeats; {versions}."
+        f"{repeats}; {versions}{seeds_text(head)}."
     )
+
+
+def seeds_text(head: Row) -> str:
+    """What was made at random, and how to make it again."""
+    noted: Any = head.get("seeds") or {}
+    return "".join(
+        f"{', ' if at else '; seeds: '}{what} {_seeds_of(value)}" for at, (what, value) in enumerate(noted.items())
+    )
+
+
+def _seeds_of(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{value[0]} to {value[-1]}" if len(value) == value[-1] - value[0] + 1 else ", ".join(map(str, value))
+    return value[: len("sha256 ") + 12] if isinstance(value, str) else str(value)
 
 
 def figure(device: str, name: str) -> str:
@@ -75,8 +103,11 @@ def section(device: str, name: str, head: Row, rows: list[Row], stale: bool = Fa
     elif record.has_other_host_code(head):
         yield OTHER_HOST_CODE
         yield ""
-    yield from table(experiment.COLUMNS, rows)
+    yield from table(experiment.COLUMNS, rows, head["repeats"])
     yield ""
+    if "remark" in head:
+        yield f"Remark: {head['remark']}."
+        yield ""
     if hasattr(experiment, "draw"):
         yield f"![{experiment.TITLE}]({figure(device, name)})"
         yield ""

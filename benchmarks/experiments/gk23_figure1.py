@@ -1,7 +1,8 @@
 """GK23 Figure 1: where the time goes: features, acoustic model, decoder.
 
-The same passes as in Table 2, part by part; a part ends when its work is done. `features` holds the samples' way to the
-model's device, `decoder` that of the log-probs to the decoder. Arcs settled and `of the reads`: as in `gpu_arcs`.
+Passes like those of Table 2, in a run of their own, over as many recordings as the table says (``--set recordings=N``),
+part by part; a part ends when its work is done. `features` holds the samples' way to the model's device, `decoder` that
+of the log-probs to the decoder. Parts are medians over the turns. Arcs settled and `of the reads`: as in `gpu_arcs`.
 """
 
 import statistics
@@ -31,6 +32,7 @@ COLUMNS = [
             Column("share, %", f"{part}_share", "{:.1f}"),
         )
     ),
+    Column("decoder's spread, ms a minute", "decoder_spread", "{:,.1f}"),
     *ceilings.SETTLED,
     Column("model's settings", "model_settings"),
     Column("decoder's settings", "settings"),
@@ -47,6 +49,9 @@ def run(context: Context) -> Iterator[Row]:
             for part, seconds in medians.items():
                 share = 100 * seconds / sum(medians.values())
                 row |= {f"{part}_ms": 1e3 * seconds / minutes, f"{part}_share": share}
+            each = [1e3 * p.seconds["decoder"] / minutes for p in passes]
+            row |= {"decoder_spread": [min(each), max(each)], "recordings": len(passes[0].texts)}
+            row["wall"] = [p.seconds for p in passes]
             row |= gk23_table2.share(reads, passes)
         yield row
 

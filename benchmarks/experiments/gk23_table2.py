@@ -10,7 +10,7 @@ decoder's own time on a GPU, as in `gpu_arcs`.
 import statistics
 from collections.abc import Iterator
 
-from benchmarks import ceilings, contest, corpus, end_to_end, gk23
+from benchmarks import ceilings, contest, corpus, end_to_end, gk23, timing
 from benchmarks.registry import Column, Context, Row
 from data.workload import word_error_rate
 
@@ -93,11 +93,12 @@ def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:
         seats.append(contest.seat(contender, files, options))
     taken = {s.contender.label: s.adapter for s in seats if s.adapter is not None}
     turns, failed = [], {}  # type: tuple[list[dict[str, end_to_end.Pass]], dict[str, str]]
-    for turn in range(context.repeats + 1):  # the first one warms up
-        order = taken if turn % 2 == 0 else dict(reversed(taken.items()))
-        context.progress(f"turn {turn} of {context.repeats}" if turn else "warming up")
-        order = {label: adapter for label, adapter in order.items() if label not in failed}
-        turns.append(end_to_end.run(model, order, waves, batches, context.step, failed))
+    with timing.own_garbage():
+        for turn in range(context.repeats + 1):  # the first one warms up
+            order = taken if turn % 2 == 0 else dict(reversed(taken.items()))
+            context.progress(f"turn {turn} of {context.repeats}" if turn else "warming up")
+            order = {label: adapter for label, adapter in order.items() if label not in failed}
+            turns.append(end_to_end.run(model, order, waves, batches, context.step, failed))
     for seat in seats:
         row, label = about | seat.row, seat.contender.label
         if label in failed:

@@ -26,8 +26,9 @@ COLUMNS = [
     Column("log-probs", "kind"),
     Column("MB", "megabytes", "{:,.0f}"),
     Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("spread", "rtfx_spread", "{:,.0f}", timing.rtfx_spread),
     Column("slower, %", "slower", "{:.1f}"),
-    Column("spread, %", "spread", "{:.1f}"),
+    Column("spread of that, %", "spread", "{:.1f}"),
     Column("GB/s", "gb_a_second", "{:.1f}"),
     Column("of the copy", "of_copy", "{:.2f}"),
     *ceilings.SETTLED,
@@ -96,6 +97,7 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "kind": kind,
             "megabytes": size / 1e6,
             "rtfx": dataset.seconds / timings[kind].seconds,
+            "rtfx_spread": [dataset.seconds / s for s in reversed(timings[kind].spread())],
             "wall": timings[kind].wall,
             **reads.share(decoders[kind].stats.leaving_arcs, timings[kind].seconds),
         }

@@ -1,6 +1,8 @@
 """When lanes wait for look-ups by the host, and what the others do meanwhile: one decode, as the host's threads saw it,
 and one of `host` with a cache as CUPTI saw it: the kernel, and on two streams the copies that bring answers.
 
+With a `spread`, it is the decode of median time among as many as there were turns; without, there was one.
+
 A lane is said to wait from the moment a thread sees its questions until the last of its answers is written; what
 questions and answers take over the bus besides is in `waits by the device's clock`, of a decode of its own. The
 placement `host` has the graph's large model, `cpu` KenLM's model of the same ARPA. The figure shows a thousandth of a
@@ -36,6 +38,7 @@ COLUMNS = [
     Column("the model", "placement"),
     Column("cache, MB", "cache_mb", "{:.1f}"),
     Column("milliseconds", "ms", "{:.2f}"),
+    Column("spread", "spread", "{:.2f}"),
     Column("lanes", "lanes"),
     Column("threads", "threads"),
     Column("rounds", "rounds", "{:,}"),
@@ -96,11 +99,15 @@ def several(
         decoder.decode(arrays)
         device_waiting = decoder.stats.lookup_waiting
         lookups = decoder._engine.host_lookups
-        lookups.trace(MOST)
-        decoder.decode(arrays)
-        spans, watches = split(lookups.traced())
-        lookups.trace(0)
+        turns = []
+        for _ in range(context.repeats):
+            lookups.trace(MOST)
+            decoder.decode(arrays)
+            turns.append(split(lookups.traced()))
+            lookups.trace(0)
+        (spans, watches), spread = median_turn(turns)
         row = what | {"cache_mb": cache / 1e6, "device_waiting": 100 * (device_waiting or 0.0)} | told(spans, watches)
+        row["spread"] = spread
         arcs = decoder.stats.leaving_arcs
         row |= reads.share(arcs, row["ms"] / 1e3)  # type: ignore[operator]
         yield row | ({"shown": window(spans, watches)} if cache else {})
@@ -119,6 +126,17 @@ def split(traced: list[tuple[int | None, int, int, int, int, int]]) -> tuple[Spa
     watches = [(0, *one[1:]) for one in traced if one[0] is None]
     spans, kernels = (np.array(rows, np.int64).reshape(-1, 6) for rows in (answered, watches))
     return spans[np.argsort(spans[:, 4], kind="stable")], kernels
+
+
+def median_turn(turns: list[tuple[Spans, Spans]]) -> tuple[tuple[Spans, Spans], list[float]]:
+    """The decode of median time (of two, the faster), and the shortest and longest of all, in milliseconds."""
+    by_time = sorted((ran_ms(watches), at) for at, (_, watches) in enumerate(turns))
+    return turns[by_time[(len(turns) - 1) // 2][1]], [by_time[0][0], by_time[-1][0]]
+
+
+def ran_ms(watches: Spans) -> float:
+    """How long the kernels of a decode ran."""
+    return int((watches[:, 5] - watches[:, 4]).sum()) / 1e6
 
 
 def waits_of(spans: Spans) -> Spans:

@@ -20,9 +20,21 @@ def test_lookup_timeline(rescored, monkeypatch, tmp_path):
     assert seen["of_copy"] == pytest.approx(0.25) and seen["share"] > 0
     assert all(row["rounds"] > 0 and 0 < row["any"] <= 100 and row["questions"] >= 1 for row in rows)
     assert all(bool(row["cache_mb"]) == ("shown" in row) for row in rows)
+    assert all(row["spread"] == [row["ms"], row["ms"]] for row in rows)
     assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
     experiment.draw(rows, tmp_path / "timeline.png")
     assert (tmp_path / "timeline.png").stat().st_size > 1000
+
+
+def test_the_turn_of_median_time_is_shown():
+    experiment = registry.load("gpu_lookup_timeline")
+    turns = [
+        experiment.split([(0, 0, 1, 1, 0, 5), (None, 0, 0, 0, 0, end)]) for end in (7_000_000, 2_000_000, 3_000_000)
+    ]
+    (_, watches), spread = experiment.median_turn(turns)
+    assert (experiment.ran_ms(watches), spread) == (3.0, [2.0, 7.0])
+    (_, watches), spread = experiment.median_turn(turns[:2])
+    assert (experiment.ran_ms(watches), spread) == (2.0, [2.0, 7.0])
 
 
 def test_a_timeline_by_hand():

@@ -3,7 +3,7 @@
 import pytest
 
 from arcbeam import cuda_plan
-from benchmarks import registry
+from benchmarks import registry, timing
 from tests.benchmarks.on_emulated_gpu import has_matplotlib, rows_of
 
 
@@ -46,6 +46,7 @@ def test_host_arrays(small):
         "device, float32", "host, float32", "host, float32, page-locked", "device, float16", "host, float16",
     ]  # fmt: skip
     assert ["slower" in row for row in rows[:5]] == [False, True, True, False, True]
+    assert all(row["rtfx_spread"] == pytest.approx(timing.rtfx_spread(row)) for row in rows)
     assert all(row["of_copy"] == pytest.approx(row["gb_a_second"]) for row in rows if "slower" in row)
     assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
 

@@ -108,6 +108,8 @@ def test_loops(small, monkeypatch):
     rows = list(gpu_ll24_loops.run(Context(1, None, {"batches": "2"})))
     assert len({(row["model"], row["subsampling"], row["precision"]) for row in rows}) == len(rows) == 8
     assert all(min(row["frame_looping"], row["label_looping"], row["ratio"]) > 0 for row in rows)
+    loops = ("frame_looping", "label_looping")
+    assert all(row[f"{loop}_spread"] == [row[loop]] * 2 for row in rows for loop in loops), "of one turn"
     assert all(min(row["floor_ms"], row["floor_share"], row["floor_share_frames"]) > 0 for row in rows)
 
 
