@@ -3,7 +3,8 @@
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
 before the run and after, versions, repeats, seeds; of a run on a GPU also the GPU, its driver, its clocks before and
 after (an idle GPU lowers them), and digests of the sources of its kernels, by which a result is stale once these have
-changed, and of the code around them. A file is written only when its experiment has ended.
+changed, and of the code around them. A file is written only when its experiment has ended. Where a result needs a word
+later, ``remark`` and ``commit_remark`` are added to its header by hand; the page shows them.
 """
 
 import importlib.metadata

@@ -4,7 +4,8 @@ An experiment module has
 
 TITLE : heading in the report
 COLUMNS : list of :class:`Column`, the table in the report
-run(context) : yields one dictionary of plain values a row; checks answers before it times anything
+run(context) : yields one dictionary of plain values a row; checks answers before it times anything, and names the seeds
+    of what it makes at random (`benchmarks.seeds`)
 
 and its docstring says what is measured and how. ORDER (default 100) places it in the list and in the report; PAPER
 names the paper (`benchmarks.papers`) whose table or figure it makes; TAKES is what ``--set`` takes, with a word on
