@@ -371,7 +371,7 @@ class TransducerDecoder:
         hidden, cell, context = values
         if not (np.isfinite(hidden).all() and np.isfinite(cell).all()):
             raise ValueError(f"state[{i}]: expected finite values")
-        if context.size and not -1 <= context.min() <= context.max() < self._tokens:
+        if context.size and not (int(context.min()) >= -1 and int(context.max()) < self._tokens):
             raise ValueError(f"state[{i}]: expected a context of tokens below {self._tokens}, got {context.tolist()}")
         for name in ("skip", "frames"):
             value = getattr(state, name)
