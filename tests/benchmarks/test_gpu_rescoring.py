@@ -23,31 +23,37 @@ def test_rescoring(rescored, monkeypatch):
     assert {row["ngrams"] for row in rows} == {sum(rescored.about["ngrams"]), rows[-1]["ngrams"]}
     assert rows[-1]["ngrams"] > 4500
     assert all(row["spread"] == timing.ms_spread(row) for row in rows)
+    for row in rows:
+        on_gpu = row["placement"] not in ("none", experiment.TWIN)
+        assert ("of_twin" in row) == on_gpu and ("of_cores" in row) == (on_gpu and row["hypotheses"] == 3)
+        assert row.get("utterances", 1) == 1
     assert rows[1]["hits"] == 0.0 and rows[1]["bytes"] > 0
     assert all(("waiting" in row) == (row["placement"] in ("host", "cpu")) for row in rows)
 
 
+def without_kenlm():
+    raise MissingDependencyError("the package kenlm")
+
+
 def test_beside_one_core_and_all(rescored, monkeypatch):
-    """With 3 hypotheses; each ratio is for all utterances, also where the twin has some of them."""
+    """Each ratio is for all utterances, also where the twin has the first of them alone."""
     experiment = registry.load("gpu_rescoring")
-    monkeypatch.setattr(experiment, "LIMITS", (1, 3))
-    monkeypatch.setattr(experiment, "OF_TWIN", 2)
-    monkeypatch.setattr(gpu, "BEAMS", gpu.BEAMS[:1])
-    frames = datasets.load("any").lengths
-    for most, count in ((1e9, len(frames)), (0.0, 2)):
-        monkeypatch.setattr(experiment, "MOST_TWIN_S", most)
-        rows = list(experiment.run(Context(2, len(frames), {"ngrams": "0"})))
-        of_twins = [row for row in rows if row["placement"] == experiment.TWIN]
-        assert [(row["cores"], row["hypotheses"]) for row in of_twins] == [(1, 3), (len(os.sched_getaffinity(0)), 3)]
-        longer = sum(frames) / sum(frames[:count])
-        for row, key in zip(of_twins, ("of_twin", "of_cores"), strict=True):
-            assert row["utterances"] == count and row["of_resident"] > 0 and row["tokens"] > 0
-            assert row["rtfx"] == pytest.approx(0.04 * sum(frames[:count]) / (1e-3 * row["ms"]))
-            for other in rows:
-                if other["hypotheses"] == 3 and other["placement"] not in ("none", experiment.TWIN):
-                    assert other[key] == pytest.approx(longer * row["ms"] / other["ms"])
-        assert all(("of_cores" in r) == (r["hypotheses"] == 3) for r in rows if r["placement"] == "resident")
-        assert all(r["of_twin"] > 0 for r in rows if r["placement"] == "resident")
+    for name, value in {"LIMITS": (3,), "SHARES": (0.0,), "OF_TWIN": 1, "MOST_TWIN_S": 0.0}.items():
+        monkeypatch.setattr(experiment, name, value)
+    monkeypatch.setattr(gpu, "BEAMS", gpu.BEAMS[1:])
+    monkeypatch.setattr(rescoring_models, "kenlm", without_kenlm)
+    first, second = datasets.load("any").lengths[:2]
+    rows = list(experiment.run(Context(1, 2, {"ngrams": "0"})))[1:]
+    *others, one, every = rows
+    assert [(row["placement"], row["cores"]) for row in (one, every)] == [
+        (experiment.TWIN, 1), (experiment.TWIN, len(os.sched_getaffinity(0))),
+    ]  # fmt: skip
+    for row, key in ((one, "of_twin"), (every, "of_cores")):
+        assert row["utterances"] == 1 and row["of_resident"] > 0 and row["tokens"] > 0
+        assert row["rtfx"] == pytest.approx(0.04 * first / (1e-3 * row["ms"]))
+        for other in others:
+            if other["placement"] != "none":
+                assert other[key] == pytest.approx((first + second) / first * row["ms"] / other["ms"])
 
 
 def test_the_twin_has_to_say_the_same(rescored, monkeypatch):
@@ -60,15 +66,12 @@ def test_the_twin_has_to_say_the_same(rescored, monkeypatch):
 
     monkeypatch.setattr(gpu, "compare", without_the_last)
     monkeypatch.setattr(experiment, "LIMITS", (3,))
-    with pytest.raises(gpu.Wrong, match="expected 1 answers, got 2"):
-        list(experiment.run(Context(1, 2, {"ngrams": "0"})))
+    with pytest.raises(gpu.Wrong, match="expected 0 answers, got 1"):
+        list(experiment.run(Context(1, 1, {"ngrams": "0"})))
     assert len(calls) == 3
 
 
 def test_without_kenlm(rescored, monkeypatch):
-    def missing():
-        raise MissingDependencyError("the package kenlm")
-
-    monkeypatch.setattr(rescoring_models, "kenlm", missing)
+    monkeypatch.setattr(rescoring_models, "kenlm", without_kenlm)
     experiment = registry.load("gpu_rescoring")
     assert next(experiment.run(Context(1, 1))) == {"placement": "cpu", "status": "missing: the package kenlm"}
