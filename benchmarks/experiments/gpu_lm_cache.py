@@ -27,7 +27,10 @@ UTTERANCES, HYPOTHESES = 264, 3
 NGRAMS = 224_000_000  # 211 million come out
 SHARES = (0.0, 0.001, 0.01, 0.1, 0.3, 1.0)
 YARDSTICK = "resident, no cache"
-TAKES = {"ngrams": "of the larger model, at most; 0 for none (224 million, of which 211 come out)", "beams": "17, 12 (both)"}
+TAKES = {
+    "ngrams": "of the larger model, at most; 0 for none (224 million, of which 211 come out)",
+    "beams": "17, 12 (both)",
+}
 COLUMNS = [
     Column("n-grams", "ngrams", "{:,}"),
     Column("beam / max_active", "search"),

@@ -9,8 +9,6 @@ from benchmarks import datasets, gpu, registry, rescoring_models, timing
 from benchmarks.registry import Context
 from tests.benchmarks.on_emulated_gpu import rows_of
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1")
-
 
 def test_rescoring(rescored, monkeypatch):
     experiment = registry.load("gpu_rescoring")
