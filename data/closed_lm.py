@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 import arcbeam
 from arcbeam.language_model import kenlm_libraries
-from data.inflated_lm import backoff_states, first_arcs, index_of, labels_of, packed
+from data.lm_columns import WIDE, backoff_states, first_arcs, index_of, labels_of, packed
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 MULTIPLIER = 1.5  # of KenLM's tables: places for each n-gram
@@ -95,8 +95,10 @@ def close(model: "arcbeam.LanguageModel", ngrams: int, seed: int = 0) -> tuple["
     Raises
     ------
     ValueError
-        The model is no 3-gram, or not every n-gram's end is an n-gram.
+        More n-grams than the layout numbers, 2^31; the model is no 3-gram, or not every n-gram's end is an n-gram.
     """
+    if ngrams >= WIDE:
+        raise ValueError(f"ngrams: expected less than {WIDE:,}, got {ngrams:,}")
     if model.order != 3:
         raise ValueError(f"expected a 3-gram, got a model of order {model.order}")
     columns, about = model.columns, dict(model.about)

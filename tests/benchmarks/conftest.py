@@ -1,10 +1,13 @@
 """Tiny graphs and sets for the experiments on a GPU, which is emulated."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from arcbeam import Graph, KenLM, SymbolTable, cuda_plan
+from arcbeam import Graph, KenLM, LanguageModel, SymbolTable, cuda_plan
 from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
+from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import Peer
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode import kenlm_files
@@ -46,11 +49,25 @@ def small(emulated_gpu, monkeypatch, tmp_path):  # noqa: F811
 
 
 @pytest.fixture
-def rescored(small, monkeypatch, tmp_path):
-    """A graph with words, and its language models; the large one."""
-    rng = np.random.default_rng(0)
+def closed_arpa(monkeypatch, tmp_path):
+    """The ARPA that large models are made from: one that can be made larger, and KenLM's with it."""
     words = [f"w{i}" for i in range(1, 50)]
-    large, language_model = (random_model(rng, words, order, share=0.2) for order in (2, 1))
+    arpa = tmp_path / "lm" / rescoring_models.LARGE.removesuffix(".xz")
+    arpa.parent.mkdir()
+    monkeypatch.setattr(rescoring_models, "LARGE", arpa.name)
+    monkeypatch.setattr(rescoring_models, "data_folder", lambda: tmp_path)
+    return write_closed_arpa(arpa, words)
+
+
+@pytest.fixture
+def rescored(small, closed_arpa, monkeypatch):
+    """A graph with words, and its language models; the large one."""
+    kenlm_files.need_kenlm()
+    words = [f"w{i}" for i in range(1, 50)]
+    language_model = random_model(np.random.default_rng(0), words, 1, share=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its probabilities sum to anything
+        large = LanguageModel.build(closed_arpa, progress=False)
     files = graphs.get("any")
     symbols = SymbolTable.from_list(["<eps>", *words])
     fields = files.graph.fields() | {"word_symbols": symbols, "meta": {"lm_digest": language_model.digest}}
@@ -59,7 +76,6 @@ def rescored(small, monkeypatch, tmp_path):
     monkeypatch.setattr(graphs, "get", lambda name, progress=None: named)
     models = {"language_model": large, "graph_language_model": language_model}
     monkeypatch.setattr(rescoring_models, "load", lambda graph: models)
-    kenlm_files.need_kenlm()
-    kenlm = KenLM(kenlm_files.random_ngrams(words, 2, 5).write(tmp_path / "lm.arpa"))
+    kenlm = KenLM(closed_arpa)
     monkeypatch.setattr(rescoring_models, "kenlm", lambda: kenlm)
     return large

@@ -153,9 +153,7 @@ def test_every_seed_is_named(not_named):
 
 
 def test_the_search_for_generators_finds_them(not_named, tmp_path):
-    assert {("data.workload", "generate"), ("data.inflated_lm", "inflate"), ("data.closed_lm", "close")} <= set(
-        not_named
-    )
+    assert {("data.workload", "generate"), ("data.closed_lm", "close")} <= set(not_named)
     assert {("data.synthetic_transducer", "weights"), ("data.synthetic_transducer", "utterances")} <= set(not_named)
     (tmp_path / "data").mkdir()
     (tmp_path / "benchmarks").mkdir()
