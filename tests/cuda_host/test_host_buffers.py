@@ -16,7 +16,9 @@ NOTHING = (0, 0, 0)
 
 
 def told():
-    return pytest.warns(UserWarning, match=r"the host does not pin [\d,]+ bytes .*CUDA_ERROR_OUT_OF_MEMORY, 2.* for cuda:0")
+    return pytest.warns(
+        UserWarning, match=r"the host does not pin [\d,]+ bytes .*CUDA_ERROR_OUT_OF_MEMORY, 2.* for cuda:0"
+    )
 
 
 def written_and_read(buffer, size):
