@@ -1,4 +1,4 @@
-"""Random reads of host memory by the device: pinned, and managed memory that stays on the host (`arcbeam._host_buffers`).
+"""Random reads of host memory by the device: pinned, and managed memory that stays there (`arcbeam._host_buffers`).
 
 By the kernels of `ceilings`, over tables of two sizes: address translation limits the larger one where pages are small.
 """

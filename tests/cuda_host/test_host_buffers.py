@@ -85,7 +85,7 @@ def test_other_errors_are_errors(fake):
         buffer = make(_cuda.context_of(0))
         buffer.resize(100)
         fake.fail("host_allocate", 400)
-        with pytest.raises(CudaError, match="400.* while allocating pinned memory"):
+        with pytest.raises(CudaError, match=r"400.* while allocating pinned memory"):
             buffer.resize(5000)
         assert state(buffer) == (0, 0) and fake.living("pinned") == 0
         buffer.resize(5000)
