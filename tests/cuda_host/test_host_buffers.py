@@ -1,7 +1,10 @@
 """Memory of the host for copies and for kernels that look into it: pinned, and what stands in where that is refused."""
 
 import ctypes
+import mmap
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +103,26 @@ def test_neither_pinned_nor_pageable(fake):
     assert state(buffer) == (0, 0)
     with told():
         buffer.resize(100)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the size of the address space in /proc")
+def test_pageable_memory_is_given_back(fake):
+    """When it grows, and with its owner."""
+
+    def taken():
+        return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+
+    context = _cuda.context_of(0)
+    fake.refuse("host_allocate")
+    with told():
+        HostBuffer(context).resize(1)
+    before = taken()
+    for _ in range(20):
+        buffer = HostBuffer(context)
+        for megabytes in (16, 32):
+            buffer.resize(megabytes << 20)
+    assert taken() - before < 100 << 20
+    del buffer
 
 
 def test_a_warning_that_is_an_error_leaves_the_memory(fake):
