@@ -1,4 +1,4 @@
-"""Random reads of host memory by the device: pinned, and managed memory that stays on the host (`arcbeam._far_memory`).
+"""Random reads of host memory by the device: pinned, and managed memory that stays there (`arcbeam._host_buffers`).
 
 By the kernels of `ceilings`, over tables of two sizes: address translation limits the larger one where pages are small.
 """
@@ -34,13 +34,13 @@ def reads(ceilings: Ceilings, memory: Any, entries: int, steps: int) -> list[flo
 
 def rows(ceilings: Ceilings, size: Size | None = None) -> list[Row]:
     from arcbeam._cuda_memory import PinnedBuffer
-    from arcbeam._far_memory import FarBuffer
+    from arcbeam._host_buffers import SharedBuffer
 
     size, found = size or Size(), []
     for entries in size.entries:
-        for kind, make in (("pinned", PinnedBuffer), ("managed", FarBuffer)):
+        for kind in ("pinned", "managed"):
             what = f"random 16-byte reads of the host, {kind} ({16 * entries >> 20:,} MiB)"
-            memory = make(ceilings.context)
+            memory: Any = PinnedBuffer(ceilings.context) if kind == "pinned" else SharedBuffer(ceilings.context, 0)
             memory.resize(16 * entries)
             if kind == "managed" and not memory.managed:
                 found.append({"what": what, "status": "missing: the device or the host has none"})

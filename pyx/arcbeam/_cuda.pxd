@@ -21,6 +21,7 @@ cdef struct DeviceState:
     int device  # the driver's number
     int known  # whether the numbers below were read
     int lost  # the code after which the context is unusable, or 0
+    int told_refused  # whether a warning has said that the host refuses pinned memory
     char name[128]
     int major
     int minor
@@ -35,6 +36,7 @@ cdef struct DeviceState:
 
 cdef DriverTable* driver() noexcept nogil
 cdef int check(DeviceState* state, int code, const char* action) except -1 nogil
+cdef tuple describe(int code)
 cdef int require_usable(DeviceState* state) except -1 nogil
 cdef void ignore(DeviceState* state, int code) noexcept nogil
 

@@ -67,7 +67,8 @@ cdef void ignore(DeviceState* state, int code) noexcept nogil:
             PyErr_Clear()
 
 
-cdef tuple _describe(int code):
+cdef tuple describe(int code):
+    """The driver's name of a code, and its text."""
     cdef const char* name = NULL
     cdef const char* text = NULL
     if table.error_name == NULL or table.error_name(code, &name) != 0 or name == NULL:
@@ -80,7 +81,7 @@ cdef tuple _describe(int code):
 
 cdef int _raise(DeviceState* state, int code, const char* action) except -1:
     detail = _pending()
-    name, text = _describe(code)
+    name, text = describe(code)
     doing = action.decode()
     where = "" if state == NULL else f" on cuda:{state.ordinal}"
     message = f"{name} ({code}) while {doing}{where}: {text}"
@@ -110,7 +111,7 @@ cdef int _raise_unusable(DeviceState* state) except -1:
             f"make decoders only after the fork",
             name="CUDA_ERROR_NOT_INITIALIZED", code=kNotInitialized, action="using CUDA after a fork",
         )
-    name, text = _describe(state.lost)
+    name, text = describe(state.lost)
     raise CudaError(
         f"cuda:{state.ordinal} cannot be used by this process any more, since an earlier call failed with {name} "
         f"({state.lost}): {text}; start a new process",
@@ -154,7 +155,7 @@ cdef int _initialise(size_t address) except -1:
     code = table.init(0)
     if code != 0:
         detail = _pending()
-        name, text = ("CUDA_ERROR_NOT_FOUND", detail) if detail else _describe(code)
+        name, text = ("CUDA_ERROR_NOT_FOUND", detail) if detail else describe(code)
         raise CudaError(_why_no_start(code, name, text), name=name, code=code, action="starting the driver")
     watch_forks()
     first_process = os.getpid()

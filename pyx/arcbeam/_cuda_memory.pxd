@@ -14,6 +14,11 @@ from libc.stdint cimport uint32_t, uint64_t
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
 
+cdef enum:
+    PINNED_GRAIN = 1 << 12  # a page
+
+cdef size_t grown(size_t bytes, size_t capacity, size_t grain) noexcept nogil
+
 cdef class MemoryPool:
     cdef readonly Context context
     cdef void* handle
@@ -45,7 +50,9 @@ cdef class PinnedBuffer:
     cdef Py_ssize_t strides[1]
     cdef int views
     cdef int reserve(self, size_t bytes) except -1 nogil
-    cdef int _raise(self, size_t bytes, int code) except -1
+    cdef int take(self, size_t bytes) except -1 nogil
+    cdef int refuse(self, size_t bytes, int code) except -1 nogil
+    cdef void clear(self) noexcept nogil
 
 cdef int copy_to_device(uint64_t to, const void* source, size_t bytes, Stream stream) except -1 nogil
 cdef int copy_to_host(void* to, uint64_t source, size_t bytes, Stream stream) except -1 nogil

@@ -4,16 +4,15 @@ cimport cython
 from libc.stdint cimport uintptr_t
 from libc.string cimport memcpy
 
-from arcbeam._cuda cimport Context, check, driver, ignore
+from arcbeam._cuda cimport Context, check, describe, driver, ignore
 from arcbeam._cuda_launch cimport Stream
-from arcbeam._driver_table cimport kHostPortable, kOutOfMemory, kReleaseThreshold, kReserved
+from arcbeam._driver_table cimport kHostPortable, kOutOfMemory, kReleaseThreshold, kReserved, is_refusal
 
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 # Sizes are rounded up to these, so that a batch a little larger than the last finds room already.
 cdef enum:
     DEVICE_GRAIN = 1 << 16
-    PINNED_GRAIN = 1 << 12
 
 cdef size_t MAX_BYTES = <size_t> 1 << 62
 
@@ -227,10 +226,17 @@ cdef class PinnedBuffer:
 
     def __dealloc__(self):
         if self.data != NULL and self.context.enter_to_free():
-            ignore(self.context.state, driver().host_release(self.data))
+            self.clear()
             self.context.leave()
 
     cdef int reserve(self, size_t bytes) except -1 nogil:
+        cdef int code = self.take(bytes)
+        if code != 0:
+            return self.refuse(bytes, code)
+        return 0
+
+    cdef int take(self, size_t bytes) except -1 nogil:
+        """Room for so many bytes: 0, or the code with which the system refuses it; there is no memory then."""
         cdef void* data = NULL
         cdef size_t capacity
         cdef int code
@@ -240,25 +246,31 @@ cdef class PinnedBuffer:
             with gil:
                 raise BufferError("pinned memory cannot grow while arrays look into it")
         capacity = grown(bytes, self.capacity, PINNED_GRAIN)
-        if self.data != NULL:
-            ignore(self.context.state, driver().host_release(self.data))
-            self.data = NULL
-            self.capacity = 0
+        self.clear()
         code = driver().host_allocate(&data, capacity, kHostPortable)
         if code != 0:
-            with gil:
-                self._raise(capacity, code)
+            if not is_refusal(code):
+                check(self.context.state, code, b"allocating pinned memory")
+            return code
         self.data = data
         self.capacity = capacity
         return 0
 
-    cdef int _raise(self, size_t bytes, int code) except -1:
-        if code != kOutOfMemory:
-            return check(self.context.state, code, b"allocating pinned memory")
-        raise CudaOutOfMemoryError(
-            f"CUDA_ERROR_OUT_OF_MEMORY ({code}): no {bytes:,} bytes of host memory can be pinned; use a smaller batch",
-            name="CUDA_ERROR_OUT_OF_MEMORY", code=code, action="allocating pinned memory",
-        )
+    cdef int refuse(self, size_t bytes, int code) except -1 nogil:
+        """The error of what the system refuses."""
+        with gil:
+            name, _ = describe(code)
+            raise CudaOutOfMemoryError(
+                f"{name} ({code}): no {bytes:,} bytes of host memory can be pinned; use a smaller batch",
+                name=name, code=code, action="allocating pinned memory",
+            )
+
+    cdef void clear(self) noexcept nogil:
+        """Gives the memory back."""
+        if self.data != NULL:
+            ignore(self.context.state, driver().host_release(self.data))
+        self.data = NULL
+        self.capacity = 0
 
     def resize(self, size_t bytes):
         """:meth:`reserve` from Python."""

@@ -35,18 +35,22 @@ cdef extern from *:
     SAME(kContained, CUDA_ERROR_CONTAINED);
     SAME(kTensorMemoryLeak, CUDA_ERROR_TENSOR_MEMORY_LEAK);
     #endif
+    SAME(kOperatingSystem, CUDA_ERROR_OPERATING_SYSTEM);
     SAME(kNotFound, CUDA_ERROR_NOT_FOUND);
     SAME(kNotReady, CUDA_ERROR_NOT_READY);
     SAME(kIllegalAddress, CUDA_ERROR_ILLEGAL_ADDRESS);
     SAME(kLaunchTimeout, CUDA_ERROR_LAUNCH_TIMEOUT);
     SAME(kContextIsDestroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     SAME(kAssert, CUDA_ERROR_ASSERT);
+    SAME(kAlreadyRegistered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     SAME(kHardwareStackError, CUDA_ERROR_HARDWARE_STACK_ERROR);
     SAME(kIllegalInstruction, CUDA_ERROR_ILLEGAL_INSTRUCTION);
     SAME(kMisalignedAddress, CUDA_ERROR_MISALIGNED_ADDRESS);
     SAME(kInvalidAddressSpace, CUDA_ERROR_INVALID_ADDRESS_SPACE);
     SAME(kInvalidPc, CUDA_ERROR_INVALID_PC);
     SAME(kLaunchFailed, CUDA_ERROR_LAUNCH_FAILED);
+    SAME(kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
+    SAME(kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
     SAME(kSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
     SAME(kUnknown, CUDA_ERROR_UNKNOWN);
     SAME(kThreadsPerBlock, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -73,6 +77,9 @@ cdef extern from *:
     SAME(kEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
     SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
     SAME(kHostPortable, CU_MEMHOSTALLOC_PORTABLE);
+    SAME(kRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
+    SAME(kRegisterReadOnly, CU_MEMHOSTREGISTER_READ_ONLY);
+    SAME(kReadOnlyRegister, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
     SAME(kPointerDeviceOrdinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
     SAME(kConcurrentManagedAccess, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
     SAME(kManagedGlobal, CU_MEM_ATTACH_GLOBAL);
@@ -205,6 +212,8 @@ fill(table.release, cydriver.cuMemFreeAsync)
 fill(table.memory_info, cydriver.cuMemGetInfo)
 fill(table.host_allocate, cydriver.cuMemHostAlloc)
 fill(table.host_release, cydriver.cuMemFreeHost)
+fill(table.host_register, cydriver.cuMemHostRegister)
+fill(table.host_unregister, cydriver.cuMemHostUnregister)
 fill(table.managed_allocate, cydriver.cuMemAllocManaged)
 fill(table.managed_advise, managed_advise)
 fill(table.managed_release, cydriver.cuMemFree)

@@ -12,9 +12,10 @@ from libc.string cimport memcpy, memset
 from arcbeam._cuda cimport Context, driver, ignore
 from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport (
-    DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes,
+    DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
 )
 from arcbeam._device_models cimport DeviceRescoring
+from arcbeam._host_buffers cimport HostBuffer
 from arcbeam._lanes cimport Lanes, Undone
 from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
@@ -65,7 +66,7 @@ cdef class CudaEngine:
     memory_limit : int
         Bytes of the device, the graph's included; 0 for no limit.
     threads : int
-        For log-probs of the host on their way to pinned memory.
+        That gather log-probs of the host.
     rescoring : arcbeam.rescoring.Rescoring, optional
         With it come the options of `arcbeam._device_models.DeviceRescoring`.
     """
@@ -83,7 +84,7 @@ cdef class CudaEngine:
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
-    cdef PinnedBuffer batch_host, paths_host
+    cdef HostBuffer batch_host, paths_host
     cdef Staging staging
     cdef Lanes lanes
     cdef Launches launches
@@ -119,7 +120,7 @@ cdef class CudaEngine:
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
         self.staging = Staging(self.pool, self.copies, threads)
-        self.batch_host, self.paths_host = PinnedBuffer(self.context), PinnedBuffer(self.context)
+        self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
         self.room = cuda_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
         self.params.search.graph = self.graph.view
@@ -174,7 +175,7 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
-        cdef size_t models = 0, bucketed = 0, host = self.batch_host.capacity + self.paths_host.capacity
+        cdef size_t models = 0, bucketed = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
         with self.context:
             pass
         with self.turn:
@@ -306,7 +307,8 @@ cdef class CudaEngine:
         self.params.search.piece_frames = self.staging.piece_frames
         self.params.search.wait_cycles = cuda_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
-        copy_to_device(self.batch.address, host, layout.sent, self.stream)
+        with nogil:
+            copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if self.rescoring is not None:
             self.rescoring.begin(self.num_lanes, &self.params)
         if pieces != 0:
@@ -330,21 +332,28 @@ cdef class CudaEngine:
             self.mail.watch()
         self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
         self.in_flight = True
-        self._ask_back()
+        if self._asks_at_once():
+            self._ask_back()
+        self.done.record(self.stream)
         return 0
 
-    cdef int _ask_back(self) except -1:
+    cdef bint _asks_at_once(self) noexcept nogil:
+        """Whether what comes back comes without waiting for the kernel, which may wait for log-probs and answers of ours."""
+        return (self.batch_host.is_pinned() and self.paths_host.is_pinned()
+                and (self.rescoring is None or self.rescoring.counted.is_pinned()))
+
+    cdef int _ask_back(self) except -1 nogil:
         """What the host wants to know after a launch."""
         copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
         copy_to_host(self.paths_host.data, self.paths.address,
                      4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
         if self.rescoring is not None:
             self.rescoring.ask_back(self.stream)
-        self.done.record(self.stream)
         return 0
 
     cdef int _finish(self, bint on_host, room) except -1:
         """Waits for the kernel, and launches it again as long as a lane needs more room, a cluster or log-probs."""
+        cdef LaneState* states
         while True:
             self._wait()
             stopped = self._grow()
@@ -354,8 +363,10 @@ cdef class CudaEngine:
             if on_host:
                 self.stream.wait_for(self.staging.last_sent)
             set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
-            copy_to_device(self.batch.address + self.layout.lanes, self._states(),
-                           self.num_lanes * sizeof(LaneState), self.stream)
+            states = self._states()
+            with nogil:
+                copy_to_device(self.batch.address + self.layout.lanes, states, self.num_lanes * sizeof(LaneState),
+                               self.stream)
             self._launch()
         if on_host:
             with nogil:
@@ -374,6 +385,10 @@ cdef class CudaEngine:
             with nogil:
                 self.mail.rest()
             self.mail.check()
+        if not self._asks_at_once():
+            with nogil:
+                self._ask_back()
+                self.stream.synchronize()
         return 0
 
     cdef int _grow(self) except -1:

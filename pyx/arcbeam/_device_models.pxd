@@ -5,11 +5,12 @@ from libc.stdint cimport uint32_t
 
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
-from arcbeam._far_memory cimport FarBuffer
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
+from arcbeam._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam._lm_buckets cimport LmBuckets
 from arcbeam._lm_view cimport LmView
 from arcbeam._mail cimport LaneMail
+from arcbeam._registered_memory cimport RegisteredMemory
 from arcbeam._rescoring_search cimport RescoringParams
 
 
@@ -21,7 +22,7 @@ cdef class DeviceModel:
     cdef LmBuckets buckets
     cdef MemoryPool pool
     cdef DeviceBuffer memory
-    cdef FarBuffer far
+    cdef SharedBuffer far
     cdef int _fill_buckets(self) except -1
     cdef object __weakref__
 
@@ -45,7 +46,8 @@ cdef class DeviceRescoring:
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache
-    cdef PinnedBuffer counted
+    cdef RegisteredMemory arcs  # of "host": what its threads read; None elsewhere
+    cdef HostBuffer counted
     cdef uint32_t hypotheses_per_state
     cdef size_t lookup_threads
     cdef float lookup_margin
@@ -59,7 +61,8 @@ cdef class DeviceRescoring:
     cdef LaneMail open_mail(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
-    cdef int ask_back(self, Stream stream) except -1
+    cdef int ask_back(self, Stream stream) except -1 nogil
+    cdef int _pin_arcs(self, Context context, bint told) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)
     cdef size_t bucketed_bytes(self)

@@ -13,19 +13,22 @@ from libc.string cimport memcpy, memset
 
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer, copy_to_device, copy_to_host, set_bytes
-from arcbeam._far_memory cimport FarBuffer
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes
+from arcbeam._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
 from arcbeam._lm_view cimport LmArc, LmView, lm_view_of
+from arcbeam._registered_memory cimport RegisteredMemory
 from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
 
-from arcbeam import lm_file, lm_placement
+from arcbeam import cuda_plan, lm_file, lm_placement
+from arcbeam._host_buffers import UNPINNED
 from arcbeam._lm_buckets import FULLNESS, filling_threads
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 _lock = threading.Lock()
 _models = weakref.WeakValueDictionary()
 _words = weakref.WeakValueDictionary()
+_registered = weakref.WeakValueDictionary()
 
 # The columns of a model that kernels read, in the order in which they lie in its memory.
 COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
@@ -50,7 +53,7 @@ cdef class DeviceModel:
     model : arcbeam.LanguageModel
     context : Context
     on_host : tuple of str
-        Columns in far memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
+        Columns in the host's memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
     absent : tuple of str
         Columns that kernels do not read.
     """
@@ -70,7 +73,7 @@ cdef class DeviceModel:
             places[name] = sizes[name in on_host]
             sizes[name in on_host] += (len(part) + GRAIN - 1) // GRAIN * GRAIN
         if on_host:
-            self.far = FarBuffer(context)
+            self.far = SharedBuffer(context, cuda_plan.PINNED_MODEL_BYTES)
             self.far.resize(sizes[1])
             self.pinned_bytes = self.far.capacity
         if sizes[0]:
@@ -106,11 +109,11 @@ cdef class DeviceModel:
 
 
     cdef int _fill_buckets(self) except -1:
-        """The model in buckets, written straight to far memory by all threads; a minute for a billion n-grams."""
+        """The model in buckets, written straight to the host's memory by all threads; a minute for a billion n-grams."""
         cdef LmView lm = lm_view_of(self.source.columns, self.source.about)
         cdef unsigned threads = filling_threads()
         cdef BucketSizes sizes = sizes_of(lm, FULLNESS, threads)
-        self.far = FarBuffer(self.context)
+        self.far = SharedBuffer(self.context, cuda_plan.PINNED_MODEL_BYTES)
         self.far.resize(sizes.bytes)
         self.pinned_bytes = self.bucketed_bytes = self.far.capacity
         fill(lm, sizes, <unsigned char*> self.far.data, threads, &self.buckets)
@@ -127,6 +130,16 @@ cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absen
         found = _models.get(key)
         if found is None:
             found = _models[key] = DeviceModel(model, context, on_host, absent)
+    return found
+
+
+cdef RegisteredMemory registered_arcs(model, Context context):
+    """What threads of the host read of a model, pinned where it is: once for all devices, until the last decoder goes."""
+    with _lock:
+        found = _registered.get(id(model))
+        if found is None:
+            columns = [model.columns[name] for name in ARCS]
+            found = _registered[id(model)] = RegisteredMemory(context, model, columns, model.is_mapped)
     return found
 
 
@@ -210,7 +223,7 @@ cdef class DeviceRescoring:
         if self.placement.cache_entries:
             self.cache.resize(self.placement.cache_entries * lm_placement.ENTRY_BYTES)
             self.cache.fill(0)
-        self.counted = PinnedBuffer(context)
+        self.counted = HostBuffer(context)
         self.counted.resize(sizeof(LookupCounters))
         memset(self.counted.data, 0, sizeof(LookupCounters))
         self._check_limit(memory_limit, taken + self._large_bytes() + self.pool.used_bytes)
@@ -243,6 +256,19 @@ cdef class DeviceRescoring:
                     f"({model_bytes:,} bytes) in host memory", name=error.name, code=error.code, action=error.action,
                 ) from None
             raise
+        if name == "host":
+            self._pin_arcs(context, False)
+        return 0
+
+    cdef int _pin_arcs(self, Context context, bint told) except -1:
+        """What threads of the host read of the model, for "host"; `told`: a warning has said what the host refuses."""
+        self.arcs = registered_arcs(self.rescoring.large, context)
+        if self.arcs.tell() and not told:
+            context.state.told_refused = 1
+            bytes = sum(self.rescoring.large.columns[name].nbytes for name in ARCS)
+            warnings.warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
+                          f"{self.arcs.refused}), so they are read where they are, which takes longer where they are not in "
+                          f"memory yet; {UNPINNED}", stacklevel=2)
         return 0
 
     cdef int _place_unpinned(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
@@ -259,8 +285,12 @@ cdef class DeviceRescoring:
         is_resident = self.placement.name == "resident"
         warnings.warn(f"placement: the host does not pin enough memory for the language model ({model_bytes:,} bytes), so "
                       + ("it is kept on the GPU, as 'resident'" if is_resident else
-                         "the GPU keeps its index and asks the host for the rest, as 'host'"), stacklevel=2)
+                         "the GPU keeps its index and asks the host for the rest, as 'host'") + f"; {UNPINNED}",
+                      stacklevel=2)
+        context.state.told_refused = 1
         self.large = device_model(self.rescoring.large, context, (), () if is_resident else ARCS)
+        if not is_resident:
+            self._pin_arcs(context, True)
         return 0
 
     cdef DeviceBuffer _send(self, column, Stream stream):
@@ -309,7 +339,7 @@ cdef class DeviceRescoring:
         """Before the first launch of a window."""
         return 0 if self.mail is None else self.mail.begin(lanes, params)
 
-    cdef int ask_back(self, Stream stream) except -1:
+    cdef int ask_back(self, Stream stream) except -1 nogil:
         return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
 
     def work(self):
@@ -331,7 +361,9 @@ cdef class DeviceRescoring:
         return bytes + (0 if self.mail is None else self.mail.device_bytes())
 
     cdef size_t pinned_bytes(self):
-        cdef size_t bytes = self.counted.capacity
+        cdef size_t bytes = self.counted.pinned_bytes()
+        if self.arcs is not None:
+            bytes += self.arcs.bytes
         if self.large is not None:
             bytes += self.large.pinned_bytes
         return bytes + (0 if self.mail is None else self.mail.pinned_bytes())

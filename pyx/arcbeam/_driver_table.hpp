@@ -76,6 +76,8 @@ struct DriverTable {
     int (*memory_info)(size_t* free_bytes, size_t* total_bytes);
     int (*host_allocate)(void** address, size_t bytes, unsigned flags);
     int (*host_release)(void* address);
+    int (*host_register)(void* address, size_t bytes, unsigned flags);
+    int (*host_unregister)(void* address);
     int (*managed_allocate)(Address* address, size_t bytes, unsigned flags);
     int (*managed_advise)(Address address, size_t bytes, int advice, int device);
     int (*managed_release)(Address address);
@@ -105,12 +107,14 @@ enum Code {
     kUnsupportedPtxVersion = 222,
     kJitDisabled = 223,
     kContained = 226,
+    kOperatingSystem = 304,
     kNotFound = 500,
     kNotReady = 600,
     kIllegalAddress = 700,
     kLaunchTimeout = 702,
     kContextIsDestroyed = 709,
     kAssert = 710,
+    kAlreadyRegistered = 712,
     kHardwareStackError = 714,
     kIllegalInstruction = 715,
     kMisalignedAddress = 716,
@@ -118,6 +122,8 @@ enum Code {
     kInvalidPc = 718,
     kLaunchFailed = 719,
     kTensorMemoryLeak = 721,
+    kNotPermitted = 800,
+    kNotSupported = 801,
     kSystemDriverMismatch = 803,
     kUnknown = 999,
 };
@@ -132,6 +138,7 @@ enum DeviceAttribute {
     kSharedPerMultiprocessor = 81,
     kConcurrentManagedAccess = 89,
     kSharedPerBlock = 97,
+    kReadOnlyRegister = 113,
     kMemoryPools = 115,
     kClusterLaunch = 120,
 };
@@ -152,6 +159,8 @@ enum Flag {
     kEventBlockingSync = 1,
     kEventDisableTiming = 2,
     kHostPortable = 1,
+    kRegisterPortable = 1,
+    kRegisterReadOnly = 8,
     kPointerDeviceOrdinal = 9,
     kManagedGlobal = 1,
     kAdvisePreferredLocation = 3,
@@ -182,6 +191,11 @@ inline bool is_sticky(int code) {
         default:
             return false;
     }
+}
+
+// What the system answers that does not let memory be pinned; the driver works on.
+inline bool is_refusal(int code) {
+    return code == kOutOfMemory || code == kOperatingSystem || code == kNotPermitted || code == kNotSupported;
 }
 
 // A forked child inherits our handles but not the driver's threads: none of its calls would work.

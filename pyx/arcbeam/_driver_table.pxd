@@ -57,6 +57,8 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*memory_info)(size_t*, size_t*) noexcept nogil
         int (*host_allocate)(void**, size_t, unsigned int) noexcept nogil
         int (*host_release)(void*) noexcept nogil
+        int (*host_register)(void*, size_t, unsigned int) noexcept nogil
+        int (*host_unregister)(void*) noexcept nogil
         int (*managed_allocate)(Address*, size_t, unsigned int) noexcept nogil
         int (*managed_advise)(Address, size_t, int, int) noexcept nogil
         int (*managed_release)(Address) noexcept nogil
@@ -70,16 +72,18 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
     cdef enum:
         kSuccess, kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
         kNoBinaryForGpu, kInvalidPtx, kJitCompilerNotFound, kUnsupportedPtxVersion, kJitDisabled, kNotFound, kNotReady
-        kSystemDriverMismatch
+        kSystemDriverMismatch, kAlreadyRegistered
         kThreadsPerBlock, kMultiprocessors, kL2Bytes, kThreadsPerMultiprocessor, kMajor, kMinor
         kSharedPerMultiprocessor, kSharedPerBlock, kConcurrentManagedAccess, kMemoryPools, kClusterLaunch
+        kReadOnlyRegister
         kFunctionThreads, kFunctionShared, kFunctionLocal, kFunctionRegisters, kFunctionDynamicShared
         kFunctionNonPortableCluster
         kReleaseThreshold, kReserved, kUsed, kUsedHigh
         kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable, kPointerDeviceOrdinal
-        kManagedGlobal, kAdvisePreferredLocation, kAdviseAccessedBy, kOnHost
+        kManagedGlobal, kAdvisePreferredLocation, kAdviseAccessedBy, kOnHost, kRegisterPortable, kRegisterReadOnly
 
     cbool is_sticky(int code)
+    cbool is_refusal(int code)
     int watch_forks()
     cbool forked()
     int64_t now_ns()

@@ -6,8 +6,9 @@ from libcpp.vector cimport vector
 
 from arcbeam._cuda cimport Context
 from arcbeam._cuda_launch cimport Event, Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
 from arcbeam._driver_table cimport DriverTable
+from arcbeam._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam._requests cimport Asks, Carrier, HostLookups, MailView
 from arcbeam._rescoring_search cimport RescoringParams
 
@@ -35,7 +36,8 @@ cdef class LaneMail:
     cdef HostLookups lookups
     cdef tuple halves  # of Asks.arcs: what their copies need
     cdef DeviceBuffer tables, inboxes
-    cdef PinnedBuffer boxes, words, outgoing
+    cdef SharedBuffer boxes, words
+    cdef HostBuffer outgoing
     cdef vector[MailView] lanes
     cdef uint32_t size
     cdef size_t histories
@@ -50,5 +52,5 @@ cdef class LaneMail:
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _have_inboxes(self) except -1
     cdef int _more_words(self) except -1
-    cdef int _pin(self, PinnedBuffer buffer, size_t bytes) except -1
+    cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

@@ -1,4 +1,4 @@
-"""The mail of an engine's lanes: tables on the device, boxes in pinned memory that kernels and threads of the host share.
+"""The mail of an engine's lanes: tables on the device, boxes in memory that kernels and threads of the host share.
 
 Of arcs the answers travel to the device by copies, on two streams, see ``cpu_reference/requests/shipping.hpp``; of KenLM
 lanes read them where they are.
@@ -57,13 +57,13 @@ cdef class LaneMail:
         self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
         self.tables = DeviceBuffer(pool, stream, "answers of the language model")
         self.inboxes = DeviceBuffer(pool, stream, "answers of the language model")
-        self.boxes, self.words = PinnedBuffer(pool.context), PinnedBuffer(pool.context)
-        self.outgoing = PinnedBuffer(pool.context)
+        self.boxes, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
+        self.outgoing = HostBuffer(pool.context)
         self.size = cuda_plan.MAIL_ENTRIES
         if self.asks == Asks.model:
             self.histories = cuda_plan.MAIL_HISTORIES
             with pool.context:
-                self._pin(self.words, 4 * self.histories * self.lookups.words_a_history)
+                self._share(self.words, 4 * self.histories * self.lookups.words_a_history)
             self._number_anew()
         else:
             self.halves = Half(pool.context), Half(pool.context)
@@ -101,7 +101,7 @@ cdef class LaneMail:
         cdef unsigned char* memory
         box = (box + GRAIN - 1) // GRAIN * GRAIN
         self.tables.reserve(lanes * mail_bytes(self.size), False)
-        self._pin(self.boxes, first + lanes * box)
+        self._share(self.boxes, first + lanes * box)
         set_bytes(self.tables.address, 0xff, lanes * mail_bytes(self.size), self.stream)
         memory = <unsigned char*> self.boxes.data
         for i in range(lanes):
@@ -126,7 +126,7 @@ cdef class LaneMail:
         cdef size_t bytes = (inbox_bytes(most, self.size) + GRAIN - 1) // GRAIN * GRAIN
         cdef unsigned char* buffers[2]
         self.inboxes.reserve(kHalves * bytes, False)
-        self._pin(self.outgoing, kHalves * bytes)
+        self.outgoing.reserve(kHalves * bytes)
         for half in range(kHalves):
             set_bytes(self.inboxes.address + half * bytes, 0, inbox_start_bytes(most), self.stream)
             buffers[half] = <unsigned char*> self.outgoing.data + half * bytes
@@ -165,15 +165,15 @@ cdef class LaneMail:
         return self.check()
 
     cdef int _more_words(self) except -1:
-        cdef PinnedBuffer more = PinnedBuffer(self.context)
+        cdef SharedBuffer more = SharedBuffer(self.context)
         if self.histories >= MOST_HISTORIES:
             raise CapacityError("a batch has more than 2**30 histories: use smaller batches")
-        self._pin(more, 8 * self.histories * self.lookups.words_a_history)
+        self._share(more, 8 * self.histories * self.lookups.words_a_history)
         self.lookups.kenlm.move(<uint32_t*> more.data, 2 * self.histories)
         self.words, self.histories = more, 2 * self.histories
         return 0
 
-    cdef int _pin(self, PinnedBuffer buffer, size_t bytes) except -1:
+    cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1:
         try:
             buffer.reserve(bytes)
         except CudaOutOfMemoryError as error:
@@ -215,4 +215,4 @@ cdef class LaneMail:
         return self.tables.capacity + self.inboxes.capacity
 
     cdef size_t pinned_bytes(self):
-        return self.boxes.capacity + self.words.capacity + self.outgoing.capacity
+        return self.boxes.capacity + self.words.capacity + self.outgoing.pinned_bytes()

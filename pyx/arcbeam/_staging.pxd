@@ -6,7 +6,8 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from arcbeam._cuda_launch cimport Event, Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, PinnedBuffer
+from arcbeam._cuda_memory cimport DeviceBuffer
+from arcbeam._host_buffers cimport HostBuffer
 
 
 cdef extern from "staging/order.hpp" namespace "arcbeam::staging" nogil:
@@ -48,7 +49,7 @@ cdef extern from "staging/gather.hpp" namespace "arcbeam::staging" nogil:
 cdef class Staging:
     cdef Stream stream, counting
     cdef DeviceBuffer memory, word
-    cdef PinnedBuffer pinned
+    cdef HostBuffer gathered
     cdef Event first_sent, last_sent, even_sent, odd_sent  # parts, by number
     cdef Order* order
     cdef Gatherer* gatherer

@@ -1,7 +1,7 @@
 """Log-probs of the host on their way to a device, while the kernel decodes what has come.
 
-They go in pieces of a few frames, in the order in which the lanes will want them, through pinned memory that several
-threads fill. Behind each part a word on the device counts what is there.
+They go in pieces of a few frames, in the order in which the lanes will want them, through memory that several
+threads fill, pinned where the host allows it. Behind each part a word on the device counts what is there.
 """
 
 cimport cython
@@ -19,8 +19,8 @@ from arcbeam.errors import CapacityError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between looks at signals
-    SLOTS = 2  # of pinned memory: one is filled while the other is read
-    GIVE_UP = 0  # words at the start of pinned memory: what ends all waiting, and then what to count to by part
+    SLOTS = 2  # of what is gathered: one is filled while the other is read
+    GIVE_UP = 0  # words before the slots: what ends all waiting, and then what to count to by part
     COUNTS = 1
 
 
@@ -49,7 +49,7 @@ cdef class Staging:
         Of the copies: not the one on which the kernel runs. What has come is counted on another one, behind an event:
         copies of one stream follow each other, but whether a kernel sees the first before it sees the second, nobody says.
     threads : int
-        How many fill pinned memory; they start when they are needed first.
+        How many gather them; they start when they are needed first.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
@@ -57,7 +57,7 @@ cdef class Staging:
         self.threads = threads
         self.memory = DeviceBuffer(pool, stream, "the log-probs")
         self.word = DeviceBuffer(pool, stream, "the log-probs")
-        self.pinned = PinnedBuffer(pool.context)
+        self.gathered = HostBuffer(pool.context)
         self.first_sent, self.last_sent = Event(pool.context), Event(pool.context)
         self.even_sent, self.odd_sent = Event(pool.context), Event(pool.context)
 
@@ -99,15 +99,15 @@ cdef class Staging:
         with nogil:
             self.word.reserve(4, False)
             self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)
-            self.pinned.reserve(self._slot(0) + SLOTS * self.slot_bytes)
-            counts = <uint32_t*> self.pinned.data
+            self.gathered.reserve(self._slot(0) + SLOTS * self.slot_bytes)
+            counts = <uint32_t*> self.gathered.data
             counts[GIVE_UP] = kNoIndex
             for i in range(self.parts.size()):
                 counts[COUNTS + i] = <uint32_t> self.parts[i].end
         return 0
 
     cdef size_t _slot(self, size_t number) noexcept nogil:
-        """Where a slot of pinned memory begins."""
+        """Where a slot begins."""
         cdef size_t words = 4 * (COUNTS + self.parts.size())
         return (words + kLineBytes - 1) // kLineBytes * kLineBytes + number % SLOTS * self.slot_bytes
 
@@ -134,7 +134,7 @@ cdef class Staging:
             self.odd_sent.record(self.stream)
             self.counting.wait_for(self.odd_sent)
         # By a copy: a kernel that sets the word might wait for a place beside ours.
-        copy_to_device(self.word.address, <uint32_t*> self.pinned.data + COUNTS + number, 4, self.counting)
+        copy_to_device(self.word.address, <uint32_t*> self.gathered.data + COUNTS + number, 4, self.counting)
         if number == 0:
             self.first_sent.record(self.counting)
         self.next_part += 1
@@ -143,7 +143,7 @@ cdef class Staging:
         return 0
 
     cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
-        cdef unsigned char* slot = <unsigned char*> self.pinned.data + self._slot(number)
+        cdef unsigned char* slot = <unsigned char*> self.gathered.data + self._slot(number)
         cdef size_t bytes = (part.end - part.line) * kLineBytes
         if number >= SLOTS:  # what the slot held must have been sent
             if number % 2 == 0:
@@ -174,7 +174,7 @@ cdef class Staging:
         """Ends the waiting of a kernel: nothing comes any more."""
         if self.parts.size() > 0:
             ignore(self.stream.context.state,
-                   driver().copy_to_device(self.word.address, <uint32_t*> self.pinned.data + GIVE_UP, 4,
+                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + GIVE_UP, 4,
                                            self.counting.handle))
 
     cdef void rest(self) noexcept nogil:
@@ -192,7 +192,7 @@ cdef class Staging:
         return self.memory.capacity + self.word.capacity
 
     cdef size_t pinned_bytes(self) noexcept nogil:
-        return self.pinned.capacity
+        return self.gathered.pinned_bytes()
 
 
 def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):

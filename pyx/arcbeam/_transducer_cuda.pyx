@@ -311,7 +311,8 @@ cdef class CudaEngine:
         self.group.prepare()
         launch(self.kernel, &self.shape, &self.params[0], self.stream)
         self.in_flight = True
-        self.group.fetch()
+        if self.group.fetches_at_once():
+            self.group.fetch()
         self.done.record(self.stream)
         return 0
 
@@ -326,6 +327,10 @@ cdef class CudaEngine:
                 if not reached:
                     PyErr_CheckSignals()
             self.in_flight = False
+            if not self.group.fetches_at_once():
+                with nogil:
+                    self.group.fetch()
+                    self.stream.synchronize()
             if self.group.status() != 0:
                 raise CudaError(
                     f"the {self.shape.blocks} blocks of a transducer kernel on cuda:{self.context.state.ordinal} have not "

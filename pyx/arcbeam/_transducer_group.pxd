@@ -4,7 +4,8 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from arcbeam._cuda_launch cimport Stream
-from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam._cuda_memory cimport DeviceBuffer, MemoryPool
+from arcbeam._host_buffers cimport HostBuffer
 from arcbeam._transducer_device cimport EncoderView, LoopParams, Precision, ProjectParams
 
 
@@ -25,7 +26,7 @@ cdef class Group:
     cdef LoopParams params
     cdef Layout layout
     cdef DeviceBuffer frames, projected, control, work, records
-    cdef PinnedBuffer frames_host, control_host, results_host
+    cdef HostBuffer frames_host, control_host, results_host
     cdef size_t cell_at, predictions_at, joined_at, keys_at, logits_at
     cdef uint32_t joint_stride, unit_stride, room, num_groups
     cdef dict memory(self)
@@ -33,14 +34,15 @@ cdef class Group:
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1
     cdef void describe(self, ProjectParams* params) noexcept
     cdef int prepare(self) except -1
-    cdef int fetch(self) except -1
+    cdef int fetch(self) except -1 nogil
+    cdef bint fetches_at_once(self) noexcept nogil
     cdef int grow(self) except -1
     cdef uint32_t status(self) noexcept
     cdef uint32_t ending(self) noexcept
     cdef uint32_t* wish(self) noexcept
     cdef uint64_t wish_address(self) noexcept
     cdef int collect(self, members, list states, list results, list bad) except -1
-    cdef size_t _record_bytes(self) noexcept
+    cdef size_t _record_bytes(self) noexcept nogil
     cdef uint64_t _send_frames(self, const int64_t[:, ::1] utterances) except? 0
     cdef int _fill_control(self, const int64_t[:, ::1] utterances, list states, uint64_t sent) except -1
     cdef int _fill_contexts(self, list states) except -1

@@ -49,14 +49,14 @@ cdef class Group:
         self.control = DeviceBuffer(pool, stream, "the batch")
         self.work = DeviceBuffer(pool, stream, "the states of the batch")
         self.records = DeviceBuffer(pool, stream, "the hypotheses")
-        self.frames_host, self.control_host = PinnedBuffer(pool.context), PinnedBuffer(pool.context)
-        self.results_host = PinnedBuffer(pool.context)
+        self.frames_host, self.control_host = HostBuffer(pool.context), HostBuffer(pool.context)
+        self.results_host = HostBuffer(pool.context)
         memset(&self.params, 0, sizeof(self.params))
 
     cdef dict memory(self):
         return {"encoder_output": self.frames.capacity, "projected": self.projected.capacity,
                 "hypotheses": self.records.capacity, "batch": self.control.capacity + self.work.capacity,
-                "pinned": self.frames_host.capacity + self.control_host.capacity + self.results_host.capacity}
+                "pinned": self.frames_host.pinned_bytes() + self.control_host.pinned_bytes() + self.results_host.pinned_bytes()}
 
     cdef void clear(self) noexcept nogil:
         """Frees what grows, on the device."""
@@ -97,7 +97,8 @@ cdef class Group:
             set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
         self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
         self._send_states(states, values)
-        copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
+        with nogil:
+            copy_to_device(self.control.address, self.control_host.data, self.layout.bytes, self.stream)
         self.params.resumed = 0
         return 0
 
@@ -118,10 +119,14 @@ cdef class Group:
         self.results_host.reserve(self.keys_at + self._record_bytes())
         return 0
 
-    cdef size_t _record_bytes(self) noexcept:
+    cdef size_t _record_bytes(self) noexcept nogil:
         return <size_t> self.params.num_lanes * self.room * sizeof(Record)
 
-    cdef int fetch(self) except -1:
+    cdef bint fetches_at_once(self) noexcept nogil:
+        """Whether :meth:`fetch` does not wait for the launch."""
+        return self.control_host.is_pinned() and self.results_host.is_pinned()
+
+    cdef int fetch(self) except -1 nogil:
         """Behind each launch: results on their way to the host."""
         copy_to_host(self.control_host.data, self.control.address, self.layout.returned, self.stream)
         copy_to_host(self.results_host.data, self.work.address, self.keys_at, self.stream)
@@ -284,9 +289,10 @@ cdef class Group:
                 else:
                     for u in range(units):
                         (<uint16_t*> host)[at + u] = <uint16_t> to_bfloat16(hidden[l * units + u])
-        copy_to_device(self.work.address, host, width * values, self.stream)
-        copy_to_device(self.work.address + self.cell_at, host + width * values, 4 * values, self.stream)
-        self.stream.synchronize()  # the same pinned memory takes the results
+        with nogil:
+            copy_to_device(self.work.address, host, width * values, self.stream)
+            copy_to_device(self.work.address + self.cell_at, host + width * values, 4 * values, self.stream)
+            self.stream.synchronize()  # the same memory takes the results
         return 0
 
     cdef int collect(self, members, list states, list results, list bad) except -1:

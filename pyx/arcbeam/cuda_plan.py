@@ -40,6 +40,11 @@ MAIL_HISTORIES_BYTES = 512 << 20
 """Of the host, that they may take from batch to batch; one batch may need more."""
 
 
+PINNED_MODEL_BYTES = 512 << 20
+"""Of a model that kernels read in the host's memory: more is managed memory, where an H200 reads at random as often a
+second up to here, and four to ten times as often beyond (docs/decisions.md)."""
+
+
 @dataclass(frozen=True)
 class LaunchShape:
     """The entry of the search kernel, threads a block, blocks a multiprocessor, and blocks of the cluster of a lane."""

@@ -68,10 +68,12 @@ class DecoderMemory:
 
     ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
     back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
-    ``pinned`` is memory of the host that copies go through, or where kernels read a language model; ``bucketed`` of it
-    a model in buckets, whose index has no room on the device (``placement="host-direct"``). ``language_models`` are
-    the models that rescore, which are shared, too, with the arc cache and answers of the host. On the CPU only they and
-    the graph are counted, in host memory; a KenLM model with the size of its file.
+    ``pinned`` is memory of the host that copies go through, or where kernels read a language model, and with
+    ``placement="host"`` the arcs of one, pinned where they are; pageable memory in its place, where the host refuses
+    that, is not counted, managed memory is. ``bucketed`` of it is a model in buckets, whose index has no room on the
+    device (``placement="host-direct"``). ``language_models`` are the models that rescore, which are shared, too, with
+    the arc cache and answers of the host. On the CPU only they and the graph are counted, in host memory; a KenLM model
+    with the size of its file.
     """
 
     graph: int
@@ -125,6 +127,12 @@ class CtcDecoder:
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
         The graph does not fit the GPU, or the memory limit; or the machine does not give that many threads.
+
+    Warns
+    -----
+    UserWarning
+        The system refuses pinned memory, here or in `decode`: the same results take longer, or the model is placed
+        elsewhere; the message says what was refused, and how much.
 
     Notes
     -----

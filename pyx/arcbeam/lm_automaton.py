@@ -259,6 +259,11 @@ class LanguageModel:
         costs, sources, _ = walk(self.columns, self.about, self.start if bos else 0, np.array(labels, np.uint32))
         return costs, sources, words
 
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the columns lie in a file that is mapped."""
+        return self._map is not None
+
     def check_file(self) -> None:
         """FormatError if the file that the model is mapped from has been changed in place."""
         if self._map is not None:

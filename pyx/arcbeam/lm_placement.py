@@ -81,7 +81,7 @@ def choose(
 def choose_unpinned(
     model_bytes: int, index_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
 ) -> Placement | None:
-    """Chooses where the host pins no memory for the model: ``"resident"`` if that fits, else ``"host"``.
+    """Chooses where the host gives kernels no memory for the model: ``"resident"`` if that fits, else ``"host"``.
 
     None where not even the index and the cache fit. Parameters as those of :func:`choose`.
     """

@@ -103,7 +103,8 @@ class DecoderOptions:
     word, ``"small"`` leaves them the score of the graph's own language model."""
     placement: str = "auto"
     """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
-    for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses."""
+    for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses. ``"host"`` pins the arcs where they
+    are (``docs/rescoring.md``)."""
     gpu_budget: int | str | None = None
     """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
     arc_cache: int | str | None = None

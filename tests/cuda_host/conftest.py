@@ -25,6 +25,7 @@ class FakeDriver:
         library.fake_table.restype = ctypes.c_void_p
         library.fake_calls.restype = ctypes.c_int64
         library.fake_living.restype = ctypes.c_int64
+        library.fake_registered_bytes.restype = ctypes.c_int64
         library.fake_launches.restype = ctypes.c_char_p
         library.fake_journal.restype = ctypes.c_char_p
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
@@ -38,6 +39,15 @@ class FakeDriver:
 
     def fail(self, call: str, code: int, nth: int = 1) -> None:
         self.library.fake_fail(call.encode(), nth, code)
+
+    def refuse(self, *calls: str, code: int = 2, nth: int = 1) -> None:
+        """All of these calls fail from the nth on."""
+        for call in calls:
+            self.library.fake_refuse(call.encode(), nth, code)
+
+    def allow(self) -> None:
+        """Nothing fails any more."""
+        self.library.fake_fail_no_more()
 
     def on_launch(self, kernel) -> None:
         """Calls ``void kernel(const char* name, const LaunchShape*, void* parameter)``, a ctypes function, in launches.

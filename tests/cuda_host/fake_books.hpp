@@ -21,6 +21,7 @@ constexpr int kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kI
 
 struct Device {
     int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1, managed = 1;
+    int read_only = 1;  // whether it registers memory that is mapped to be read
     size_t memory = size_t{1} << 30;
     int retained = 0;
     int sticky = 0;
@@ -49,11 +50,13 @@ struct Failure {
     int code = 0;
     bool beside = false;  // every call of threads other than this one, too
     std::thread::id thread{};
+    bool from_then_on = false;
 };
 
 std::mutex guard;
 std::vector<Device> devices;
 std::map<void*, Thing> things;
+std::map<uintptr_t, Thing> registered;  // the host's own memory, by its first byte
 std::vector<Launch> launches;
 std::vector<Failure> failures;
 std::ostringstream journal;
@@ -76,6 +79,7 @@ int begins(const char* call, int device = -1) {
             return failure.code;
         }
         if (failure.countdown > 0 && (failure.call.empty() || failure.call == call) && --failure.countdown == 0) {
+            if (failure.from_then_on) failure.countdown = 1;
             if (device < 0 && !current.empty()) device = current.back();
             if (is_sticky(failure.code) && device >= 0) devices[static_cast<size_t>(device)].sticky = failure.code;
             return failure.code;
@@ -136,6 +140,8 @@ const Thing* holder(const char* kind, Address address) {
     }
     return nullptr;
 }
+
+bool is_pinned(const void* address) { return holder("pinned", reinterpret_cast<Address>(address)) != nullptr; }
 
 template <class T>
 int give(T* into, T value) {

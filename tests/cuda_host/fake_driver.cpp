@@ -82,6 +82,8 @@ int device_attribute(int* value, int attribute, int device) {
             return give(value, one.shared + 1024);
         case kConcurrentManagedAccess:
             return give(value, one.managed);
+        case kReadOnlyRegister:
+            return give(value, one.read_only);
         case kMemoryPools:
             return give(value, one.pools);
         case kClusterLaunch:
@@ -194,6 +196,7 @@ int launch(void* function, const LaunchShape* shape, void* parameter, void* stre
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
     if (shape->blocks == 0 || shape->threads == 0 || shape->threads > 1024) return kInvalidValue;
     const auto* bytes = static_cast<const unsigned char*>(parameter);
+    journal << "launch\n";
     launches.push_back({thing->name, *shape, std::vector<unsigned char>(bytes, bytes + thing->bytes)});
     const std::string name = thing->name;
     lock.unlock();  // the kernel may take long and wait for other threads
@@ -241,6 +244,7 @@ int event_record(void* event, void* stream) {
 int event_query(void* event) {
     BEGIN_HERE("event_query");
     if (find(event, "event") == nullptr) return kInvalidHandle;
+    journal << "looked\n";
     return not_ready > 0 ? (--not_ready, kNotReady) : 0;
 }
 int event_synchronize(void* event) {
@@ -326,6 +330,22 @@ int host_release(void* address) {
     std::free(address);
     return 0;
 }
+// Of a device that can, memory that is mapped to be read is registered as that: here all memory is.
+int host_register(void* address, size_t bytes, unsigned flags) {
+    BEGIN_HERE("host_register");
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    if (bytes == 0 || flags != (kRegisterPortable | (here().read_only != 0 ? kRegisterReadOnly : 0))) {
+        return kInvalidValue;
+    }
+    for (auto& [first, thing] : registered)
+        if (start < first + thing.bytes && first < start + bytes) return kAlreadyRegistered;
+    registered[start] = Thing{"registered", current.back(), "", bytes, nullptr, 0, 0};
+    return 0;
+}
+int host_unregister(void* address) {
+    BEGIN_HERE("host_unregister");
+    return registered.erase(reinterpret_cast<uintptr_t>(address)) == 1 ? 0 : kInvalidValue;
+}
 int managed_allocate(Address* address, size_t bytes, unsigned flags) {
     BEGIN_HERE("managed_allocate");
     if (bytes == 0 || flags != kManagedGlobal) return kInvalidValue;
@@ -358,6 +378,7 @@ int copy_to_device(Address to, const void* from, size_t bytes, void* stream) {
 int copy_to_host(void* to, Address from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_host");
     if (!inside(from, bytes) || !is_stream(stream)) return kInvalidValue;
+    journal << "to_host " << (is_pinned(to) ? "pinned" : "pageable") << '\n';
     std::memcpy(to, reinterpret_cast<void*>(from), bytes);
     return 0;
 }
@@ -427,6 +448,8 @@ const DriverTable table = {
     memory_info,
     host_allocate,
     host_release,
+    host_register,
+    host_unregister,
     managed_allocate,
     managed_advise,
     managed_release,
@@ -449,6 +472,7 @@ void fake_reset(int count, size_t memory) {
     devices.assign(static_cast<size_t>(count), Device{});
     for (Device& device : devices) device.memory = memory;
     things.clear();
+    registered.clear();
     launches.clear();
     failures.clear();
     journal.str("");
@@ -461,6 +485,12 @@ void fake_reset(int count, size_t memory) {
 void fake_fail(const char* call, int nth, int code) {
     const std::lock_guard<std::mutex> lock(guard);
     failures.push_back({call, nth, code});
+}
+
+// All of them from the nth on.
+void fake_refuse(const char* call, int nth, int code) {
+    const std::lock_guard<std::mutex> lock(guard);
+    failures.push_back({call, nth, code, false, {}, true});
 }
 
 // Every call of this name by other threads than this one fails.
@@ -480,6 +510,7 @@ void fake_device(int ordinal, int major, int minor, int pools) {
     devices[static_cast<size_t>(ordinal)].pools = pools;
 }
 
+void fake_writable_alone(int ordinal) { devices[static_cast<size_t>(ordinal)].read_only = 0; }
 void fake_unmanaged(int ordinal) { devices[static_cast<size_t>(ordinal)].managed = 0; }
 void fake_without_clusters(int ordinal) { devices[static_cast<size_t>(ordinal)].clusters = 0; }
 
@@ -505,9 +536,17 @@ int64_t fake_living(const char* kind) {
     int64_t count = 0;
     for (auto& [handle, thing] : things)
         if (*kind == 0 || std::strcmp(thing.kind, kind) == 0) ++count;
+    if (*kind == 0 || std::strcmp(kind, "registered") == 0) count += static_cast<int64_t>(registered.size());
     for (const Device& device : devices)
         if (*kind == 0 || std::strcmp(kind, "context") == 0) count += device.retained;
     return count;
+}
+
+int64_t fake_registered_bytes() {
+    const std::lock_guard<std::mutex> lock(guard);
+    size_t bytes = 0;
+    for (auto& [first, thing] : registered) bytes += thing.bytes;
+    return static_cast<int64_t>(bytes);
 }
 
 // A line for each launch: name, blocks, threads, cluster, shared bytes, parameter in hexadecimal.

@@ -229,10 +229,55 @@ def test_out_of_memory_in_the_middle(gpu):
         gpu.fake.fail("allocate", 2, nth)
         gpu.fake.fail("allocate", 2, nth)  # the second try, too
         same(decoder.decode(BATCH), on_cpu(BATCH))
-    for nth in range(1, 5):
-        decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
-        gpu.fake.fail("host_allocate", 2, nth)
+
+
+def test_pinned_memory_that_is_refused(gpu):
+    """Once or from some time on: log-probs go through pageable memory, and a later growth is pinned again."""
+    gpu.send_in_parts()
+    longer = [graphs.random_log_probs(seed, 120, 12) for seed in range(2)]
+    wanted = on_cpu(longer)
+    for fail in (gpu.fake.fail, lambda call, code, nth: gpu.fake.refuse(call, code=code, nth=nth)):
+        for nth in range(1, 4):
+            gc.collect()
+            gpu.start()
+            decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+            fail("host_allocate", 2, nth)
+            with pytest.warns(UserWarning, match="the host does not pin .* copies are waited for") as caught:
+                same(decoder.decode(BATCH), on_cpu(BATCH))
+            assert len(caught) == 1 and caught[0].filename == __file__
+            same(decoder.decode(BATCH), on_cpu(BATCH))
+            assert gpu.fake.living("pinned") < 3
+            gpu.fake.allow()
+            gpu.send_in_parts(largest=1 << 16)
+            same(decoder.decode(longer), wanted)
+            assert gpu.fake.living("pinned") > 0
+            gpu.send_in_parts()
+            del decoder
+
+
+def test_no_pinned_memory_at_all(gpu):
+    gpu.fake.refuse("host_allocate")
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    with pytest.warns(UserWarning, match="the host does not pin"):
         same(decoder.decode(BATCH), on_cpu(BATCH))
+    assert decoder.memory().pinned == 0
+
+
+@pytest.mark.parametrize("is_pinned", [True, False])
+def test_results_are_not_asked_back_before_the_kernel_has_ended(gpu, is_pinned):
+    """Else a copy to pageable memory would wait for a kernel that may wait for log-probs, which come behind it."""
+    gpu.send_in_parts()
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    if not is_pinned:
+        gpu.fake.refuse("host_allocate")
+        with pytest.warns(UserWarning, match="the host does not pin"):
+            decoder.decode(BATCH)
+    before = len(gpu.fake.journal())
+    decoder.decode(BATCH)
+    lines = [line for line in gpu.fake.journal()[before:] if line[0] in ("launch", "to_host", "looked")]
+    assert {line[1] for line in lines if line[0] == "to_host"} == {"pinned" if is_pinned else "pageable"}
+    behind = {lines[i + 1][0] for i, line in enumerate(lines) if line == ["launch"]}
+    assert behind == {"to_host" if is_pinned else "looked"}
 
 
 def test_control_c_while_parts_are_under_way(gpu):

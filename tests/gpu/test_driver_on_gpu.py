@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel
 from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
-from arcbeam._far_memory import FarBuffer
+from arcbeam._host_buffers import SharedBuffer
 
-from arcbeam import _cuda, _far_memory
+from arcbeam import _cuda, _host_buffers
 from arcbeam.device_arrays import as_device_utterances
 from arcbeam.errors import CudaError, CudaOutOfMemoryError
 
@@ -80,14 +80,14 @@ def test_bytes_go_there_and_back(gpu):
     assert set(engine.buffer.read(1000)) == {7}
 
 
-@pytest.mark.parametrize("left", [None, 0])
-def test_host_memory_that_kernels_read(gpu, monkeypatch, left):
-    """Managed, and pinned where the host has too little left: the device finds there what the host has written."""
-    monkeypatch.setattr(_far_memory, "host_bytes_left", lambda: left)
-    engine, far = Engine(gpu), FarBuffer(_cuda.context_of(gpu))
+@pytest.mark.parametrize(("left", "pinned_most"), [(None, 0), (0, 0), (None, 1 << 30)])
+def test_host_memory_that_kernels_read(gpu, monkeypatch, left, pinned_most):
+    """Managed or pinned, which it is where the host has too little left: the device finds what the host has written."""
+    monkeypatch.setattr(_host_buffers, "host_bytes_left", lambda: left)
+    engine, far = Engine(gpu), SharedBuffer(_cuda.context_of(gpu), pinned_most)
     data = np.random.default_rng(0).integers(0, 256, 3_000_001, dtype=np.uint8)
     far.resize(len(data))
-    if left == 0:
+    if left == 0 or pinned_most:
         assert not far.managed
     ctypes.memmove(far.host_address, data.ctypes.data, len(data))
     engine.buffer.copy_from(far.host_address, len(data))

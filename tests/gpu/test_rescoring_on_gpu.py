@@ -4,12 +4,17 @@ Real speech is the demo's, with the novels' 3-gram over a graph of a pruned one;
 built it, the graph of 512 pieces with its pruned 3-gram below the 3-gram of the books.
 """
 
+import ctypes
+import gc
+import re
+import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, KenLM, SymbolTable, cuda_plan
+from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, _cuda, cuda_plan
 from arcbeam.devices import why_no_cuda
 from benchmarks import rescoring_frames
 from benchmarks.datasets import DataMissing
@@ -18,6 +23,7 @@ from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 
+ROOT = Path(__file__).resolve().parents[2]
 TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 WORDS = [f"w{i}" for i in range(1, 50)]
 # Where, the cache, and the budget, which leaves no room for the index if it is one.
@@ -144,6 +150,71 @@ def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
         models, place = models | {"language_model": KenLM(arpa)}, ("cpu", "1kB", None)
     batch = [random_log_probs(i, 1 + 7 * i % 20) for i in range(20)]
     agree(graph, models, batch, place, beam=8.0, max_active=300, hypotheses_per_state=3, unknown_words="unk")
+
+
+def refusing(table, *calls):
+    """A driver's table, given by its address, in which these calls answer that there is no memory; and what to keep."""
+    header = (ROOT / "pyx" / "arcbeam" / "_driver_table.hpp").read_text()
+    names = re.findall(r"\(\*(\w+)\)\(", header[header.index("struct DriverTable") :])
+    copy = (ctypes.c_void_p * len(names)).from_buffer_copy(ctypes.string_at(table, 8 * len(names)))
+    refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)(lambda *_: 2)
+    for call in calls:
+        copy[names.index(call)] = ctypes.cast(refuse, ctypes.c_void_p)
+    return copy, refuse
+
+
+@pytest.fixture
+def nothing_is_pinned():
+    """The driver pins no memory, neither its own nor what is there."""
+    from arcbeam import _cydriver
+
+    gc.collect()
+    table, kept = refusing(_cydriver.address(), "host_allocate", "host_register")
+    try:
+        _cuda.use_driver(ctypes.addressof(table))
+    except RuntimeError as error:  # owned by another test's decoder
+        pytest.skip(str(error))
+    yield
+    gc.collect()
+    _cuda.use_driver(0)
+    del kept
+
+
+@pytest.mark.parametrize("kenlm", [False, True])
+def test_pinned_memory_that_is_refused(tmp_path, nothing_is_pinned, kenlm):
+    """Copies wait, and boxes are managed memory; the bytes are the same, and one warning says so."""
+    graph, models = made(6, 3000, 32)
+    place: tuple[str, object, None] = ("host", 0, None)
+    if kenlm:
+        kenlm_files.need_kenlm()
+        arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa")
+        models, place = models | {"language_model": KenLM(arpa)}, ("cpu", 0, None)
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(150)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        agree(
+            graph, models, batch, place, beam=8.0, max_active=400, hypotheses_per_state=3, unknown_words="unk"
+        )  # fmt: skip
+    assert len([one for one in caught if "the host does not pin" in str(one.message)]) == 1
+
+
+def test_arcs_of_a_file_are_pinned_where_they_are(tmp_path):
+    graph, models = made(6, 3000, 32)
+    models["language_model"].save(tmp_path / "large.lm")
+    large = LanguageModel.load(tmp_path / "large.lm")
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(50)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        decoder = agree(graph, models | {"language_model": large}, batch, ("host", 0, None), beam=8.0, max_active=400)
+    refused = [str(one.message) for one in caught if "does not pin the arcs" in str(one.message)]
+    arcs = sum(large.columns[name].nbytes for name in ("arcs", "backoff.weights"))
+    assert refused or decoder.memory().pinned >= arcs
+    del decoder
+    gc.collect()
+    with warnings.catch_warnings(record=True) as caught:  # once released they can be pinned again
+        warnings.simplefilter("always")
+        agree(graph, models | {"language_model": large}, batch, ("host", 0, None), beam=8.0, max_active=400)
+    assert len([one for one in caught if "does not pin the arcs" in str(one.message)]) == len(refused)
 
 
 @pytest.mark.parametrize("size", [1, 131, 133, 600])

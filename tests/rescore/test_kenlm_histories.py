@@ -80,16 +80,16 @@ def test_many_batches_stay_within_bounds(gpu, model, wanted, monkeypatch, first_
 
 
 def test_room_is_made_before_lanes_need_it(gpu, model, wanted, monkeypatch):
-    """Between batches; and where the host does not pin more, numbers begin anew instead."""
+    """Between batches; and where the host has no more, numbers begin anew instead."""
     monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 128)
     decoder = on_gpu(model)
     lookups = decoder._engine.host_lookups
     sizes = []
     for number, (batch, want) in enumerate(zip(OTHERS, wanted, strict=True)):
         if lookups.histories > 64:
-            gpu.fake.fail("host_allocate", 2)
+            gpu.fake.refuse("host_allocate", "managed_allocate")
             check_same(decoder.decode(batch), want)
-            gpu.fake.library.fake_fail_no_more()
+            gpu.fake.allow()
             sizes.append(lookups.histories)
             break
         check_same(decoder.decode(batch), want)

@@ -310,6 +310,29 @@ def test_every_call_of_making_a_decoder_may_fail(gpu):
     same(make("cuda").decode(BATCH), make("cpu").decode(BATCH))
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_pinned_memory_that_is_refused(gpu, monkeypatch, nth):
+    """From some time on: encoder outputs and results go through pageable memory; what grows then is pinned again."""
+    monkeypatch.setattr(transducer_plan, "first_room", lambda frames: 1)
+    wanted = make("cpu").decode(BATCH)
+    decoder = make("cuda")
+    gpu.fake.refuse("host_allocate", nth=nth)
+    with pytest.warns(UserWarning, match="the host does not pin .* copies are waited for") as caught:
+        got = decoder.decode(BATCH)
+    assert len(caught) == 1
+    same(got, wanted)
+    states = [one.state for one in got]
+    same(decoder.decode(BATCH, state=states), make("cpu").decode(BATCH, state=[one.state for one in wanted]))
+    assert (decoder.memory().pinned > 0) == (nth > 1)
+    lines = [line for line in gpu.fake.journal() if line[0] in ("launch", "to_host", "looked")]
+    assert ["to_host", "pageable"] in lines
+    launches = [i for i, line in enumerate(lines) if line == ["launch"]]
+    assert not any(lines[i + 1] == ["to_host", "pageable"] for i in launches), "which would wait for the kernel"
+    gpu.fake.allow()
+    same(decoder.decode([random_frames(9, 160)]), make("cpu").decode([random_frames(9, 160)]))
+    assert decoder.memory().pinned > 0
+
+
 def test_control_c(gpu):
     decoder, wanted = make("cuda"), make("cpu").decode(BATCH)
     same(decoder.decode(BATCH), wanted)

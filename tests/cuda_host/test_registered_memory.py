@@ -1,0 +1,90 @@
+"""Arrays of the host that are pinned where they lie: whole pages, once, all or none, until their owner goes."""
+
+import mmap
+
+import numpy as np
+import pytest
+from arcbeam._registered_memory import RegisteredMemory, spans_of
+
+from arcbeam import CudaError, _cuda, _registered_memory
+
+PAGE = mmap.PAGESIZE
+
+
+def pages(count):
+    """Bytes that begin at a page."""
+    memory = np.frombuffer(mmap.mmap(-1, count * PAGE), np.uint8)
+    assert memory.ctypes.data % PAGE == 0
+    return memory
+
+
+def registered(arrays, mapped=False):
+    return RegisteredMemory(_cuda.context_of(0), arrays, arrays, mapped)
+
+
+def test_spans_are_whole_pages():
+    memory = pages(8)
+    at = memory.ctypes.data
+    assert spans_of([]) == spans_of([memory[:0]]) == []
+    assert spans_of([memory[5:6]]) == [(at, at + PAGE)]
+    assert spans_of([memory[PAGE - 1 : PAGE + 1]]) == [(at, at + 2 * PAGE)]
+    apart = [memory[6 * PAGE : 7 * PAGE], memory[PAGE : PAGE + 1]]
+    assert spans_of(apart) == [(at + PAGE, at + 2 * PAGE), (at + 6 * PAGE, at + 7 * PAGE)]
+    assert spans_of([memory[3:9], memory[100:PAGE], memory[10:20]]) == [(at, at + PAGE)], "in one page"
+    assert spans_of([memory[: 5 * PAGE], memory[PAGE : 2 * PAGE]]) == [(at, at + 5 * PAGE)], "one in the other"
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_registered_and_released(fake, read_only):
+    if not read_only:
+        fake.library.fake_writable_alone(0)
+    memory = pages(8)
+    held = registered([memory[: PAGE + 1], memory[4 * PAGE : 5 * PAGE]])
+    assert (held.bytes, held.refused, fake.living("registered")) == (3 * PAGE, None, 2)
+    assert fake.library.fake_registered_bytes() == 3 * PAGE
+    assert not held.tell()
+    del held
+    assert fake.living("registered") == 0
+
+
+def test_what_is_registered_already_counts_and_stays(fake):
+    memory = pages(8)
+    theirs = registered([memory[:PAGE]])
+    held = registered([memory[:PAGE], memory[4 * PAGE :]])
+    assert (held.bytes, held.refused, fake.living("registered")) == (5 * PAGE, None, 2)
+    del held
+    assert fake.living("registered") == 1
+    del theirs
+    assert fake.living("registered") == 0
+
+
+@pytest.mark.parametrize("code", [1, 2, 304, 500, 800, 801])
+@pytest.mark.parametrize("nth", [1, 2])
+def test_all_or_none(fake, code, nth):
+    memory = pages(8)
+    fake.fail("host_register", code, nth)
+    held = registered([memory[:PAGE], memory[4 * PAGE :]])
+    assert (held.bytes, fake.living("registered")) == (0, 0)
+    assert f", {code}" in held.refused
+    assert [held.tell(), held.tell()] == [True, False], "once"
+
+
+def test_a_lost_device_is_an_error(fake):
+    memory = pages(8)
+    fake.fail("host_register", 700)
+    with pytest.raises(CudaError, match=r"CUDA_ERROR_ILLEGAL_ADDRESS \(700\) while pinning host memory"):
+        registered([memory[:PAGE], memory[4 * PAGE :]])
+    assert fake.living("registered") == 0
+    fake.library.fake_heal()
+
+
+def test_a_file_that_the_host_has_no_room_for(fake, monkeypatch):
+    """Its pages take memory only when they are pinned; those of other arrays have it."""
+    memory = pages(2)
+    monkeypatch.setattr(_registered_memory, "host_bytes_left", lambda: 2 * PAGE - 1)
+    held = registered([memory], mapped=True)
+    assert (held.bytes, held.refused) == (0, f"the host has {2 * PAGE - 1:,} bytes left")
+    assert registered([memory], mapped=False).bytes == 2 * PAGE
+    for left in (None, 2 * PAGE):
+        monkeypatch.setattr(_registered_memory, "host_bytes_left", lambda left=left: left)
+        assert registered([memory], mapped=True).bytes == 2 * PAGE
