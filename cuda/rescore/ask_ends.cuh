@@ -9,7 +9,7 @@ namespace arcbeam {
 ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
     LookupCounts uncounted;
-    if constexpr (kAsks == Asks::arcs) {
+    if constexpr (kAsked == Asks::arcs) {
         LmPlace place{lm.find(history, lm.num_labels), history};
         while (place.arc == kNoLmArc) {
             place.from = lm.backoff_state(place.from);
@@ -42,7 +42,7 @@ ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const Hi
     const Mail mail = mail_of(control);
     const LmView& lm = params.lms.large;
     LmStep large{};
-    if constexpr (kAsks == Asks::arcs) {
+    if constexpr (kAsked == Asks::arcs) {
         const ArcCacheView none{};
         Pieces pieces{none, mail, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;

@@ -174,7 +174,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         const std::uint32_t round = simt::load(&control.mail_round);
         const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
-        if constexpr (kAsks != Asks::arcs) {
+        if constexpr (kAsked != Asks::arcs) {
             came = wait_for_mapped(mail.head(), wanted, params.search.wait_cycles);
         } else {
             const std::uint32_t first =
@@ -197,13 +197,13 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
     if (count == kNoIndex) {
         return false;
     }
-    if constexpr (kAsks == Asks::model) {
+    if constexpr (kAsked == Asks::model) {
         simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see precedes()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = mail.places()[i];
         Answer answer;
-        if constexpr (kAsks != Asks::arcs) {
+        if constexpr (kAsked != Asks::arcs) {
             answer = mail.replies()[i];
         } else {
             answer = copied_answer(mail.inbox, first + i);
@@ -213,7 +213,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
             const std::uint64_t key = mail.keys()[place];
             const auto state = static_cast<std::uint32_t>(key >> 32U);
             const auto label = static_cast<std::uint32_t>(key);
-            if constexpr (kAsks == Asks::arcs) {
+            if constexpr (kAsked == Asks::arcs) {
                 keep_single(params.cache, Single{state, label}, answer);
             } else {
                 keep_cached(params.cache, params.counters, state, label,
@@ -222,7 +222,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         }
     }
     simt::block_barrier();
-    if (kAsks == Asks::arcs && simt::thread_rank() == 0U) {
+    if (kAsked == Asks::arcs && simt::thread_rank() == 0U) {
         const std::uint64_t round = simt::load(&control.mail_round);
         leave_copied(mail.head(), round << 32U | posted);
     }

@@ -75,7 +75,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
         }
     } else {
         AskedWords asked;
-        if constexpr (kAsks == Asks::arcs) {
+        if constexpr (kAsked == Asks::arcs) {
             asked = ask_arcs(params, questions, control);
         } else {
             asked = ask_words(params, questions, control);
