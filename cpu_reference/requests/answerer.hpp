@@ -21,29 +21,26 @@ class Answerer {
     virtual bool answer(const Question* questions, std::size_t count, Answer* answers) = 0;
 };
 
-// Fukunaga et al. 2019: the device has found the arc, and the state that lists the word.
+// Fukunaga et al. 2019: the device has found the arc by the index, and adds up.
 class ArcAnswerer : public Answerer {
   public:
     explicit ArcAnswerer(const LmView& lm) : lm_(lm) {}
 
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
         for (std::size_t i = 0; i < count; ++i) {  // all come from far, and none depends on another
-            if (questions[i].arc != kNoLmArc) {
-                __builtin_prefetch(lm_.arcs + questions[i].arc);
+            if (questions[i].label == kOfState) {
+                __builtin_prefetch(lm_.backoff_weights + questions[i].state);
+            } else {
+                __builtin_prefetch(lm_.arcs + questions[i].state);
             }
-            __builtin_prefetch(lm_.backoff_weights + questions[i].state);
         }
         for (std::size_t i = 0; i < count; ++i) {
-            const Question& asked = questions[i];
-            float backoffs = 0.0F;
-            // A page that was lost reads as zeros, which lead to the empty history.
-            for (std::uint32_t state = asked.state; state != asked.from && state != kLmEmptyHistory;
-                 state = lm_.backoff_state(state)) {
-                backoffs = lm_back_off(backoffs, lm_.backoff_weights[state]);
+            const std::uint32_t asked = questions[i].state;
+            if (questions[i].label == kOfState) {
+                answers[i] = {lm_.backoff_weights[asked], kLmEmptyHistory};
+            } else {
+                answers[i] = {lm_.arcs[asked].weight, lm_.arcs[asked].next_state};
             }
-            const LmStep step =
-                asked.arc == kNoLmArc ? lm_unknown(backoffs) : lm_found(backoffs, lm_.arcs[asked.arc], asked.from);
-            answers[i] = {step.cost, step.next_state};
         }
         return true;
     }

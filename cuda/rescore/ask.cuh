@@ -1,5 +1,5 @@
-// Stage lookup where the host has the large model, or its arcs: what is distinct is answered by the arc cache, by
-// the lane's own table, or by the host.
+// Stage lookup where the host has the large model: what is distinct is answered by the arc cache, by the lane's own
+// table, or by the host.
 #pragma once
 
 #include "rescore/lookup.cuh"
@@ -8,56 +8,23 @@ namespace arcbeam {
 
 constexpr std::uint32_t kOpen = 0x80000000U;  // of a candidate in the list of those that ask: not answered yet
 
-// The arc that a word takes, and the state that it leaves, by so many lanes.
-struct LmPlace {
-    std::uint32_t arc;
-    std::uint32_t from;
-};
-
-template <std::uint32_t lanes>
-ARCBEAM_DEVICE LmPlace place_in(const LmView& lm, std::uint32_t state, std::uint32_t label, std::uint32_t mask) {
-    if (label == kUnknownLabel) {
-        return {kNoLmArc, kLmEmptyHistory};
-    }
-    std::uint32_t reads = 0U;
-    std::uint32_t arc = find_together<lanes>(lm, state, label, true, Lanes<lanes>{mask}, reads);
-    while (arc == kNoLmArc) {
-        state = lm.backoff_state(state);
-        arc = find_together<lanes>(lm, state, label, true, Lanes<lanes>{mask}, reads);
-    }
-    return {arc, state};
-}
-
-// Looks a word up in the lane's table, and lists a question if nobody has asked yet: so many lanes together, of
-// which the first one is told. Returns whether the answer is there.
-template <std::uint32_t lanes>
-ARCBEAM_DEVICE bool ask(const RescoringParams& params, std::uint32_t state, std::uint32_t label, std::uint32_t mask,
-                        RescoringControl& control, LookupCounts& counts, LmStep& step) {
+// Looks a word up in the lane's table, and lists a question if nobody has asked yet. Returns whether the answer is
+// there.
+ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringControl& control, LookupCounts& counts,
+                        LmStep& step) {
     const Mail mail = mail_of(control);
-    const bool is_first = simt::lane() % lanes == 0U;
-    Claimed claimed{kNoIndex, false};
-    bool known = false;
-    if (is_first) {
-        claimed = claim_answer(mail, state, label, control);
-        if (claimed.place != kNoIndex && !claimed.is_new) {
-            const Answer answer = mail.answers()[claimed.place];
-            step = LmStep{answer.cost, answer.next_state, 0U};
-            known = answer.next_state != kUnanswered;
-        }
+    const Claimed claimed = claim_answer(mail, state, label, control);
+    if (claimed.place == kNoIndex) {
+        return false;
     }
-    if ((simt::ballot(mask, claimed.is_new) & mask) != 0U) {
-        LmPlace place{kNoLmArc, kLmEmptyHistory};
-        if (params.asks == Asks::arcs) {
-            place = place_in<lanes>(params.lms.large, state, label, mask);
-        }
-        if (is_first) {
-            const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_questions, 1U);
-            mail.questions()[at] = Question{state, label, place.arc, place.from};
-            mail.places()[at] = claimed.place;
-            ++counts.misses;
-        }
+    if (claimed.is_new) {
+        list_question(mail, claimed.place, Question{state, label}, control);
+        ++counts.misses;
+        return false;
     }
-    return known;
+    const Answer answer = mail.answers()[claimed.place];
+    step = LmStep{answer.cost, answer.next_state, 0U};
+    return answer.next_state != kUnanswered;
 }
 
 // As answer_some(), which has the model; those that stay open are marked. `again`: only those.
@@ -91,7 +58,7 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
         }
         if ((simt::ballot(half, known) & half) == 0U) {
             if (is_large) {
-                known = ask<kHalf>(params, state, wanted, half, control, counts, step);
+                known = lane % kHalf == 0U && ask(state, wanted, control, counts, step);
             } else {
                 Reads reads;
                 step = step_in<kHalf>(params.lms.small, state, wanted, true, Lanes<kHalf>{half}, reads);
@@ -138,34 +105,6 @@ ARCBEAM_DEVICE AskedWords ask_words(const RescoringParams& params, const Questio
     }
     asked.answered = sent.answered;
     return asked;
-}
-
-// What the end of a sentence costs after the histories of the final tokens: afterwards the lane's table has it.
-// False if the lane has to stop. A barrier was passed.
-ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, std::uint32_t num_tokens, const Tokens tokens,
-                             const Array<History> histories, RescoringControl& control) {
-    for (std::uint32_t i = simt::thread_rank(); i < num_tokens; i += simt::block_size()) {
-        const std::uint32_t state = tokens.state[i];
-        const float cost = simt::load(&tokens.token.at(i)->cost);
-        if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
-            const History history = histories[i];
-            LmStep step;
-            LookupCounts uncounted;
-            ask<1U>(params, history.large, params.lms.large.num_labels, 1U << simt::lane(), control, uncounted,
-                    step);
-        }
-    }
-    return send_questions(params, control).answered;
-}
-
-// end_deviation(), once ask_ends() has the answers.
-ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
-                                         RescoringControl& control) {
-    const Mail mail = mail_of(control);
-    const std::uint32_t place = claim_answer(mail, history.large, params.lms.large.num_labels, control).place;
-    const Answer answer = mail.answers()[place];
-    return deviation_cost(params.lms, answer.cost,
-                          lm_step(params.lms.small, history.small, params.lms.small.num_labels).cost);
 }
 
 }  // namespace arcbeam

@@ -1,5 +1,5 @@
-// The search kernel of rescore.cu where the host has the large model, or its arcs: lanes ask it, see mail.hpp.
-#define ARCBEAM_LANES_ASK
+// The search kernel of rescore.cu where the host has the large model: lanes ask it, see mail.hpp.
+#define ARCBEAM_LANES_ASK Asks::model
 #include "rescore/work.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work<false>(params); }

@@ -11,7 +11,7 @@
 // with a barrier after each. Until the answer, `place` of an extension is the entry of the table of a candidate
 // that asks, and the candidate that asks of one that does not; afterwards it is the deviation of one that asks.
 //
-// Where the host has the model, or its arcs, ask.cuh stands in the place of answer_words.
+// Where the host has the model, ask.cuh stands in the place of answer_words; where it has the arcs, ask_arcs.cuh.
 #pragma once
 
 #include "rescore/arc_cache.cuh"
@@ -190,6 +190,19 @@ struct Reads {
     std::uint32_t others = 0;
 };
 
+// Where a look-up finds its arc and what it reads then: in the view.
+struct OfView {
+    template <std::uint32_t lanes>
+    ARCBEAM_DEVICE std::uint32_t find(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
+                                      const Lanes<lanes>& together, std::uint32_t& reads) const {
+        return find_together<lanes>(lm, state, label, seeks, together, reads);
+    }
+    ARCBEAM_DEVICE float backoff_weight(const LmView& lm, std::uint32_t state) const {
+        return lm.backoff_weights[state];
+    }
+    ARCBEAM_DEVICE LmArc arc(const LmView& lm, std::uint32_t arc) const { return lm.arcs[arc]; }
+};
+
 // The states that a look-up backs off from: each lane keeps one, so that what they cost is loaded at the same time.
 template <std::uint32_t lanes>
 struct BackedOff {
@@ -198,11 +211,12 @@ struct BackedOff {
     float sum = 0.0F;
 
     // Adds what groups have kept to their sums, from the longest history down.
-    ARCBEAM_DEVICE void add_up(const LmView& lm, bool wanted, const Lanes<lanes>& together) {
+    template <class Source>
+    ARCBEAM_DEVICE void add_up(const LmView& lm, bool wanted, const Lanes<lanes>& together, Source& source) {
         if (!together.any_group(wanted && count != 0U)) {
             return;
         }
-        const float weight = wanted && together.rank() < count ? lm.backoff_weights[own] : 0.0F;
+        const float weight = wanted && together.rank() < count ? source.backoff_weight(lm, own) : 0.0F;
         const std::uint32_t most = together.most(wanted ? count : 0U);
         for (std::uint32_t i = 0U; i < most; ++i) {
             const float next = together.from(weight, i);
@@ -211,8 +225,10 @@ struct BackedOff {
         count = wanted ? 0U : count;
     }
 
-    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, bool wanted, const Lanes<lanes>& together) {
-        add_up(lm, wanted && count == lanes, together);
+    template <class Source>
+    ARCBEAM_DEVICE void keep(const LmView& lm, std::uint32_t state, bool wanted, const Lanes<lanes>& together,
+                             Source& source) {
+        add_up(lm, wanted && count == lanes, together, source);
         own = wanted && together.rank() == count ? state : own;
         count += wanted ? 1U : 0U;
     }
@@ -221,22 +237,22 @@ struct BackedOff {
 // lm_step() by the lanes of a group, if it is one that seeks: once the index has told which arc the word takes,
 // what it costs and all that backing off costs is read side by side. Where only these are in host memory, a look-up
 // waits for the bus once.
-template <std::uint32_t lanes>
-ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
-                              const Lanes<lanes>& together, Reads& reads) {
+template <std::uint32_t lanes, class Source>
+ARCBEAM_DEVICE LmStep step_by(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
+                              const Lanes<lanes>& together, Reads& reads, Source& source) {
     BackedOff<lanes> backed_off;
     const std::uint32_t one = together.rank() == 0U ? 1U : 0U;
     const bool unknown = label == kUnknownLabel;
     std::uint32_t arc = kNoLmArc;
     for (bool open = seeks;;) {
         const std::uint32_t found =
-            find_together<lanes>(lm, state, label, open && !unknown, together, reads.of_index);
+            source.template find<lanes>(lm, state, label, open && !unknown, together, reads.of_index);
         arc = open ? found : arc;
         open = open && found == kNoLmArc && !(unknown && state == kLmEmptyHistory);
         if (!together.any_group(open)) {
             break;
         }
-        backed_off.keep(lm, state, open, together);
+        backed_off.keep(lm, state, open, together, source);
         if (open) {
             state = lm.backoff_state(state);
             reads.of_index += 2U * one;
@@ -245,11 +261,18 @@ ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32
     }
     LmArc found{kLmEmptyHistory, 0.0F};
     if (seeks && !unknown) {
-        found = lm.arcs[arc];
+        found = source.arc(lm, arc);
         reads.others += one;
     }
-    backed_off.add_up(lm, seeks, together);
+    backed_off.add_up(lm, seeks, together, source);
     return unknown ? lm_unknown(backed_off.sum) : lm_found(backed_off.sum, found, state);
+}
+
+template <std::uint32_t lanes>
+ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
+                              const Lanes<lanes>& together, Reads& reads) {
+    OfView view;
+    return step_by<lanes>(lm, state, label, seeks, together, reads, view);
 }
 
 // What is asked, and where the answers go.

@@ -8,6 +8,7 @@
 #include "rescore/answers_mapped.cuh"
 #include "rescore/arc_cache.cuh"
 #include "rescore/hypotheses.cuh"
+#include "rescore/single_arcs.cuh"
 
 namespace arcbeam {
 
@@ -17,10 +18,10 @@ constexpr std::uint32_t kUnanswered = 0xffffffffU;          // the next state of
 struct Mail {
     unsigned char* memory;
     unsigned char* mapped;
-    unsigned char* inbox;  // null: answers are mapped
+    unsigned char* inbox;  // of Asks::arcs
     std::uint32_t size;
 
-    // state << 32 | label
+    // state << 32 | label, as in a question
     ARCBEAM_DEVICE Array<std::uint64_t> keys() const { return {reinterpret_cast<std::uint64_t*>(memory), size}; }
     ARCBEAM_DEVICE Array<Answer> answers() const {
         return {reinterpret_cast<Answer*>(memory + 8U * static_cast<std::uint64_t>(size)), size};
@@ -29,12 +30,16 @@ struct Mail {
     ARCBEAM_DEVICE Array<std::uint32_t> places() const {
         return {reinterpret_cast<std::uint32_t*>(memory + 16U * static_cast<std::uint64_t>(size)), size};
     }
+    // Of Asks::arcs: of the first size / 4 words of a step that wait for answers, what is known of them: two each
+    ARCBEAM_DEVICE Array<std::uint64_t> kept() const {
+        return {reinterpret_cast<std::uint64_t*>(memory + 20U * static_cast<std::uint64_t>(size)), size / 2U};
+    }
     ARCBEAM_DEVICE MailHead* head() const { return reinterpret_cast<MailHead*>(mapped); }
     ARCBEAM_DEVICE Array<Question> questions() const {
         return {reinterpret_cast<Question*>(mapped + kMailHeadBytes), size};
     }
     ARCBEAM_DEVICE Array<Answer> replies() const {
-        return {reinterpret_cast<Answer*>(mapped + kMailHeadBytes + 16U * static_cast<std::uint64_t>(size)), size};
+        return {reinterpret_cast<Answer*>(mapped + kMailHeadBytes + 8U * static_cast<std::uint64_t>(size)), size};
     }
 };
 
@@ -73,11 +78,19 @@ struct Claimed {
     bool is_new;          // the caller has to ask
 };
 
+ARCBEAM_DEVICE std::uint64_t answer_key(std::uint32_t state, std::uint32_t label) {
+    return static_cast<std::uint64_t>(state) << 32U | label;
+}
+
+ARCBEAM_DEVICE std::uint32_t answer_home(const Mail& mail, std::uint32_t state, std::uint32_t label) {
+    const std::uint32_t mixed = (state * 0x9e3779b1U ^ label) * 0x85ebca6bU;
+    return scaled((mixed ^ mixed >> 15U) * 0xc2b2ae35U, mail.size);
+}
+
 ARCBEAM_DEVICE Claimed claim_answer(const Mail& mail, std::uint32_t state, std::uint32_t label,
                                     RescoringControl& control) {
-    const std::uint64_t key = static_cast<std::uint64_t>(state) << 32U | label;
-    const std::uint32_t mixed = (state * 0x9e3779b1U ^ label) * 0x85ebca6bU;
-    std::uint32_t place = scaled((mixed ^ mixed >> 15U) * 0xc2b2ae35U, mail.size);
+    const std::uint64_t key = answer_key(state, label);
+    std::uint32_t place = answer_home(mail, state, label);
     for (std::uint32_t probes = 0U; probes < mail.size; ++probes) {
         std::uint64_t found = simt::load_relaxed<Scope::block>(mail.keys().at(place));
         if (found == kNoQuestion) {
@@ -97,6 +110,41 @@ ARCBEAM_DEVICE Claimed claim_answer(const Mail& mail, std::uint32_t state, std::
     }
     simt::store_relaxed<Scope::block>(&control.mail_full, 1U);
     return {kNoIndex, false};
+}
+
+// Finds the answer of what has been claimed; false if it is not there. Others may claim and enter at the same time.
+ARCBEAM_DEVICE bool find_answer(const Mail& mail, std::uint32_t state, std::uint32_t label, Answer& answer) {
+    const std::uint64_t key = answer_key(state, label);
+    std::uint32_t place = answer_home(mail, state, label);
+    for (std::uint32_t probes = 0U; probes < mail.size; ++probes) {
+        const std::uint64_t found = simt::load_relaxed<Scope::block>(mail.keys().at(place));
+        if (found == key) {
+            const std::uint64_t bits =
+                simt::load_relaxed<Scope::block>(reinterpret_cast<std::uint64_t*>(mail.answers().at(place)));
+            std::memcpy(&answer, &bits, sizeof answer);
+            return answer.next_state != kUnanswered;
+        }
+        if (found == kNoQuestion) {
+            return false;
+        }
+        place = place + 1U == mail.size ? 0U : place + 1U;
+    }
+    return false;
+}
+
+// Enters an answer that is known, in a place that the caller has claimed.
+ARCBEAM_DEVICE void enter_answer(const Mail& mail, std::uint32_t place, const Answer& answer) {
+    std::uint64_t bits;
+    std::memcpy(&bits, &answer, sizeof bits);
+    simt::store_relaxed<Scope::block>(reinterpret_cast<std::uint64_t*>(mail.answers().at(place)), bits);
+}
+
+// Lists a question whose place the caller has claimed.
+ARCBEAM_DEVICE void list_question(const Mail& mail, std::uint32_t place, const Question& question,
+                                  RescoringControl& control) {
+    const std::uint32_t at = simt::atomic_add<Scope::block>(&control.num_questions, 1U);
+    mail.questions()[at] = question;
+    mail.places()[at] = place;
 }
 
 // Between two frames: empties the table once it is half full. Barriers are passed.
@@ -126,7 +174,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         const std::uint32_t round = simt::load(&control.mail_round);
         const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
-        if (mail.inbox == nullptr) {
+        if constexpr (kAsked != Asks::arcs) {
             came = wait_for_mapped(mail.head(), wanted, params.search.wait_cycles);
         } else {
             const std::uint32_t first =
@@ -149,13 +197,13 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
     if (count == kNoIndex) {
         return false;
     }
-    if (params.history_words != nullptr) {
+    if constexpr (kAsked == Asks::model) {
         simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see precedes()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = mail.places()[i];
         Answer answer;
-        if (mail.inbox == nullptr) {
+        if constexpr (kAsked != Asks::arcs) {
             answer = mail.replies()[i];
         } else {
             answer = copied_answer(mail.inbox, first + i);
@@ -163,12 +211,18 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         mail.answers()[place] = answer;
         if (params.cache.size != 0U) {
             const std::uint64_t key = mail.keys()[place];
-            keep_cached(params.cache, params.counters, static_cast<std::uint32_t>(key >> 32U),
-                        static_cast<std::uint32_t>(key), LmStep{answer.cost, answer.next_state, 0U});
+            const auto state = static_cast<std::uint32_t>(key >> 32U);
+            const auto label = static_cast<std::uint32_t>(key);
+            if constexpr (kAsked == Asks::arcs) {
+                keep_single(params.cache, Single{state, label}, answer);
+            } else {
+                keep_cached(params.cache, params.counters, state, label,
+                            LmStep{answer.cost, answer.next_state, 0U});
+            }
         }
     }
     simt::block_barrier();
-    if (mail.inbox != nullptr && simt::thread_rank() == 0U) {
+    if (kAsked == Asks::arcs && simt::thread_rank() == 0U) {
         const std::uint64_t round = simt::load(&control.mail_round);
         leave_copied(mail.head(), round << 32U | posted);
     }

@@ -18,12 +18,14 @@ enum class Asks : std::uint32_t {
     model = 2,   // the host has the model, and numbers its states
 };
 
-struct alignas(16) Question {
-    std::uint32_t state;
-    std::uint32_t label;
-    std::uint32_t arc;   // of Asks::arcs: which the word takes; kNoLmArc: the word is unknown
-    std::uint32_t from;  // the state that it leaves
+// Of Asks::arcs: what an arc costs and where it leads, or what backing off from a state costs, see single_arcs.cuh.
+struct alignas(8) Question {
+    std::uint32_t state;  // of Asks::arcs: or the number of the arc
+    std::uint32_t label;  // of Asks::arcs: kOfState, kOfArc
 };
+
+constexpr std::uint32_t kOfState = 0U;  // what backing off from a state costs: it has no next state
+constexpr std::uint32_t kOfArc = 1U;
 
 struct alignas(8) Answer {
     float cost;
@@ -68,7 +70,7 @@ constexpr std::uint64_t inbox_bytes(std::uint64_t seats, std::uint64_t size) {
 constexpr std::uint32_t kMailHeadBytes = 128U;
 static_assert(sizeof(MailHead) == kMailHeadBytes, "the head takes two cache lines of the host");
 
-constexpr std::uint64_t mail_bytes(std::uint64_t size) { return 20U * size; }
-constexpr std::uint64_t mapped_mail_bytes(std::uint64_t size) { return kMailHeadBytes + 24U * size; }
+constexpr std::uint64_t mail_bytes(std::uint64_t size) { return 24U * size; }
+constexpr std::uint64_t mapped_mail_bytes(std::uint64_t size) { return kMailHeadBytes + 16U * size; }
 
 }  // namespace arcbeam

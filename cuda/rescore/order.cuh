@@ -7,12 +7,13 @@
 
 namespace arcbeam {
 
-// Whether lanes ask the host: settled when a kernel is compiled, so that those which have their models pay nothing.
+// Whom lanes ask: settled when a kernel is compiled, so that those which have their models pay nothing.
 #if defined(ARCBEAM_LANES_ASK)
-constexpr bool kLanesAsk = true;
+constexpr Asks kAsked = ARCBEAM_LANES_ASK;
 #else
-constexpr bool kLanesAsk = false;
+constexpr Asks kAsked = Asks::nobody;
 #endif
+constexpr bool kLanesAsk = kAsked != Asks::nobody;
 
 // Whether the large model is in buckets, likewise.
 #if defined(ARCBEAM_IN_BUCKETS)
@@ -38,7 +39,7 @@ ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a
 }
 
 ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
-    if (!kLanesAsk || params.history_words == nullptr || a.large == b.large) {
+    if (kAsked != Asks::model || a.large == b.large) {
         return a < b;
     }
     return words_precede(params, a.large, b.large);
@@ -55,7 +56,7 @@ ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
 // Of all that threads bring the first stays; kNoPacked stands for none yet.
 template <class Team>
 ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
-    if (!kLanesAsk || params.history_words == nullptr) {
+    if (kAsked != Asks::model) {
         simt::atomic_min<Team::kScope>(least, bits);
         return;
     }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "rescore/ask.cuh"
+#include "rescore/ask_arcs.cuh"
 
 namespace arcbeam {
 
@@ -73,7 +74,12 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
             return true;
         }
     } else {
-        const AskedWords asked = ask_words(params, questions, control);
+        AskedWords asked;
+        if constexpr (kAsked == Asks::arcs) {
+            asked = ask_arcs(params, questions, control);
+        } else {
+            asked = ask_words(params, questions, control);
+        }
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;
         if (!asked.answered) {

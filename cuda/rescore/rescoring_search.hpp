@@ -17,22 +17,24 @@ constexpr Need kNeedsMail = Need{17U};
 // What was looked up, by all lanes.
 struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored
-    std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame
-    std::uint64_t misses;    // of these, not answered by the arc cache
+    std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame; of lanes that ask
+                             // for arcs, the arcs and back-off weights of these
+    std::uint64_t misses;    // of these, not answered by the arc cache, nor by what the lane has asked before
     std::uint64_t reads;     // loads of the large model that these took, see index_is_near
     std::uint64_t worked;    // clock cycles of lanes that ask the host
     std::uint64_t waited;    // of these, for its answers
-    std::uint64_t stamps;    // answers that went into the cache
+    std::uint64_t stamps;    // answers that went into the cache of arc_cache.cuh
 };
 
-// An arc cache: answers of the models by (state, label), direct-mapped, the newest wins. Shared by all lanes.
-// See arc_cache.cuh.
+// An arc cache, direct-mapped, the newest wins, shared by all lanes: answers of the models by (state, label), see
+// arc_cache.cuh; of lanes that ask the host for arcs, single arcs and back-off weights, see single_arcs.cuh.
 struct ArcCacheView {
-    std::uint64_t* entries;  // [size][kCacheWords]; all bits 0: empty
+    std::uint64_t* entries;  // [size][kCacheWords], or [size][kSingleWords]; all bits 0: empty
     std::uint32_t size;      // 0: no cache
 };
 
 constexpr std::uint32_t kCacheWords = 4U;
+constexpr std::uint32_t kSingleWords = 2U;
 
 struct RescoringParams {
     SearchParams search;  // its beam is the lookup beam: the beam and the lookup margin, added first
@@ -41,13 +43,12 @@ struct RescoringParams {
     LookupCounters* counters;
     ArcCacheView cache;
     const MailView* mails;               // [lanes]
-    const std::uint32_t* history_words;  // [numbers][words_a_history], see order.cuh; null: numbers are the order
+    const std::uint32_t* history_words;  // [numbers][words_a_history], of Asks::model; see order.cuh
     float beam;
     float lookup_margin;
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
-    Asks asks;
     std::uint32_t words_a_history;
     LmBuckets buckets;  // of the large model, for bucketed.cu, which knows only numbers of the view
 };

@@ -93,8 +93,7 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
                                          ? lane.room.candidate()
                                          : spilled_rescoring(lane.state.spill).candidate();
-    if (kLanesAsk && lane.state.alive != 0U &&
-        !ask_ends(params, lane.state.num_tokens, lane.tokens, lane.histories, *lane.words)) {
+    if (kLanesAsk && lane.state.alive != 0U && !ask_ends(params, lane)) {
         return unanswered(lane);
     }
     lane.large_table_is_free = false;  // the scratch lies in it

@@ -21,7 +21,7 @@ from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
 from arcbeam._search cimport (
-    ASKING, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    ASKING, ASKING_ARCS, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
     padded,
 )
 from arcbeam._shapes cimport Launches
@@ -113,7 +113,7 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             self.mail = self.rescoring.open_mail(self.pool, self.stream)
             in_memory = BUCKETED if self.rescoring.bucketed_bytes() else RESCORING
-            self.kind = in_memory if self.mail is None else ASKING
+            self.kind = in_memory if self.mail is None else ASKING if self.rescoring.large is None else ASKING_ARCS
         self.lanes = Lanes(self.kind, self.pool, self.stream)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)

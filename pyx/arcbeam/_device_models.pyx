@@ -221,7 +221,7 @@ cdef class DeviceRescoring:
         self.counters = self._send(np.zeros(sizeof(LookupCounters), np.uint8), stream)
         self.cache = DeviceBuffer(self.pool, stream, "the arc cache")
         if self.placement.cache_entries:
-            self.cache.resize(self.placement.cache_entries * lm_placement.ENTRY_BYTES)
+            self.cache.resize(self.placement.cache_bytes)
             self.cache.fill(0)
         self.counted = HostBuffer(context)
         self.counted.resize(sizeof(LookupCounters))

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from arcbeam._cuda cimport check, driver
 from arcbeam._cuda_memory cimport set_bytes
 from arcbeam._requests cimport (
-    inbox_bytes, inbox_start_bytes, kHalves, kMailHeadBytes, mail_bytes, mapped_mail_bytes,
+    Answer, Question, inbox_bytes, inbox_start_bytes, kHalves, kMailHeadBytes, mail_bytes, mapped_mail_bytes,
 )
 from arcbeam._search cimport padded
 
@@ -113,7 +113,7 @@ cdef class LaneMail:
         if self.lookups.ships():
             self._have_inboxes()
         memcpy(memory, self.lanes.data(), lanes * sizeof(MailView))
-        params.asks, params.mails = self.asks, <const MailView*> memory
+        params.mails = <const MailView*> memory
         params.history_words, params.words_a_history = <const uint32_t*> NULL, 0
         if self.asks == Asks.model:
             params.history_words = <const uint32_t*> self.words.data
@@ -153,7 +153,7 @@ cdef class LaneMail:
         """Between launches: what lanes wait for; or the room that some lane lacks for its questions."""
         if wants_room:
             if self.size >= MOST_ENTRIES:
-                raise CapacityError("a frame looks more than 2**23 words up: use a smaller beam or max_active")
+                raise CapacityError("a frame asks for more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
             self.size *= 2
             return self._clear(params)  # what others wait for they will ask again
         while not self.lookups.answer_all(self.lanes):
@@ -208,8 +208,8 @@ cdef class LaneMail:
     def bytes(self):
         """uint64 : of questions and answers that went over the bus, in all batches."""
         if not self.lookups.ships():
-            return 24 * self.questions
-        return 16 * self.questions + self.lookups.shipped_bytes()
+            return (sizeof(Question) + sizeof(Answer)) * self.questions
+        return sizeof(Question) * self.questions + self.lookups.shipped_bytes()
 
     cdef size_t device_bytes(self):
         return self.tables.capacity + self.inboxes.capacity

@@ -15,6 +15,14 @@ cdef extern from "rescore/mail.hpp" namespace "arcbeam" nogil:
         arcs
         model
 
+    cdef struct Question:
+        uint32_t state
+        uint32_t label
+
+    cdef struct Answer:
+        float cost
+        uint32_t next_state
+
     cdef struct MailHead:
         uint64_t posted
         uint32_t used

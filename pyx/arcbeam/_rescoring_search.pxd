@@ -4,7 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam._lm_buckets cimport LmBuckets
 from arcbeam._lm_view cimport RescoringView
-from arcbeam._requests cimport Asks, MailView
+from arcbeam._requests cimport MailView
 from arcbeam._search cimport Need, SearchParams
 
 
@@ -42,7 +42,6 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint32_t hypotheses_per_state
         uint32_t epsilon_words
         uint32_t index_is_near
-        Asks asks
         uint32_t words_a_history
         LmBuckets buckets
 

@@ -128,7 +128,7 @@ cdef class SearchKind:
     cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
 
-cdef SearchKind PLAIN, RESCORING, ASKING, BUCKETED
+cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED
 
 
 cdef class DeviceGraph:

@@ -101,6 +101,7 @@ cdef class SearchKind:
 PLAIN = SearchKind("search", ("wide", "dense", "cluster"), False)
 RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
 ASKING = SearchKind("asking", ("wide", "dense"), True)
+ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 
 

@@ -37,7 +37,9 @@ class DecodeStats:
     these. They read ``model_bytes_read`` of the large model in sectors of 32 bytes, over the bus where it is in host
     memory. Where the host looks words up or fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences
     left out, in ``lookup_rounds`` rounds; questions and answers make up the bytes, arcs travel in ``lookup_copies``
-    copies, and ``lookup_waiting`` is the share of its time that a lane waited for it.
+    copies, and ``lookup_waiting`` is the share of its time that a lane waited for it. With ``placement="host"`` it is
+    asked for single arcs and back-off weights (Fukunaga et al. 2019), so there ``distinct_lookups`` are those that the
+    distinct words need, one to as many as the model's order each, and may be more than ``lookups``.
     """
 
     frames: int

@@ -8,6 +8,8 @@ from arcbeam.errors import CapacityError
 
 ENTRY_BYTES = 32
 """Of an entry of the arc cache, see ``cuda/rescore/arc_cache.cuh``."""
+SINGLE_BYTES = 16
+"""The same where it holds single arcs, see ``cuda/rescore/single_arcs.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
 """Bytes of a cache that nobody asked for."""
@@ -29,6 +31,10 @@ class Placement:
     name: str
     cache_entries: int
     index_on_device: bool = True
+
+    @property
+    def cache_bytes(self) -> int:
+        return self.cache_entries * entry_bytes(self.name)
 
 
 def choose(
@@ -70,12 +76,12 @@ def choose(
             "raise it"
         )
     if placement == "resident":
-        return Placement(placement, entries_of(wanted))
+        return Placement(placement, entries_of(wanted, placement))
     near = placement == "host" or index_bytes + (index_bytes if arc_cache is None else wanted) <= budget
     if arc_cache is None:
         budget -= index_bytes if near else 0
         wanted = max(0, min(budget, model_bytes, MOST_CACHE if gpu_budget is None else budget))
-    return Placement(placement, entries_of(wanted), near)
+    return Placement(placement, entries_of(wanted, placement), near)
 
 
 def choose_unpinned(
@@ -87,7 +93,7 @@ def choose_unpinned(
     """
     budget, wanted = budget_of(free_bytes, gpu_budget), arc_cache or 0
     if model_bytes + wanted <= budget:
-        return Placement("resident", entries_of(wanted))
+        return Placement("resident", entries_of(wanted, "resident"))
     if index_bytes + wanted > budget:
         return None
     return choose("host", model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
@@ -98,6 +104,11 @@ def budget_of(free_bytes: int, gpu_budget: int | None) -> int:
     return free_bytes * 3 // 4 if gpu_budget is None else gpu_budget
 
 
-def entries_of(cache_bytes: int) -> int:
+def entry_bytes(placement: str) -> int:
+    """Of an entry of the arc cache: with ``"host"`` it holds single arcs, else answers."""
+    return SINGLE_BYTES if placement == "host" else ENTRY_BYTES
+
+
+def entries_of(cache_bytes: int, placement: str) -> int:
     """Entries of a cache of so many bytes."""
-    return min(cache_bytes // ENTRY_BYTES, MOST_ENTRIES)
+    return min(cache_bytes // entry_bytes(placement), MOST_ENTRIES)

@@ -16,11 +16,12 @@ SOURCES = {
     "search": "cuda/decode/search.cu",
     "rescore": "cuda/rescore/rescore.cu",
     "asking": "cuda/rescore/asking.cu",
+    "asking_arcs": "cuda/rescore/asking_arcs.cu",
     "bucketed": "cuda/rescore/bucketed.cu",
 }
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {"search": 192, "rescore": 560, "asking": 560, "bucketed": 560}
-SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | {"asking": ("wide", "dense")}
+PARAMETER_BYTES = {"search": 192} | dict.fromkeys(("rescore", "asking", "asking_arcs", "bucketed"), 552)
+SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(("asking", "asking_arcs"), ("wide", "dense"))
 
 
 def image(name: str) -> bytes:

@@ -60,12 +60,14 @@ class RescoreHost(SearchHost):
             self.source, self.entry = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
             self.buckets = Buckets(rescoring.large.columns, rescoring.large.about, in_buckets)
         if asks != NOBODY:
-            self.source, self.entry = "cuda/rescore/asking.cu", "arcbeam_asking_{}"
+            name = "asking_arcs" if asks == ARCS else "asking"
+            self.source, self.entry = f"cuda/rescore/{name}.cu", f"arcbeam_{name}_{{}}"
         super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
         self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
         self.per_state = hypotheses_per_state or 0
         self.counters = np.zeros(7, np.uint64)
-        self.cache = np.zeros(4 * cache, np.uint64)
+        self.cache_size = cache
+        self.cache = np.zeros((2 if asks == ARCS else 4) * cache, np.uint64)
         self.asks, self.mail_size, self.answers_every, self.wait_cycles = asks, mail, answers_every, wait_cycles
         self.lookups = None if asks == NOBODY else HostLookups(rescoring)
         self.mails, self.boxes = np.zeros(1, MAIL), {}
@@ -89,10 +91,10 @@ class RescoreHost(SearchHost):
         words = {"history_words": self.history_words} if self.asks == MODEL else {"history_words": np.uint64(0)}
         params = kernel_params(
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
-            cache=kernel_params(entries=self.cache, size=np.uint32(len(self.cache) // 4)),
+            cache=kernel_params(entries=self.cache, size=np.uint32(self.cache_size)),
             mails=self.mails, **words, beam=np.float32(self.beam), margin=np.float32(self.margin),
             per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
-            index_is_near=np.uint32(0), asks=np.uint32(self.asks),
+            index_is_near=np.uint32(0),
             words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
             buckets=self.buckets_view(),
         )  # fmt: skip
@@ -140,7 +142,7 @@ class RescoreHost(SearchHost):
             )
         self.boxes = {f"inbox[{half}]": inbox for half, inbox in enumerate(inboxes)}
         for number in range(len(self.mails)):
-            memory, mapped = np.full(20 * size, 0xFF, np.uint8), np.zeros(128 + 24 * size, np.uint8)
+            memory, mapped = np.full(24 * size, 0xFF, np.uint8), np.zeros(128 + 16 * size, np.uint8)
             self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
             inbox = inboxes[number % 2].ctypes.data if inboxes else 0
             self.mails[number] = (memory.ctypes.data, mapped.ctypes.data, inbox, size, number // 2)

@@ -1,7 +1,7 @@
 import pytest
 
 from arcbeam import CapacityError
-from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, Placement, choose, choose_unpinned
+from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, SINGLE_BYTES, Placement, choose, choose_unpinned
 
 GB = 10**9
 MODEL, INDEX = 10 * GB, 2 * GB
@@ -42,8 +42,9 @@ def test_a_budget_that_is_exceeded(placement, budget, cache):
 
 def test_those_that_ask_the_host():
     """The index of `host` has to fit; a KenLM takes nothing of the device but its cache."""
-    assert chosen("host") == Placement("host", MOST_CACHE // ENTRY_BYTES, True)
-    assert chosen("host", budget=3 * GB) == Placement("host", GB // ENTRY_BYTES, True)
+    assert chosen("host") == Placement("host", MOST_CACHE // SINGLE_BYTES, True)
+    assert chosen("host", budget=3 * GB) == Placement("host", GB // SINGLE_BYTES, True)
+    assert chosen("host", budget=3 * GB).cache_bytes == GB == chosen("host-direct", budget=3 * GB).cache_bytes // 3
     assert chosen("host", budget=INDEX) == Placement("host", 0, True)
     assert chosen("host", free=GB) == Placement("host", 0, True)  # the device answers
     assert choose("cpu", MODEL, 0, 100 * GB, 64, None) == Placement("cpu", 2, True)
@@ -53,8 +54,8 @@ def test_those_that_ask_the_host():
 def test_where_the_host_pins_nothing():
     free = 100 * GB
     assert choose_unpinned(MODEL, INDEX, free, None, None) == Placement("resident", 0)
-    assert choose_unpinned(MODEL, INDEX, free, MODEL, 64) == Placement("host", 2)
-    assert choose_unpinned(MODEL, INDEX, free, 3 * GB, None) == Placement("host", GB // ENTRY_BYTES)
-    assert choose_unpinned(MODEL, INDEX, 13 * GB, None, None) == Placement("host", MOST_CACHE // ENTRY_BYTES)
+    assert choose_unpinned(MODEL, INDEX, free, MODEL, 64) == Placement("host", 4)
+    assert choose_unpinned(MODEL, INDEX, free, 3 * GB, None) == Placement("host", GB // SINGLE_BYTES)
+    assert choose_unpinned(MODEL, INDEX, 13 * GB, None, None) == Placement("host", MOST_CACHE // SINGLE_BYTES)
     assert choose_unpinned(MODEL, INDEX, free, INDEX - 1, None) is None
     assert choose_unpinned(MODEL, INDEX, free, INDEX, 1) is None

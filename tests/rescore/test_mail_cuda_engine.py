@@ -60,8 +60,9 @@ def test_equal_bytes(gpu, asked, n, cache):
     wanted = on_cpu(asked, hypotheses_per_state=n)
     check_same(decoder.decode(BATCH), wanted)
     first = decoder.stats
-    assert first.lookups > first.distinct_lookups >= first.lookup_misses > 0
-    assert first.lookup_rounds * 24 <= first.model_bytes_read
+    assert first.distinct_lookups >= first.lookup_misses > 0
+    assert first.lookups > first.distinct_lookups or asked["placement"] == "host", "those of arcs are pieces of words"
+    assert first.lookup_rounds * 16 <= first.model_bytes_read
     assert first.lookup_rounds > 0
     if asked["placement"] == "host":
         assert first.lookup_copies > 0
@@ -203,7 +204,7 @@ def test_a_memory_limit_counts_the_tables(gpu, asked):
     wanted = decoder.decode(BATCH)
     before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
     tables = after.language_models - before.language_models
-    assert tables >= 20 * cuda_plan.MAIL_ENTRIES
+    assert tables >= 24 * cuda_plan.MAIL_ENTRIES
     small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + tables)
     with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
         small.decode(BATCH)

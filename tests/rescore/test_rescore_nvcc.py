@@ -10,7 +10,7 @@ SOURCES = ROOT / "cuda" / "rescore"
 
 
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
-@pytest.mark.parametrize("name", ["rescore", "asking", "bucketed"])
+@pytest.mark.parametrize("name", ["rescore", "asking", "asking_arcs", "bucketed"])
 def test_nothing_is_fused(tmp_path, name):
     source = SOURCES / f"{name}.cu"
     ptx = ptx_of(source, tmp_path / "rescore.ptx", flags=RELAXED)

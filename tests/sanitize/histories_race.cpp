@@ -86,7 +86,7 @@ int main() {
                         wrong = true;
                     }
                     before = number;
-                    const Question asked{number, i % 3U, 0U, 0U};
+                    const Question asked{number, i % 3U};
                     Answer answer{-1.0F, 0U};
                     if (cache.find(asked, answer) && (answer.next_state != (number ^ 5U) || answer.cost != 2.0F)) {
                         wrong = true;

@@ -53,7 +53,7 @@ std::uint64_t post(const MailView& lane, std::uint32_t round) {
     Question* const questions = arcbeam::requests::questions_of(lane);
     const std::uint32_t count = 1U + round % kSize;
     for (std::uint32_t i = 0; i < count; ++i) {
-        questions[i] = {round + i, 0U, 0U, 0U};
+        questions[i] = {round + i, 0U};
     }
     const std::uint64_t posted = std::uint64_t{round} << 32U | count;
     __atomic_store_n(&arcbeam::requests::head_of(lane).posted, posted, __ATOMIC_RELEASE);

@@ -1,0 +1,198 @@
+// Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019): what a
+// word needs of these is known from the index, is looked up piece by piece in the arc cache and in the lane's own
+// table, and what nobody has asked for is asked for in one round. The lane adds up, in the law's order.
+//
+// While some piece of a word is missing, all of it are claimed in the table: what the cache had is entered there, for
+// it may be gone from the cache when the answers come.
+#pragma once
+
+#include "rescore/ask.cuh"
+
+namespace arcbeam {
+
+// The arc that a word takes, kNoLmArc of an unknown word, and the state that lists it.
+struct LmPlace {
+    std::uint32_t arc;
+    std::uint32_t from;
+};
+
+// Where step_by() finds what it needs: of the small model in the view. Of the large one the place by the index, if it
+// has not been found before, and what the place needs in the cache and the table, as far as it is there.
+struct Pieces {
+    const ArcCacheView& cache;  // of no size: it is not asked
+    const Mail& mail;
+    bool is_large;
+    bool has_place;
+    LmPlace place;
+    bool missing = false;
+
+    template <std::uint32_t lanes>
+    ARCBEAM_DEVICE std::uint32_t find(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
+                                      const Lanes<lanes>& together, std::uint32_t& reads) const {
+        const std::uint32_t found = find_together<lanes>(lm, state, label, seeks && !has_place, together, reads);
+        const std::uint32_t known = state == place.from ? place.arc : kNoLmArc;
+        return has_place ? known : found;
+    }
+
+    ARCBEAM_DEVICE Answer look_up(const Single& single) {
+        Answer answer{0.0F, kLmEmptyHistory};
+        if (!find_single(cache, single, answer) && !find_answer(mail, single.number, single.label, answer)) {
+            missing = true;
+        }
+        return answer;
+    }
+
+    ARCBEAM_DEVICE float backoff_weight(const LmView& lm, std::uint32_t state) {
+        return is_large ? look_up(Single{state, kOfState}).cost : lm.backoff_weights[state];
+    }
+
+    ARCBEAM_DEVICE LmArc arc(const LmView& lm, std::uint32_t arc) {
+        if (!is_large) {
+            return lm.arcs[arc];
+        }
+        place.arc = arc;
+        const Answer answer = look_up(Single{arc, kOfArc});
+        return LmArc{answer.next_state, answer.cost};
+    }
+};
+
+// Claims all that a word needs, and enters what the cache has, or lists a question: so many lanes, a piece each.
+template <std::uint32_t lanes>
+ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Mail& mail, std::uint32_t state,
+                            const LmPlace& place, RescoringControl& control, LookupCounts& counts) {
+    const LmView& lm = params.lms.large;
+    for (bool more = true; more;) {
+        Single own{kNoLmArc, kOfArc};
+        for (std::uint32_t i = 0U; more && i < lanes; ++i) {
+            more = state != place.from;
+            if (simt::lane() % lanes == i) {
+                own = more ? Single{state, kOfState} : Single{place.arc, kOfArc};
+            }
+            state = more ? lm.backoff_state(state) : state;
+        }
+        if (own.number == kNoLmArc) {
+            continue;
+        }
+        const Claimed claimed = claim_answer(mail, own.number, own.label, control);
+        if (claimed.place == kNoIndex || !claimed.is_new) {
+            continue;
+        }
+        Answer answer{};
+        if (find_single(params.cache, own, answer)) {
+            enter_answer(mail, claimed.place, answer);
+        } else {
+            list_question(mail, claimed.place, Question{own.number, own.label}, control);
+            ++counts.misses;
+        }
+    }
+}
+
+// As answer_some(), where the large model is read in pieces; words that lack one stay open, and are marked. `again`:
+// only those. Returns in `open` whether the thread has marked any.
+template <std::uint32_t kHalf>
+ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Questions& questions,
+                                          RescoringControl& control, bool again, bool& open) {
+    LookupCounts counts;
+    constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
+    const Lanes<kHalf> together{simt::kAllLanes};
+    const Mail mail = mail_of(control);
+    const std::uint32_t lane = simt::lane();
+    const bool is_large = (lane / kHalf) % 2U == 0U;
+    const bool is_first = lane % (2U * kHalf) == 0U;
+    const LmView& lm = is_large ? params.lms.large : params.lms.small;
+    const std::uint32_t* const labels = is_large ? params.lms.large_labels : params.lms.small_labels;
+    const ArcCacheView cache{params.cache.entries, again ? 0U : params.cache.size};
+    open = false;
+    for (std::uint32_t first = simt::thread_rank() / simt::kWarpSize * kGroups; first < questions.num_distinct;
+         first += simt::block_size() / simt::kWarpSize * kGroups) {
+        const std::uint32_t at = first + lane / (2U * kHalf);
+        std::uint32_t candidate = kNoIndex;
+        if (at < questions.num_distinct) {
+            candidate = questions.distinct[at];
+        }
+        const bool has = candidate != kNoIndex && (!again || (candidate & kOpen) != 0U);
+        if (!simt::any(simt::kAllLanes, has)) {
+            continue;
+        }
+        candidate &= ~kOpen;
+        std::uint32_t label = 0U;
+        Extension asked{};
+        if (has) {
+            asked = questions.extension[candidate];
+            label = simt::load_readonly(labels + asked.word);
+        }
+        const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
+        const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
+        const bool is_kept = has && 2U * at + 1U < mail.kept().size;
+        Pieces pieces{cache, mail, is_large, false, {kNoLmArc, kLmEmptyHistory}};
+        LmStep step{};
+        if (again && is_kept) {
+            const std::uint64_t kept = mail.kept()[2U * at + (is_large ? 0U : 1U)];
+            const auto upper = static_cast<std::uint32_t>(kept >> 32U);
+            const auto lower = static_cast<std::uint32_t>(kept);
+            pieces.has_place = is_large;
+            pieces.place = LmPlace{upper, lower};
+            std::memcpy(&step.cost, &upper, sizeof step.cost);
+            step.next_state = lower;
+        }
+        const bool seeks = has && (is_large || !(again && is_kept));
+        Reads reads;
+        const LmStep found = step_by<kHalf>(lm, state, wanted, seeks, together, reads, pieces);
+        step = seeks ? found : step;
+        const std::uint32_t lacks = together.votes(pieces.missing);  // of the large half
+        const bool is_open = (lacks | simt::shuffle_xor(simt::kAllLanes, lacks, kHalf)) != 0U;
+        const LmStep other{simt::shuffle_xor(simt::kAllLanes, step.cost, kHalf),
+                           simt::shuffle_xor(simt::kAllLanes, step.next_state, kHalf), 0U};
+        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        if (has && is_open) {
+            if (is_large) {
+                pieces.place.from = step.from;
+                ask_for<kHalf>(params, mail, state, pieces.place, control, counts);
+            }
+            if (is_kept && lane % kHalf == 0U) {
+                std::uint32_t upper = pieces.place.arc;
+                if (!is_large) {
+                    std::memcpy(&upper, &step.cost, sizeof upper);
+                }
+                const std::uint32_t lower = is_large ? step.from : step.next_state;
+                mail.kept()[2U * at + (is_large ? 0U : 1U)] = static_cast<std::uint64_t>(upper) << 32U | lower;
+            }
+            open = true;
+        }
+        if (has && is_first) {
+            if (!is_open) {
+                const Deviation deviation = deviate(params.lms, label, step, other);
+                questions.asked[asked.place] = kNoIndex;
+                std::uint32_t bits;
+                std::memcpy(&bits, &deviation.cost, sizeof bits);
+                questions.extension[candidate] = Extension{deviation.next, bits, asked.word};
+                counts.distinct += reads.others;
+            }
+            questions.distinct[at] = is_open ? candidate | kOpen : candidate;
+        }
+    }
+    return counts;
+}
+
+// answer_words() by mail, of arcs; see ask_words().
+ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Questions& questions,
+                                   RescoringControl& control) {
+    AskedWords asked;
+    asked.answered = true;
+    for (bool again = false; asked.answered; again = true) {
+        bool open = false;
+        const LookupCounts some =
+            questions.num_distinct <= simt::block_size() / kSearching
+                ? ask_some_arcs<kSearching>(params, questions, control, again, open)
+                : ask_some_arcs<1U>(params, questions, control, again, open);
+        asked.counts.distinct += some.distinct;
+        asked.counts.misses += some.misses;
+        if (!simt::block_barrier_or(open)) {
+            break;
+        }
+        asked.answered = send_questions(params, control).answered;  // of none: what others have entered is there
+    }
+    return asked;
+}
+
+}  // namespace arcbeam

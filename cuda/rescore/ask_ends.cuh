@@ -1,0 +1,59 @@
+// What the end of a sentence costs, where lanes ask the host: all last tokens in one round.
+#pragma once
+
+#include "rescore/ask_arcs.cuh"
+
+namespace arcbeam {
+
+// Asks for what the end needs after a history.
+ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history, RescoringControl& control) {
+    const LmView& lm = params.lms.large;
+    LookupCounts uncounted;
+    if constexpr (kAsked == Asks::arcs) {
+        LmPlace place{lm.find(history, lm.num_labels), history};
+        while (place.arc == kNoLmArc) {
+            place.from = lm.backoff_state(place.from);
+            place.arc = lm.find(place.from, lm.num_labels);
+        }
+        ask_for<1U>(params, mail_of(control), history, place, control, uncounted);
+    } else {
+        LmStep step;
+        ask(history, lm.num_labels, control, uncounted, step);
+    }
+}
+
+// After the histories of the final tokens: afterwards the lane's table has it. False if the lane has to stop. A
+// barrier was passed.
+ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane& lane) {
+    for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
+        const std::uint32_t state = lane.tokens.state[i];
+        const float cost = simt::load(&lane.tokens.token.at(i)->cost);
+        if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
+            const History history = lane.histories[i];
+            ask_end(params, history.large, *lane.words);
+        }
+    }
+    return send_questions(params, *lane.words).answered;
+}
+
+// end_deviation(), once ask_ends() has the answers.
+ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
+                                         RescoringControl& control) {
+    const Mail mail = mail_of(control);
+    const LmView& lm = params.lms.large;
+    LmStep large{};
+    if constexpr (kAsked == Asks::arcs) {
+        const ArcCacheView none{};
+        Pieces pieces{none, mail, true, false, {kNoLmArc, kLmEmptyHistory}};
+        Reads uncounted;
+        large = step_by<1U>(lm, history.large, lm.num_labels, true, Lanes<1U>{1U << simt::lane()}, uncounted,
+                            pieces);
+    } else {
+        const Answer answer = mail.answers()[claim_answer(mail, history.large, lm.num_labels, control).place];
+        large.cost = answer.cost;
+    }
+    return deviation_cost(params.lms, large.cost,
+                          lm_step(params.lms.small, history.small, params.lms.small.num_labels).cost);
+}
+
+}  // namespace arcbeam
