@@ -21,7 +21,7 @@ from benchmarks import record
 from benchmarks.datasets import CACHE
 from benchmarks.registry import Column, Context, Row
 
-KERNELS = ("search", "rescore", "asking", "bucketed", "transducer")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed", "transducer")
 KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes

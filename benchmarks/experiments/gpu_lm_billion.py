@@ -23,7 +23,7 @@ from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "bucketed")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
 ORDER = 238
 TITLE = "Rescoring with two billion n-grams"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -30,7 +30,7 @@ from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "bucketed")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
 ORDER = 236
 TITLE = "Rescoring with a large language model"
 GRAPH, SET = "spm512-3gram", "workload-512"

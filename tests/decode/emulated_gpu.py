@@ -102,7 +102,7 @@ class EmulatedGpu:
             self.seed += 1
             one = shape.contents
             self.shapes.append((one.blocks, one.threads, one.shared_bytes))
-            _, search, kernel = name.decode().split("_")
+            search, kernel = name.decode().removeprefix("arcbeam_").rsplit("_", 1)
             self.launched.append((kernel, one.cluster))
             params = (ctypes.c_char * PARAMETER_BYTES[search]).from_address(parameter)
             build.load(SOURCES[search]).launch(
