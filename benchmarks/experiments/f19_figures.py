@@ -14,7 +14,7 @@ from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
 ORDER, PAPER, ON_GPU = 3, "F19", None
-KERNELS = ("search", "rescore", "asking")
+KERNELS = ("search", "rescore", "asking", "asking_arcs")
 TITLE = "Figures 3 and 4: WER against RTF"
 BEAMS = tuple(float(beam) for beam in range(8, 17))
 TAKES = lm_task.TAKES

@@ -24,7 +24,7 @@ from benchmarks.registry import Column, Context, Row
 from data import closed_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "bucketed")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
 ORDER = 238
 TITLE = "Rescoring with a billion n-grams"
 GRAPH, SET = "spm512-3gram", "workload-512"

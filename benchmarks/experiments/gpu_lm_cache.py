@@ -20,7 +20,7 @@ from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "bucketed")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
 ORDER = 237
 TITLE = "Rescoring: time against the size of the arc cache"
 GRAPH, SET = "spm512-3gram", "workload-512"

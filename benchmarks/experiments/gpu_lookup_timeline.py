@@ -26,7 +26,7 @@ from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
 
 ON_GPU = True
-KERNELS = ("asking",)
+KERNELS = ("asking", "asking_arcs")
 ORDER = 238
 TITLE = "When lanes wait for the host"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -24,7 +24,7 @@ from benchmarks.registry import Column, Context, Row
 from data import inflated_lm
 
 ON_GPU = True
-KERNELS = ("search", "rescore", "asking", "bucketed")
+KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")
 ORDER = 236
 TITLE = "Rescoring with a large language model"
 GRAPH, SET = "spm512-3gram", "workload-512"

@@ -19,7 +19,7 @@ from benchmarks.lm_task import Contender
 from benchmarks.registry import Column, Context, Row
 
 ORDER, PAPER, ON_GPU = 2, "KL14", None
-KERNELS = ("search", "rescore", "asking")
+KERNELS = ("search", "rescore", "asking", "asking_arcs")
 TITLE = "Table 2: time per phase"
 BEAM, HYPOTHESES = 14.0, 3
 SET, SINGLE = "test-other-100", 32
