@@ -1,9 +1,9 @@
-// Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019): what a
-// word needs of these is known from the index, is looked up piece by piece in the arc cache and in the lane's own
+// Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019): what
+// a word needs of these is known from the index, is looked up piece by piece in the arc cache and in the lane's own
 // table, and what nobody has asked for is asked for in one round. The lane adds up, in the law's order.
 //
-// While some piece of a word is missing, all of it are claimed in the table: what the cache had is entered there, for
-// it may be gone from the cache when the answers come.
+// While some piece of a word is missing, all of it are claimed in the table: what the cache had is entered there,
+// for it may be gone from the cache when the answers come.
 #pragma once
 
 #include "rescore/ask.cuh"
@@ -16,8 +16,8 @@ struct LmPlace {
     std::uint32_t from;
 };
 
-// Where step_by() finds what it needs: of the small model in the view. Of the large one the place by the index, if it
-// has not been found before, and what the place needs in the cache and the table, as far as it is there.
+// Where step_by() finds what it needs: of the small model in the view. Of the large one the place by the index, if
+// it has not been found before, and what the place needs in the cache and the table, as far as it is there.
 struct Pieces {
     const ArcCacheView& cache;  // of no size: it is not asked
     const Mail& mail;
@@ -87,8 +87,8 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Mail& mail, std
     }
 }
 
-// As answer_some(), where the large model is read in pieces; words that lack one stay open, and are marked. `again`:
-// only those. Returns in `open` whether the thread has marked any.
+// As answer_some(), where the large model is read in pieces; words that lack one stay open, and are marked.
+// `again`: only those. Returns in `open` whether the thread has marked any.
 template <std::uint32_t kHalf>
 ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Questions& questions,
                                           RescoringControl& control, bool again, bool& open) {
@@ -181,10 +181,9 @@ ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Question
     asked.answered = true;
     for (bool again = false; asked.answered; again = true) {
         bool open = false;
-        const LookupCounts some =
-            questions.num_distinct <= simt::block_size() / kSearching
-                ? ask_some_arcs<kSearching>(params, questions, control, again, open)
-                : ask_some_arcs<1U>(params, questions, control, again, open);
+        const LookupCounts some = questions.num_distinct <= simt::block_size() / kSearching
+                                      ? ask_some_arcs<kSearching>(params, questions, control, again, open)
+                                      : ask_some_arcs<1U>(params, questions, control, again, open);
         asked.counts.distinct += some.distinct;
         asked.counts.misses += some.misses;
         if (!simt::block_barrier_or(open)) {

@@ -46,8 +46,8 @@ ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const Hi
         const ArcCacheView none{};
         Pieces pieces{none, mail, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;
-        large = step_by<1U>(lm, history.large, lm.num_labels, true, Lanes<1U>{1U << simt::lane()}, uncounted,
-                            pieces);
+        large =
+            step_by<1U>(lm, history.large, lm.num_labels, true, Lanes<1U>{1U << simt::lane()}, uncounted, pieces);
     } else {
         const Answer answer = mail.answers()[claim_answer(mail, history.large, lm.num_labels, control).place];
         large.cost = answer.cost;

@@ -6,9 +6,9 @@
 //
 //     number + 1 | weight        number + 1 | next state
 //
-// What belongs to an arc, or to a state, is always the same, and the two of one number never have the same entry, for
-// their hashes differ in the highest bit. So each word tells for itself what it belongs to, and words of two answers
-// that meet in an entry are told apart. Nobody waits, and no answer depends on the cache.
+// What belongs to an arc, or to a state, is always the same, and the two of one number never have the same entry,
+// for their hashes differ in the highest bit. So each word tells for itself what it belongs to, and words of two
+// answers that meet in an entry are told apart. Nobody waits, and no answer depends on the cache.
 #pragma once
 
 #include <cstring>

@@ -34,6 +34,7 @@ class Placement:
 
     @property
     def cache_bytes(self) -> int:
+        """What the arc cache takes of the device."""
         return self.cache_entries * entry_bytes(self.name)
 
 

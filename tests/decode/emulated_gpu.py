@@ -21,7 +21,9 @@ SOURCES = {
 }
 # Of their Params; search_host.py and rescore_host.py spell them out.
 PARAMETER_BYTES = {"search": 192} | dict.fromkeys(("rescore", "asking", "asking_arcs", "bucketed"), 552)
-SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(("asking", "asking_arcs"), ("wide", "dense"))
+SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
+    ("asking", "asking_arcs"), ("wide", "dense")
+)
 
 
 def image(name: str) -> bytes:

@@ -40,7 +40,8 @@ def without(name: str, number: int) -> Path:
 
 def with_other(name: str, mark: str, text: str) -> Path:
     """A copy of the kernel's folder with another file, at a place that stays, so that the library is found again."""
-    digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(KERNELS.iterdir()))).hexdigest()[:12]
+    texts = [*(p.read_bytes() for p in sorted(KERNELS.iterdir())), text.encode()]
+    digest = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
     folder = CACHE / "mutants" / f"rescore_{name}_{mark}_{digest}"
     shutil.copytree(KERNELS, folder / "rescore", dirs_exist_ok=True)
     (folder / "rescore" / name).write_text(text)
