@@ -223,8 +223,8 @@ class RescoringStageKernel:
             models.large_scale, models.small_scale, put("words", frame.graph.words),
         )  # fmt: skip
         self.after = struct.pack(
-            "<QI4x2Q2f5I4x", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0, frame.beam,
-            frame.lookup_margin, frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0, 0,
+            "<QI4x2Q2f4I", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0, frame.beam,
+            frame.lookup_margin, frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0,
         )  # fmt: skip
         self.after += pack_buckets(machine, models.large, lookup)  # type: ignore[arg-type]
         self.after += pack_spill(put, layout, workspace_bytes(spilled), rescoring_tokens_bytes(spilled))

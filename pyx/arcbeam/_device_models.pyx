@@ -23,6 +23,7 @@ from arcbeam._rescoring_search cimport LookupCounters, RescoringParams, beam_bou
 from arcbeam import cuda_plan, lm_file, lm_placement
 from arcbeam._host_buffers import UNPINNED
 from arcbeam._lm_buckets import FULLNESS, filling_threads
+from arcbeam._registered_memory import parts_of
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 _lock = threading.Lock()
@@ -94,7 +95,9 @@ cdef class DeviceModel:
                         memcpy(to, &data[0], count)
             else:
                 at[name] = self.memory.address + place
-                self.memory.write(part, place)
+                data = part
+                for begin, end in parts_of(<uintptr_t> &data[0] if data.shape[0] else 0, data.shape[0]):
+                    self.memory.write(part[begin:end], place + begin)
         self.view = lm_view_of(model.columns, model.about)  # for its numbers
         self.view.labels_low = <const uint16_t*> <uintptr_t> at["labels.low"]
         self.view.labels_high = <const uint32_t*> <uintptr_t> at["labels.high"]

@@ -13,26 +13,28 @@ from arcbeam._driver_table cimport (
 from arcbeam.host_memory import host_bytes_left
 
 
-def spans_of(arrays):
-    """(first, end) of the whole pages that arrays touch; those that meet are one."""
-    page, spans = mmap.PAGESIZE, []
-    for start, size in sorted((array.ctypes.data, array.nbytes) for array in arrays if array.nbytes):
-        span = start // page * page, -(-(start + size) // page) * page
-        if spans:
-            before = spans.pop()
-            if span[0] <= before[1]:
-                span = before[0], max(before[1], span[1])
-            else:
-                spans.append(before)
-        spans.append(span)
-    return spans
+def span_of(size_t start, size_t size):
+    """(first, end) of the whole pages within so many bytes from an address; nothing between them where there are none."""
+    cdef size_t page = mmap.PAGESIZE
+    first = (start + page - 1) // page * page
+    return first, max(first, (start + size) // page * page)
+
+
+def parts_of(size_t start, size_t size):
+    """(begin, end) of the parts in which so many bytes from an address are copied, counted from there.
+
+    The driver refuses a copy that reaches over the border of registered memory, and that lies at these pages, if any.
+    """
+    first, end = span_of(start, size)
+    borders = sorted({0, min(first - start, size), min(end - start, size), size})
+    return list(zip(borders, borders[1:], strict=False))
 
 
 @cython.no_gc
 cdef class RegisteredMemory:
-    """Arrays that stay pinned until this goes: all of them, or none where the system refuses that.
+    """Arrays whose whole pages stay pinned until this goes: all of them, or none where the system refuses that.
 
-    What someone else has registered already counts as pinned, and stays so.
+    A page that holds something else, too, is left as it is, or copies of that would reach over a border. What someone else has registered already counts as pinned, and stays so.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ cdef class RegisteredMemory:
 
     def __cinit__(self, Context context not None, source, list arrays not None, bint mapped):
         self.context, self.source, self.held = context, source, []
-        spans = spans_of(arrays)
+        spans = [(first, end) for first, end in (span_of(a.ctypes.data, a.nbytes) for a in arrays) if first < end]
         wanted, left = sum(end - first for first, end in spans), host_bytes_left()
         if mapped and left is not None and wanted > left:
             self.refused = f"the host has {left:,} bytes left"

@@ -369,9 +369,18 @@ int managed_release(Address address) {
     std::free(memory);
     return 0;
 }
+// Memory that is registered in part cannot be copied in one piece.
+bool crosses_a_border(const void* from, size_t bytes) {
+    const auto start = reinterpret_cast<uintptr_t>(from);
+    for (auto& [first, thing] : registered) {
+        const bool meets = start < first + thing.bytes && first < start + bytes;
+        if (meets && (start < first || first + thing.bytes < start + bytes)) return true;
+    }
+    return false;
+}
 int copy_to_device(Address to, const void* from, size_t bytes, void* stream) {
     BEGIN_HERE("copy_to_device");
-    if (!inside(to, bytes) || !is_stream(stream)) return kInvalidValue;
+    if (!inside(to, bytes) || !is_stream(stream) || crosses_a_border(from, bytes)) return kInvalidValue;
     std::memcpy(reinterpret_cast<void*>(to), from, bytes);
     return 0;
 }

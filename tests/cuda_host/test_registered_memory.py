@@ -4,9 +4,9 @@ import mmap
 
 import numpy as np
 import pytest
-from arcbeam._registered_memory import RegisteredMemory, spans_of
+from arcbeam._registered_memory import RegisteredMemory, parts_of, span_of
 
-from arcbeam import CudaError, _cuda, _registered_memory
+from arcbeam import CudaError, _cuda, _cuda_launch, _cuda_memory, _registered_memory
 
 PAGE = mmap.PAGESIZE
 
@@ -22,16 +22,39 @@ def registered(arrays, mapped=False):
     return RegisteredMemory(_cuda.context_of(0), arrays, arrays, mapped)
 
 
-def test_spans_are_whole_pages():
-    memory = pages(8)
-    at = memory.ctypes.data
-    assert spans_of([]) == spans_of([memory[:0]]) == []
-    assert spans_of([memory[5:6]]) == [(at, at + PAGE)]
-    assert spans_of([memory[PAGE - 1 : PAGE + 1]]) == [(at, at + 2 * PAGE)]
-    apart = [memory[6 * PAGE : 7 * PAGE], memory[PAGE : PAGE + 1]]
-    assert spans_of(apart) == [(at + PAGE, at + 2 * PAGE), (at + 6 * PAGE, at + 7 * PAGE)]
-    assert spans_of([memory[3:9], memory[100:PAGE], memory[10:20]]) == [(at, at + PAGE)], "in one page"
-    assert spans_of([memory[: 5 * PAGE], memory[PAGE : 2 * PAGE]]) == [(at, at + 5 * PAGE)], "one in the other"
+def test_spans_are_whole_pages_within():
+    assert span_of(0, 0) == (0, 0)
+    assert span_of(2 * PAGE, 3 * PAGE) == (2 * PAGE, 5 * PAGE)
+    assert span_of(2 * PAGE + 1, 3 * PAGE) == (3 * PAGE, 5 * PAGE)
+    assert span_of(2 * PAGE - 1, 3 * PAGE) == (2 * PAGE, 4 * PAGE)
+    for start, size in ((5, 1), (PAGE - 1, 2), (PAGE + 7, PAGE)):
+        first, end = span_of(start, size)
+        assert first == end, "no page is whole"
+
+
+def test_parts_meet_at_the_borders_of_pages():
+    assert parts_of(0, 0) == []
+    assert parts_of(5, 1) == [(0, 1)]
+    assert parts_of(0, 2 * PAGE) == [(0, 2 * PAGE)]
+    assert parts_of(PAGE - 2, PAGE + 5) == [(0, 2), (2, PAGE + 2), (PAGE + 2, PAGE + 5)]
+    assert parts_of(PAGE - 1, 2) == [(0, 1), (1, 2)]
+
+
+def test_copies_reach_over_no_border(fake):
+    """The driver refuses those that do; what lies beside the arrays is not registered."""
+    memory = pages(4)
+    array = memory[PAGE - 3 : 3 * PAGE + 5]
+    held = registered([array])
+    assert held.bytes == 2 * PAGE
+    context = _cuda.context_of(0)
+    to = _cuda_memory.DeviceBuffer(_cuda_memory.MemoryPool(context), _cuda_launch.Stream(context), "a test")
+    with pytest.raises(CudaError, match=r"\(1\) while copying to the device"):
+        to.write(array)
+    for begin, end in parts_of(array.ctypes.data, len(array)):
+        to.write(array[begin:end], begin)
+    to.write(memory[: PAGE - 3])
+    del held
+    to.write(array)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -39,7 +62,7 @@ def test_registered_and_released(fake, read_only):
     if not read_only:
         fake.library.fake_writable_alone(0)
     memory = pages(8)
-    held = registered([memory[: PAGE + 1], memory[4 * PAGE : 5 * PAGE]])
+    held = registered([memory[: 2 * PAGE + 1], memory[4 * PAGE : 5 * PAGE], memory[7 * PAGE + 1 :]])
     assert (held.bytes, held.refused, fake.living("registered")) == (3 * PAGE, None, 2)
     assert fake.library.fake_registered_bytes() == 3 * PAGE
     assert not held.tell()

@@ -143,7 +143,7 @@ def test_arcs_are_pinned_where_they_are(gpu, tmp_path):
         assert model.is_mapped == (model is not LARGE)
         decoder = on_gpu(model)
         pinned = gpu.fake.library.fake_registered_bytes()
-        assert arcs_bytes(model) <= pinned <= arcs_bytes(model) + 4 * mmap.PAGESIZE
+        assert arcs_bytes(model) - 4 * mmap.PAGESIZE < pinned <= arcs_bytes(model)
         direct = on_gpu(model, placement="resident")
         assert decoder.memory().pinned >= pinned + direct.memory().pinned
         check_same(decoder.decode(BATCH), direct.decode(BATCH))
@@ -174,7 +174,7 @@ def test_they_are_shared_by_devices(gpu):
     del first
     gc.collect()
     assert gpu.fake.living("registered") == held > 0
-    assert second.memory().pinned >= arcs_bytes()
+    assert second.memory().pinned > arcs_bytes() - 4 * mmap.PAGESIZE
 
 
 def test_nobody_else_pins_them(gpu, kenlm):
@@ -201,8 +201,9 @@ def test_arcs_that_cannot_be_pinned(gpu, code):
     gpu.fake.allow()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        decoder = on_gpu()
-    assert decoder.memory().pinned >= arcs_bytes(), "the next decoder tries again"
+        again = on_gpu()
+    assert gpu.fake.living("registered") > 0, "the next decoder tries again"
+    check_same(again.decode(BATCH), wanted)
 
 
 def test_where_host_stands_in_the_arcs_are_pinned_too(gpu):
