@@ -34,7 +34,8 @@ def parts_of(size_t start, size_t size):
 cdef class RegisteredMemory:
     """Arrays whose whole pages stay pinned until this goes: all of them, or none where the system refuses that.
 
-    A page that holds something else, too, is left as it is, or copies of that would reach over a border. What someone else has registered already counts as pinned, and stays so.
+    A page that holds something else, too, is left as it is, or copies of that would reach over a border. What someone
+    else has registered already counts as pinned, and stays so.
 
     Parameters
     ----------
