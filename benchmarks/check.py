@@ -35,6 +35,7 @@ from benchmarks import record, stage_timing
 from benchmarks.openfst_writer import write_openfst
 from benchmarks.progress import display
 from benchmarks.registry import Row
+from benchmarks.stages import lookup
 
 STORED = record.RESULTS / "cpu" / "reference.jsonl"
 MARGIN, PROCESSES, TURNS = 0.10, 7, 9  # turns of each process
@@ -254,7 +255,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(measure_here(args.turns)))
         return 0
     command = "python -m benchmarks.check " + shlex.join(argv)
-    seeds = {KERNEL: SEED, "graph and frames of the stages": stage_timing.SEED}
+    seeds = {
+        KERNEL: SEED,
+        "graph and frames of the stages": stage_timing.SEED,
+        "language models of the stages": lookup.SEED,
+        "histories of the stages": lookup.SEED_OF_HISTORIES,
+    }
     head = record.header("check", command.strip(), repeats=args.processes * args.turns, margin=args.margin, seeds=seeds)
     with display() as shown:
         rows = measure(args.processes, args.turns, shown.step)

@@ -16,6 +16,7 @@ from benchmarks.datasets import Dataset
 from benchmarks.registry import Context
 
 PAPER = "GK23"
+OURS = ("arcbeam_cpu", "arcbeam_cuda")  # whose answers are to be the same
 REFERENCE = "flashlight_words"  # the decoder whose one core everything is compared with
 SETTINGS = SearchOptions(beam=17.0, max_active=10_000, beam_size=2_500, beam_size_token=32, batch=200)
 PYCTCDECODE_WIDTH = 100  # its default; 2 500 prefixes in Python would take hours
@@ -23,6 +24,7 @@ PYCTCDECODE_WIDTH = 100  # its default; 2 500 prefixes in Python would take hour
 # What --set takes of the graph and of a user's own corpus; experiments name those that they have.
 GRAPH_OPTIONS = {
     "graph": "a graph of benchmarks/graphs.py, or a file: arcbeam's own or OpenFst (char-3gram)",
+    "graph_normal": "the same with the normal topology, where graph= is a file; Table 1 alone looks at it",
     "lm": "ARPA of a graph that is a file, for decoders that need no graph",
     "words": "word symbols of an OpenFst file",
     "tokens": "tokens of an OpenFst file",

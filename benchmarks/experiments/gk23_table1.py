@@ -27,7 +27,6 @@ TUNED_ON, TESTED_ON = "ljspeech-200", "test-other-100"
 SCALES = (1.0, 1.5, 2.0)
 TAKES = {
     **gk23.GRAPH_OPTIONS,
-    "graph_normal": "the same with the normal topology, where graph= is a file",
     **gk23.CORPUS_OPTIONS,
     **{k: v for k, v in gk23.SEARCH_OPTIONS.items() if k != "acoustic_scale"},
 }
@@ -50,8 +49,11 @@ LEXICON = (
     Contender("baseline", "baseline_words", CORES),
     Contender("baseline, mended rules", "baseline_words", {"mended": True} | CORES),
 )
-WFST = (Contender("arcbeam cpu", "arcbeam_cpu", CORES),)
-ON_A_GPU = (Contender("arcbeam cuda", "arcbeam_cuda"), Contender("riva-asrlib-decoder", "riva"))
+WFST = (
+    Contender("arcbeam cpu", "arcbeam_cpu", CORES),
+    Contender("arcbeam cuda", "arcbeam_cuda"),
+    Contender("riva-asrlib-decoder", "riva"),
+)
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -59,8 +61,7 @@ def run(context: Context) -> Iterator[Row]:
     options = gk23.search_options(context)
     found = gk23.sets(context, compact, (TUNED_ON, TESTED_ON), options.batch)
     yield from greedy_rows(found, compact)
-    every = LEXICON + WFST + (ON_A_GPU if context.gpu else ())
-    wanted = contest.chosen(every, context.options.get("contenders"))
+    wanted = contest.chosen(LEXICON + WFST, context.options.get("contenders"))
     for contender in (c for c in wanted if c in LEXICON):
         yield from rows(context, contender, compact, "none", found, options)
     with_graphs = [c for c in wanted if c not in LEXICON]

@@ -2,8 +2,9 @@
 
 RTFx is seconds of audio over seconds from samples in the host's memory to words; reading audio files is not timed.
 Recordings come in batches of 200, the longest first. Features and log-probs are made once in a turn, and every decoder
-takes its own turn at them; its total is theirs and its own. The acoustic model is QuartzNet 15x5 unless you bring your
-own. On a CPU a dozen recordings must do: the model is what takes the time. `settled` and `of the reads` are of our
+takes its own turn at them; its total is theirs and its own. In every turn, the first of which is not timed, arcbeam's
+engines and thread counts have to give the same words. The acoustic model is QuartzNet 15x5 unless you bring your own.
+On a CPU a dozen recordings must do: the model is what takes the time. `settled` and `of the reads` are of our
 decoder's own time on a GPU, as in `gpu_arcs`.
 """
 
@@ -72,6 +73,14 @@ def share(ceiling: ceilings.Reads | None, passes: list[end_to_end.Pass]) -> Row:
     return ceiling.share(passes[0].arcs, statistics.median(p.seconds["decoder"] for p in passes))
 
 
+def check(ours: list[str], turn: dict[str, end_to_end.Pass]) -> None:
+    """AssertionError where our engines have given different words in a turn."""
+    said = {label: turn[label].texts for label in ours if label in turn}
+    for label, texts in said.items():
+        if texts != next(iter(said.values())):
+            raise AssertionError(f"{label} and {next(iter(said))} give different words")
+
+
 def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:
     """What is known of each decoder, and its passes; none for one that is missing."""
     recordings = material(context)
@@ -99,6 +108,7 @@ def measure(context: Context) -> Iterator[tuple[Row, list[end_to_end.Pass]]]:
             context.progress(f"turn {turn} of {context.repeats}" if turn else "warming up")
             order = {label: adapter for label, adapter in order.items() if label not in failed}
             turns.append(end_to_end.run(model, order, waves, batches, context.step, failed))
+            check([s.contender.label for s in seats if s.contender.adapter in gk23.OURS], turns[-1])
     for seat in seats:
         row, label = about | seat.row, seat.contender.label
         if label in failed:

@@ -26,7 +26,6 @@ WORKLOADS = (("char-3gram", "throughput"), ("spm512-3gram", "workload-512"))
 MINUTES_ON_CPU = {"throughput": 6.0, "workload-512": 1.0}
 SLOW = ("flashlight_words", "baseline_words", "pyctcdecode")  # on a GPU machine they decode no more than that
 SLOW_MINUTES = 6.0  # of any other set
-OURS = ("arcbeam_cpu", "arcbeam_cuda")
 TAKES = {
     **gk23.GRAPH_OPTIONS,
     "set": "log-probs to decode, of benchmarks/datasets.py (throughput; workload-512 with spm512-3gram)",
@@ -104,7 +103,7 @@ def table(context: Context, files: GraphFiles, dataset: Dataset) -> Iterator[Row
             failed[label] = f"failed: {type(error).__name__}: {why(error)}"
             del taken[label]
     texts = {label: [a.text for a in found] for label, found in answers.items()}
-    ours = [label for s in seats if (label := s.contender.label) in taken and s.contender.adapter in OURS]
+    ours = [label for s in seats if (label := s.contender.label) in taken and s.contender.adapter in gk23.OURS]
     for label in ours[1:]:
         if texts[label] != texts[ours[0]]:
             raise AssertionError(f"{label} and {ours[0]} give different words")

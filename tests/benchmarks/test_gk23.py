@@ -11,7 +11,6 @@ from benchmarks import (
     acoustic,
     adapters,
     ceilings,
-    contest,
     corpus,
     datasets,
     end_to_end,
@@ -236,11 +235,31 @@ def test_a_decoder_that_breaks_leaves_the_others_their_rows(spoken, monkeypatch)
         *others, last = experiment.run(context)
         assert last["status"] == "failed: RuntimeError: an illegal address" and key not in last
         assert others and all(key in row for row in others)
-    monkeypatch.setattr(gk23_table1, "ON_A_GPU", (contest.Contender("riva-asrlib-decoder", "riva"),))
-    context = Context(options=spoken | {"contenders": "arcbeam_cpu,riva"}, gpu=True)
+    context = Context(options=spoken | {"contenders": "arcbeam_cpu,riva"})
     *others, last = gk23_table1.run(context)
     assert last["status"] == "failed: RuntimeError: an illegal address" and "wer" not in last
     assert len(others) == 2 and all(row["wer"] == 0.0 for row in others)
+
+
+def test_other_words_of_ours_are_not_timed(spoken, monkeypatch):
+    """A turn in which one of our engines says something else ends the table and the figure."""
+
+    class Other(Counting):
+        def answers(self, decoded):
+            return [Answer("something else", 0.0, True) for _ in decoded]
+
+    made = {"arcbeam_cuda": Other, "arcbeam_cpu": adapters.make("arcbeam_cpu")}
+    monkeypatch.setattr("benchmarks.adapters.make", made.__getitem__)
+    for experiment in (gk23_table2, gk23_figure1):
+        with pytest.raises(AssertionError, match="arcbeam cuda and arcbeam cpu, 1 core give different words"):
+            list(experiment.run(Context(2, options=spoken | {"contenders": "arcbeam_cpu,arcbeam_cuda"})))
+
+
+def test_what_is_missing_has_a_row_of_table1(workload, monkeypatch):
+    monkeypatch.setitem(sys.modules, "benchmarks.adapters.riva", None)
+    rows = list(gk23_table1.run(Context(options=workload | {"contenders": "riva"})))
+    missing = [row for row in rows if str(row.get("status", "")).startswith("missing: ")]
+    assert missing and {row["adapter"] for row in missing} == {"riva"}
 
 
 def test_a_corpus_of_your_own_becomes_log_probs(spoken, small):  # noqa: F811
@@ -313,7 +332,7 @@ def test_options_are_checked_before_anything_runs(capsys):
     from benchmarks.__main__ import main
 
     assert main(["gk23_table3", "--set", "bean=17"]) == 2
-    assert "gk23_table3 has no option 'bean'; it has: graph, lm" in capsys.readouterr().err
+    assert "gk23_table3 has no option 'bean'; it has: graph, graph_normal, lm" in capsys.readouterr().err
     assert main(["gk23_table3", "--list"]) == 0
     shown = capsys.readouterr().out
     assert "over one core of flashlight-text" in shown and "--set minutes=" in shown
