@@ -19,6 +19,7 @@ from benchmarks import gpu, gpu_rescoring_stage_timing, gpu_stage_timing
 from benchmarks.registry import Column, Context, Row
 
 ON_GPU = True
+KERNELS = ("search", "rescore", "bucketed")  # whose stages they are
 ORDER = 295
 TITLE = "The stages of the GPU engine"
 COLUMNS = [

@@ -108,7 +108,7 @@ class DecoderOptions:
     gpu_budget: int | str | None = None
     """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
     arc_cache: int | str | None = None
-    """Bytes of the GPU's memory, or a size, for answers of the language models (with ``placement="host"`` for single arcs
+    """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
     and back-off weights); 0 for no cache, None to choose."""
 
     def __post_init__(self) -> None:
