@@ -107,7 +107,7 @@ def test_neither_pinned_nor_pageable(fake):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the size of the address space in /proc")
 def test_pageable_memory_is_given_back(fake):
-    """When it grows, and with its owner."""
+    """When it grows, and with its owner. AddressSanitizer holds on to 256 MiB of what is freed."""
 
     def taken():
         return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
@@ -117,11 +117,11 @@ def test_pageable_memory_is_given_back(fake):
     with told():
         HostBuffer(context).resize(1)
     before = taken()
-    for _ in range(20):
+    for _ in range(40):
         buffer = HostBuffer(context)
         for megabytes in (16, 32):
             buffer.resize(megabytes << 20)
-    assert taken() - before < 100 << 20
+    assert taken() - before < 400 << 20, "of 640 and 1,280 MiB"
     del buffer
 
 
