@@ -27,6 +27,8 @@ SHELL := /bin/bash
 , := ,
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
+BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -qq
 ifneq ($(wildcard ../shared/data),)
 ARCBEAM_DATA ?= $(abspath ../shared/data)
@@ -48,7 +50,7 @@ demo: $(VENV)/has-demo
 	$(BIN)/arcbeam demo
 
 test: lint
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(BY_CORES) $(PYTEST_ARGS)
 
 lint: $(VENV)/has-test
 	$(BIN)/ruff check .
@@ -62,7 +64,7 @@ format: $(VENV)/has-test
 	$(CXX_FILES) | xargs $(BIN)/clang-format -i
 
 sanitize: $(VENV)/has-test
-	PYTHON=$(BIN)/python tests/sanitize/run
+	PYTHON=$(BIN)/python tests/sanitize/run $(BY_CORES)
 
 # Builds in place, for a GPU machine may have no network to fill a virtual environment from.
 GPU_PYTHON ?= python3

@@ -101,16 +101,13 @@ void Server::work(std::size_t number) {
 }
 
 void Server::look_after(std::size_t number) {
-    constexpr int kLooks = 2000;  // without news, before a thread sleeps between two
+    constexpr int kLooks = 4000;  // at a half without news, before a thread sleeps between two
     constexpr std::chrono::microseconds kLongest{200};
     int looks = 0;
     std::chrono::microseconds pause{0};
     delivery_.enter();
     while (on_duty_.load(std::memory_order_relaxed)) {
-        bool had_news = false;
-        for (std::size_t i = 0; i < lanes_.size(); ++i) {  // each thread begins at lanes of its own
-            had_news = serve((i + number * lanes_.size() / threads_.size()) % lanes_.size(), number) || had_news;
-        }
+        bool had_news = serve_half(number);
         had_news = delivery_.go_on(number) || had_news;
         if (had_news) {
             looks = 0;
@@ -123,6 +120,21 @@ void Server::look_after(std::size_t number) {
         }
     }
     delivery_.leave();
+}
+
+// A portion of each lane's of a half; whether there was one. The first thread that is through turns all to the
+// other.
+bool Server::serve_half(std::size_t thread) {
+    std::uint32_t turn = turn_.load(std::memory_order_relaxed);
+    const std::size_t half = turn % kHalves;
+    const std::size_t lanes = (lanes_.size() + kHalves - 1 - half) / kHalves;
+    const std::size_t begin = thread * lanes / threads_.size();  // each at lanes of its own
+    bool had_any = false;
+    for (std::size_t i = 0; i < lanes; ++i) {
+        had_any = serve((begin + i) % lanes * kHalves + half, thread) || had_any;
+    }
+    turn_.compare_exchange_strong(turn, turn + 1U, std::memory_order_relaxed);
+    return had_any;
 }
 
 // Answers a portion of what a lane asks; whether there was one.

@@ -1,4 +1,5 @@
-// Threads of the host that answer the mail of lanes while a kernel runs.
+// Threads of the host that answer the mail of lanes while a kernel runs. The lanes are two halves, and the threads
+// turn from one to the other: what they do for one half is hidden behind the search of the other (Kim & Lane 2014).
 #pragma once
 
 #include <atomic>
@@ -48,6 +49,7 @@ class Server {
 
     void work(std::size_t number);
     void look_after(std::size_t number);
+    bool serve_half(std::size_t thread);
     bool serve(std::size_t lane, std::size_t thread);
     bool answer(const MailView& lane, std::size_t first, std::size_t last);
     void finish(const MailView& lane, std::size_t number, std::uint64_t posted);
@@ -60,9 +62,10 @@ class Server {
     std::unique_ptr<Progress[]> progress_;  // [lanes]
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::uint64_t watches_ = 0;         // that have begun
-    std::size_t at_work_ = 0;           // threads
-    std::atomic<bool> on_duty_{false};  // else threads rest
+    std::uint64_t watches_ = 0;           // that have begun
+    std::size_t at_work_ = 0;             // threads
+    std::atomic<bool> on_duty_{false};    // else threads rest
+    std::atomic<std::uint32_t> turn_{0};  // by it, the half that threads are at
     Trace trace_;
     std::int64_t watch_began_ = 0;
     bool ends_ = false;

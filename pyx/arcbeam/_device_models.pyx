@@ -8,7 +8,7 @@ import numpy as np
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport SIZE_MAX, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam._cuda cimport Context
@@ -57,14 +57,18 @@ cdef class DeviceModel:
         Columns in the host's memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
     absent : tuple of str
         Columns that kernels do not read.
+    pinned_most : int
+        Bytes on the host beyond which these are managed memory.
     """
 
-    def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None):
+    def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None,
+                  size_t pinned_most):
         cdef const uint8_t[::1] data
         cdef size_t place, count
         cdef unsigned char* to
         self.context = context
         self.source = model  # alive, so that no other model takes its identity
+        self.far = SharedBuffer(context, pinned_most)
         if on_host == BUCKETS:
             self._fill_buckets()
             return
@@ -74,7 +78,6 @@ cdef class DeviceModel:
             places[name] = sizes[name in on_host]
             sizes[name in on_host] += (len(part) + GRAIN - 1) // GRAIN * GRAIN
         if on_host:
-            self.far = SharedBuffer(context, cuda_plan.PINNED_MODEL_BYTES)
             self.far.resize(sizes[1])
             self.pinned_bytes = self.far.capacity
         if sizes[0]:
@@ -116,7 +119,6 @@ cdef class DeviceModel:
         cdef LmView lm = lm_view_of(self.source.columns, self.source.about)
         cdef unsigned threads = filling_threads()
         cdef BucketSizes sizes = sizes_of(lm, FULLNESS, threads)
-        self.far = SharedBuffer(self.context, cuda_plan.PINNED_MODEL_BYTES)
         self.far.resize(sizes.bytes)
         self.pinned_bytes = self.bucketed_bytes = self.far.capacity
         fill(lm, sizes, <unsigned char*> self.far.data, threads, &self.buckets)
@@ -126,13 +128,13 @@ cdef class DeviceModel:
         return 0
 
 
-cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=()):
+cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=(), size_t pinned_most=0):
     """The model as kernels of a device read it, sent once and freed with its last decoder."""
-    key = (id(model), <uintptr_t> <void*> context, on_host, absent)
+    key = (id(model), <uintptr_t> <void*> context, on_host, absent, pinned_most)
     with _lock:
         found = _models.get(key)
         if found is None:
-            found = _models[key] = DeviceModel(model, context, on_host, absent)
+            found = _models[key] = DeviceModel(model, context, on_host, absent, pinned_most)
     return found
 
 
@@ -185,20 +187,22 @@ cdef class DeviceRescoring:
     lookup_margin : float
     lookup_threads : int
         That answer where lanes ask the host.
-    placement, gpu_budget, arc_cache
+    placement, gpu_budget, arc_cache, host_memory
         As in :class:`arcbeam.DecoderOptions`.
     """
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
                   size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache,
-                  size_t lookup_threads):
+                  host_memory, size_t lookup_threads):
         cdef size_t free_bytes = 0, total_bytes = 0
+        self.pinned_most = SIZE_MAX if host_memory == "pinned" else cuda_plan.PINNED_MODEL_BYTES
         self.rescoring = rescoring
         self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
         self.lookup_threads = lookup_threads
         with context:
             context.memory_info(&free_bytes, &total_bytes)
-        for where in (((), ()), (ARCS, ()), ((), ARCS)):  # what this model has taken already counts as free for it
+        # What this model has taken already counts as free for it.
+        for where in (((), (), 0), (ARCS, (), self.pinned_most), ((), ARCS, 0)):
             with _lock:
                 there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, *where))
             if there is not None:
@@ -249,7 +253,8 @@ cdef class DeviceRescoring:
         elif name == "host-direct":
             on_host = ARCS if self.placement.index_on_device else BUCKETS
         try:
-            self.large = device_model(self.rescoring.large, context, on_host, absent)
+            self.large = device_model(self.rescoring.large, context, on_host, absent,
+                                      self.pinned_most if on_host else 0)
         except CudaOutOfMemoryError as error:
             if "pinned" in error.action:
                 return self._place_unpinned(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache, error)

@@ -114,8 +114,10 @@ class CtcDecoder:
         The model that the graph was built with; needed with `language_model`, for its scores have to come off.
     beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
         See :class:`arcbeam.DecoderOptions`.
-    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words, placement, gpu_budget, arc_cache
+    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words
         With `language_model`; see there, too.
+    placement, gpu_budget, arc_cache, host_memory
+        The same: where `language_model` lives.
 
     Raises
     ------
@@ -201,7 +203,8 @@ class CtcDecoder:
             threads = self._options.threads or gathering_threads(usable_cores())
             limit = self._options.memory_limit or 0
             if rescoring:
-                rescoring |= {name: getattr(self._options, name) for name in ("placement", "gpu_budget", "arc_cache")}
+                places = ("placement", "gpu_budget", "arc_cache", "host_memory")
+                rescoring |= {name: getattr(self._options, name) for name in places}
                 rescoring["lookup_threads"] = self._options.threads or lookup_threads(
                     usable_cores(), of_kenlm=rescoring["rescoring"].kenlm is not None
                 )

@@ -13,6 +13,7 @@ from arcbeam.sizes import as_bytes
 # is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 UNKNOWN_WORDS = ("error", "unk", "small")
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
+HOST_MEMORY = ("auto", "pinned")
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
 LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
 
@@ -110,6 +111,9 @@ class DecoderOptions:
     arc_cache: int | str | None = None
     """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
     and back-off weights); 0 for no cache, None to choose."""
+    host_memory: str = "auto"
+    """Where a GPU reads a large language model over the bus (``placement="host-direct"``): ``"pinned"`` memory, or
+    ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond, where an H200 reads faster."""
 
     def __post_init__(self) -> None:
         _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
@@ -138,6 +142,8 @@ class DecoderOptions:
             raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
         if self.placement not in PLACEMENTS:
             raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
+        if self.host_memory not in HOST_MEMORY:
+            raise ValueError(f"host_memory: expected one of {', '.join(HOST_MEMORY)}, got {self.host_memory!r}")
         for name, at_least in (("gpu_budget", 1), ("arc_cache", 0)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))

@@ -27,7 +27,7 @@ SHOWN = 10
 #: Options of a decoder that mean nothing without a large language model.
 OPTIONS = (
     "lm_scale", "graph_lm_scale", "hypotheses_per_state", "lookup_margin", "unknown_words", "placement", "gpu_budget",
-    "arc_cache",
+    "arc_cache", "host_memory",
 )  # fmt: skip
 
 

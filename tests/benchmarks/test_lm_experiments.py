@@ -75,9 +75,9 @@ def test_cache(models, closed_arpa, monkeypatch, tmp_path, capsys):
 
 
 def test_placements_that_are_not_there():
-    assert placements.options(placements.BUCKETED, 0) == {
-        "placement": "host-direct", "gpu_budget": 1, "arc_cache": 0
-    }  # fmt: skip
+    in_buckets = {"placement": "host-direct", "gpu_budget": 1, "arc_cache": 0}
+    assert placements.options(placements.BUCKETED, 0) == in_buckets | {"host_memory": "auto"}
+    assert placements.options(placements.PINNED, 0) == in_buckets | {"host_memory": "pinned"}
     models = {"language_model": "ours", placements.KENLM: "theirs"}
     assert placements.models_of("host", models) == {"language_model": "ours"}
     assert placements.models_of("cpu", models) == {"language_model": "theirs"}

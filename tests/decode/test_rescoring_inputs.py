@@ -144,6 +144,7 @@ def test_half_of_it():
         ("gpu_budget", "2G", ValueError, "gpu_budget: expected bytes of at least 1 or a size such as '2GiB' .*'2G'"),
         ("gpu_budget", 0, ValueError, "gpu_budget: expected bytes of at least 1 .* got 0"),
         ("arc_cache", -1, ValueError, "arc_cache: expected bytes of at least 0 .* got -1"),
+        ("host_memory", "managed", ValueError, "host_memory: expected one of auto, pinned, got 'managed'"),
         ("arc_cache", 0.5, TypeError, "arc_cache: expected bytes of at least 0 .* got float"),
     ],
 )
@@ -164,9 +165,9 @@ def test_placements_of_a_gpu(placement):
 def test_sizes_become_bytes_and_change_nothing_on_a_cpu():
     sized = CtcDecoder(
         graph(), language_model=LARGE, graph_language_model=SMALL, device="cpu", placement="cpu", gpu_budget="2GiB",
-        arc_cache=0,
+        arc_cache=0, host_memory="pinned",
     )  # fmt: skip
-    assert (sized.options.gpu_budget, sized.options.arc_cache) == (2 << 30, 0)
+    assert (sized.options.gpu_budget, sized.options.arc_cache, sized.options.host_memory) == (2 << 30, 0, "pinned")
     assert pickle.loads(pickle.dumps(sized)).options == sized.options
     found, wanted = sized.decode([LOGP])[0], decode(graph())
     assert (found.text, found.score) == (wanted.text, wanted.score)

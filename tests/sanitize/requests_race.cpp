@@ -1,7 +1,8 @@
 // The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches,
 // all is put to rest and watched again in between, and memory runs out now and then. Every answer must be that of
 // its own question. Then the same with answers that travel, by copies that take their time: a buffer that is filled
-// too early, or an inbox that is overwritten, is a race.
+// too early, or an inbox that is overwritten, is a race. Then one thread, which must take one half of the lanes,
+// and then the other.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -259,11 +260,62 @@ std::uint64_t copied(std::atomic<bool>& wrong) {
     return server.questions();
 }
 
+// Answers lane 0 when all lanes have asked, and knows who came when. A lane asks for its number.
+class Order : public arcbeam::requests::Answerer {
+  public:
+    bool answer(const Question* questions, std::size_t count, Answer* answers) override {
+        is_here = true;
+        while (questions[0].state == 0U && !all_have_asked) {
+            std::this_thread::yield();
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            answers[i] = {1.0F, 0U};
+        }
+        came.push_back(questions[0].state);
+        return true;
+    }
+
+    std::atomic<bool> is_here{false};
+    std::atomic<bool> all_have_asked{false};
+    std::vector<std::uint32_t> came;
+};
+
+void by_halves(std::atomic<bool>& wrong) {
+    Order order;
+    arcbeam::requests::Mapped delivery;
+    std::vector<Box> boxes(kLanes);
+    std::vector<MailView> lanes;
+    for (Box& box : boxes) {
+        std::memset(box.bytes, 0, sizeof box.bytes);
+        lanes.push_back({nullptr, box.bytes, nullptr, kSize, 0U});
+    }
+    arcbeam::requests::Server server(order, 1, delivery);
+    server.watch(lanes);
+    for (std::uint32_t i = 0; i < kLanes; ++i) {
+        arcbeam::requests::questions_of(lanes[i])[0] = {i, 0U};
+        __atomic_store_n(&arcbeam::requests::head_of(lanes[i]).posted, std::uint64_t{1} << 32U | 1U,
+                         __ATOMIC_RELEASE);
+        while (!order.is_here) {
+            std::this_thread::yield();
+        }
+    }
+    order.all_have_asked = true;
+    while (server.rounds() < kLanes) {
+        std::this_thread::yield();
+    }
+    server.rest();
+    if (order.came != std::vector<std::uint32_t>{0, 2, 4, 1, 3}) {
+        wrong = true;
+        std::puts("the halves of the lanes were not served in turns");
+    }
+}
+
 }  // namespace
 
 int main() {
     std::atomic<bool> wrong{false};
     const std::uint64_t questions = mapped(wrong) + copied(wrong);
+    by_halves(wrong);
     if (wrong) {
         std::puts("an answer is not that of its question");
         return 1;

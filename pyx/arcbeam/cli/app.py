@@ -120,6 +120,7 @@ def decode(
     placement: opt.Placement = opt.DEFAULT.placement,
     gpu_budget: opt.GpuBudget = None,
     arc_cache: opt.ArcCache = None,
+    host_memory: opt.HostMemory = opt.DEFAULT.host_memory,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
     blank: opt.Blank = None,
@@ -134,6 +135,7 @@ def decode(
         frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
         hypotheses_per_state=hypotheses_per_state or None, lookup_margin=lookup_margin,
         unknown_words=unknown_words, placement=placement, gpu_budget=gpu_budget, arc_cache=arc_cache,
+        host_memory=host_memory,
     )  # fmt: skip
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all

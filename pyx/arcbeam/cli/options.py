@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from arcbeam.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.options import HOST_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 
 SEARCH = "Search"
 LARGE = "Large language model"
@@ -210,6 +210,15 @@ ArcCache = Annotated[
         rich_help_panel=LARGE,
         show_default="chosen",
         help="Memory of the GPU for arcs that come from the host, such as 64MiB; 0 for none.",
+    ),
+]
+HostMemory = Annotated[
+    str,
+    typer.Option(
+        "--host-memory",
+        metavar="|".join(HOST_MEMORY),
+        rich_help_panel=LARGE,
+        help="Of a large model that the GPU reads over the bus: pinned, or what is faster.",
     ),
 ]
 Words = Annotated[
