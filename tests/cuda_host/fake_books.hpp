@@ -149,4 +149,12 @@ int give(T* into, T value) {
     return 0;
 }
 
+// How a call begins: the lock, and what it was told to answer.
+#define BEGIN(call)                                \
+    const std::lock_guard<std::mutex> lock(guard); \
+    if (const int code = begins(call)) return code
+#define BEGIN_HERE(call)                           \
+    const std::lock_guard<std::mutex> lock(guard); \
+    if (const int code = begins_here(call)) return code
+
 }  // namespace

@@ -1,0 +1,139 @@
+// The fake driver: modules, launches, and the streams and events that order them.
+#pragma once
+
+#include "fake_books.hpp"
+
+namespace {
+
+// A module goes with its kernels.
+int drop_module(void* module) {
+    for (auto thing = things.begin(); thing != things.end();)
+        thing = thing->second.owner == module ? things.erase(thing) : std::next(thing);
+    return drop(module, "module");
+}
+
+// An image is text: a line "arch 9.0" for each architecture and "kernel NAME BYTES" for each kernel.
+int module_load(void** module, const void* image, char* log, size_t log_bytes) {
+    BEGIN_HERE("module_load");
+    std::istringstream lines(static_cast<const char*>(image));
+    std::string word, name;
+    size_t bytes = 0;
+    bool fits = false;
+    void* handle = add("module");
+    const std::string wanted = std::to_string(here().major) + "." + std::to_string(here().minor);
+    while (lines >> word >> name) {
+        if (word == "arch" && name == wanted) fits = true;
+        if (word == "kernel" && lines >> bytes) {
+            Thing& function = things[add("function")];
+            function.name = name;
+            function.bytes = bytes;
+            function.owner = handle;
+        }
+    }
+    *module = handle;
+    if (fits) return 0;
+    std::strncpy(log, "nothing fits", log_bytes);
+    drop_module(handle);
+    *module = nullptr;
+    return kNoBinaryForGpu;
+}
+int module_unload(void* module) {
+    BEGIN_HERE("module_unload");
+    return drop_module(module);
+}
+int module_function(void** function, void* module, const char* name) {
+    BEGIN_HERE("module_function");
+    if (find(module, "module") == nullptr) return kInvalidHandle;
+    for (auto& [handle, thing] : things)
+        if (thing.owner == module && thing.name == name) return give(function, handle);
+    return kNotFound;
+}
+int function_set(void* function, int, int value) {
+    BEGIN_HERE("function_set");
+    if (find(function, "function") == nullptr) return kInvalidHandle;
+    return value > here().shared ? kInvalidValue : 0;
+}
+int function_get(int* value, int attribute, void* function) {
+    BEGIN_HERE("function_get");
+    if (find(function, "function") == nullptr) return kInvalidHandle;
+    return give(value, 100 + attribute);
+}
+int occupancy_blocks(int* blocks, void* function, int threads, size_t) {
+    BEGIN_HERE("occupancy_blocks");
+    if (find(function, "function") == nullptr) return kInvalidHandle;
+    return give(blocks, 2048 / threads);
+}
+int occupancy_clusters(int* clusters, void* function, const LaunchShape* shape) {
+    BEGIN_HERE("occupancy_clusters");
+    if (find(function, "function") == nullptr) return kInvalidHandle;
+    if (shape->cluster <= 1) return kInvalidValue;  // it wants a size
+    return give(clusters, here().multiprocessors / static_cast<int>(shape->cluster));
+}
+int launch(void* function, const LaunchShape* shape, void* parameter, void* stream) {
+    std::unique_lock<std::mutex> lock(guard);
+    if (const int code = begins_here("launch")) return code;
+    Thing* thing = find(function, "function");
+    if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
+    if (shape->blocks == 0 || shape->threads == 0 || shape->threads > 1024) return kInvalidValue;
+    const auto* bytes = static_cast<const unsigned char*>(parameter);
+    journal << "launch\n";
+    launches.push_back({thing->name, *shape, std::vector<unsigned char>(bytes, bytes + thing->bytes)});
+    const std::string name = thing->name;
+    lock.unlock();  // the kernel may take long and wait for other threads
+    if (kernel != nullptr) kernel(name.c_str(), shape, parameter);
+    return 0;
+}
+
+int stream_create(void** stream, unsigned, int) {
+    BEGIN_HERE("stream_create");
+    return give(stream, add("stream"));
+}
+int stream_destroy(void* stream) {
+    BEGIN_HERE("stream_destroy");
+    return drop(stream, "stream");
+}
+int stream_synchronize(void* stream) {
+    BEGIN_HERE("stream_synchronize");
+    return is_stream(stream) ? 0 : kInvalidHandle;
+}
+int stream_query(void* stream) {
+    BEGIN_HERE("stream_query");
+    if (!is_stream(stream)) return kInvalidHandle;
+    return not_ready > 0 ? (--not_ready, kNotReady) : 0;
+}
+int stream_wait_event(void* stream, void* event, unsigned) {
+    BEGIN_HERE("stream_wait_event");
+    if (!is_stream(stream) || find(event, "event") == nullptr) return kInvalidHandle;
+    journal << "wait " << reinterpret_cast<uintptr_t>(stream) << ' ' << event << '\n';
+    return 0;
+}
+int event_create(void** event, unsigned) {
+    BEGIN_HERE("event_create");
+    return give(event, add("event"));
+}
+int event_destroy(void* event) {
+    BEGIN_HERE("event_destroy");
+    return drop(event, "event");
+}
+int event_record(void* event, void* stream) {
+    BEGIN_HERE("event_record");
+    if (!is_stream(stream) || find(event, "event") == nullptr) return kInvalidHandle;
+    journal << "record " << reinterpret_cast<uintptr_t>(stream) << ' ' << event << '\n';
+    return 0;
+}
+int event_query(void* event) {
+    BEGIN_HERE("event_query");
+    if (find(event, "event") == nullptr) return kInvalidHandle;
+    journal << "looked\n";
+    return not_ready > 0 ? (--not_ready, kNotReady) : 0;
+}
+int event_synchronize(void* event) {
+    BEGIN_HERE("event_synchronize");
+    return find(event, "event") != nullptr ? 0 : kInvalidHandle;
+}
+int event_elapsed(float* milliseconds, void*, void*) {
+    BEGIN_HERE("event_elapsed");
+    return give(milliseconds, 1.5f);
+}
+
+}  // namespace
