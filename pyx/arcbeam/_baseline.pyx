@@ -2,24 +2,16 @@
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.string cimport string
-from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam._kenlm cimport KenLm, KenLmModel
+from arcbeam._log_probs cimport LogProbs, batch_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
-
-cdef extern from "baseline/engine.hpp" namespace "arcbeam::twin" nogil:
-    cdef struct LogProbs:
-        const void* data
-        int64_t row_stride
-        uint32_t frames
-        uint32_t columns
-        cbool is_half
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
     cdef enum class Smearing(uint8_t):
@@ -163,15 +155,7 @@ cdef class BaselineEngine(PooledEngine):
             return self._decode(utterances, columns)
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
-        cdef vector[LogProbs] batch
-        cdef Py_ssize_t i
-        batch.reserve(utterances.shape[0])
-        for i in range(utterances.shape[0]):
-            batch.push_back(LogProbs(
-                <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1], <uint32_t> utterances[i, 2], columns,
-                utterances[i, 3] != 0,
-            ))
-        self.engine.start(move(batch))
+        self.engine.start(batch_of(utterances, columns))
         self.finish()
         self._raise_first_error()
         return [self._answers(i) for i in range(self.engine.results().size())]

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
-from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam._graph_view cimport GraphView, view_of
 from arcbeam._kenlm cimport KenLm, KenLmModel
 from arcbeam._lm_view cimport RescoringView, rescoring_view_of
+from arcbeam._log_probs cimport LogProbs, batch_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
 from arcbeam.errors import CapacityError
@@ -24,13 +24,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         float blank_penalty
         int32_t blank_column
         uint32_t collect_above
-
-    cdef struct LogProbs:
-        const void* data
-        int64_t row_stride
-        uint32_t frames
-        uint32_t columns
-        cbool is_half
 
     cdef cppclass Path:
         vector[uint32_t] arcs
@@ -164,15 +157,7 @@ cdef class CpuEngine(PooledEngine):
             return self._decode(utterances, columns)
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
-        cdef vector[LogProbs] batch
-        cdef Py_ssize_t i
-        batch.reserve(utterances.shape[0])
-        for i in range(utterances.shape[0]):
-            batch.push_back(LogProbs(
-                <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1], <uint32_t> utterances[i, 2], columns,
-                utterances[i, 3] != 0,
-            ))
-        self.engine.start(move(batch))
+        self.engine.start(batch_of(utterances, columns))
         self.finish()
         self._raise_first_error()
         return self._paths(), self._work()

@@ -5,13 +5,14 @@ Tokens, candidates and log entries are structured arrays (TOKEN, CANDIDATE, LOG_
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from arcbeam._graph_view cimport GraphView, view_of
 from arcbeam._lm_view cimport Deviation, History, RescoringView, rescoring_view_of
+from arcbeam._log_probs cimport LogProbs
 
 TOKEN = np.dtype([("state", "<u4"), ("cost", "<f4")])
 CANDIDATE = np.dtype([("cost", "<f4"), ("arc", "<u4"), ("state", "<u4"), ("source", "<u4")])
@@ -53,13 +54,6 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
 
     ctypedef Buffer[float] CutoffScratch
     ctypedef Buffer[Candidate] Frontier
-
-    cdef struct LogProbs:
-        const void* data
-        int64_t row_stride
-        uint32_t frames
-        uint32_t columns
-        cbool is_half
 
     cdef cppclass Acoustic:
         void begin(float, float, int32_t)

@@ -15,32 +15,8 @@ from hypothesis import strategies as st
 import arcbeam
 from arcbeam import FormatError, LanguageModel
 from tests.build.definitions import LN10, Model, strings
-from tests.build.test_arpa import models
+from tests.build.test_arpa import GOOD, models
 from tests.language_model.index import backoff_state, first_arc, index_columns
-
-GOOD = """made by hand
-\\data\\
-ngram 1=5
-ngram 2=3
-ngram 3=1
-
-\\1-grams:
--1.5\t<unk>
--99\t<s>\t-0.25
--0.75\t</s>
--0.5\ta\t-0.125
--0.625\tb\t-0.375
-
-\\2-grams:
--0.25\t<s> a\t-0.5
--0.375\ta b\t-0.0625
--0.875\tb </s>
-
-\\3-grams:
--0.125\t<s> a b
-
-\\end\\
-"""
 
 
 def build(folder, text=GOOD, name="lm.arpa"):
