@@ -50,6 +50,16 @@ struct Box {
     alignas(128) unsigned char bytes[arcbeam::mapped_mail_bytes(kSize)];
 };
 
+// Lanes that read answers where they are.
+std::vector<MailView> mapped_lanes(std::vector<Box>& boxes) {
+    std::vector<MailView> lanes;
+    for (Box& box : boxes) {
+        std::memset(box.bytes, 0, sizeof box.bytes);
+        lanes.push_back({nullptr, box.bytes, nullptr, kSize, 0U});
+    }
+    return lanes;
+}
+
 std::uint64_t post(const MailView& lane, std::uint32_t round) {
     Question* const questions = arcbeam::requests::questions_of(lane);
     const std::uint32_t count = 1U + round % kSize;
@@ -163,11 +173,7 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
     Squares squares(61);
     arcbeam::requests::Mapped delivery;
     std::vector<Box> boxes(kLanes);
-    std::vector<MailView> lanes;
-    for (Box& box : boxes) {
-        std::memset(box.bytes, 0, sizeof box.bytes);
-        lanes.push_back({nullptr, box.bytes, nullptr, kSize, 0U});
-    }
+    const std::vector<MailView> lanes = mapped_lanes(boxes);
     std::uint32_t round = 0;
     arcbeam::requests::Server server(squares, 3, delivery);
     for (int watch = 0; watch < 6; ++watch) {
@@ -284,11 +290,7 @@ void by_halves(std::atomic<bool>& wrong) {
     Order order;
     arcbeam::requests::Mapped delivery;
     std::vector<Box> boxes(kLanes);
-    std::vector<MailView> lanes;
-    for (Box& box : boxes) {
-        std::memset(box.bytes, 0, sizeof box.bytes);
-        lanes.push_back({nullptr, box.bytes, nullptr, kSize, 0U});
-    }
+    const std::vector<MailView> lanes = mapped_lanes(boxes);
     arcbeam::requests::Server server(order, 1, delivery);
     server.watch(lanes);
     for (std::uint32_t i = 0; i < kLanes; ++i) {
