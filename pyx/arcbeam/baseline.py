@@ -26,7 +26,7 @@ from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
 from arcbeam.language_model import KenLM, case_hint
 from arcbeam.log_probs import as_utterances
-from arcbeam.options import shown
+from arcbeam.options import make_options, shown
 from arcbeam.pieces import join_pieces
 from arcbeam.symbols import TokenTable
 
@@ -248,7 +248,7 @@ class LexiconDecoder(_Decoder):
         **options: Any,
     ) -> None:
         super().__init__(tokens, blank)
-        self._options: LexiconOptions = _make_options(LexiconOptions, options)
+        self._options: LexiconOptions = make_options(LexiconOptions, options)
         self._spellings = Spellings.of(lexicon, self.tokens)
         self.words = self._spellings.words
         separator = self._spellings.separator_column
@@ -300,7 +300,7 @@ class LexiconFreeDecoder(_Decoder):
         from arcbeam.build.lexicon import find_separator
 
         super().__init__(tokens, blank)
-        self._options: LexiconFreeOptions = _make_options(LexiconFreeOptions, options)
+        self._options: LexiconFreeOptions = make_options(LexiconFreeOptions, options)
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
@@ -347,10 +347,3 @@ def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.ui
         + case_hint(unknown, lm),
         stacklevel=4,
     )
-
-
-def _make_options(kind: Any, given: dict[str, Any]) -> Any:
-    known = [field.name for field in dataclasses.fields(kind)]
-    if unknown := sorted(set(given) - set(known)):
-        raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}")
-    return kind(**given)

@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arcbeam.options import as_float, check_float32, check_threads, shown
+from arcbeam.options import as_float, check_float32, check_frame_shift, check_threads, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +45,7 @@ class LexiconFreeOptions:
         _number("beam_threshold", self.beam_threshold, "of at least 0", lowest=0.0, infinite=math.inf)
         _number("lm_weight", self.lm_weight, "of at least 0", lowest=0.0)
         _number("sil_score", self.sil_score, "that is finite")
-        if self.frame_shift is not None:
-            _number("frame_shift", self.frame_shift, "of seconds above 0", lowest=math.ulp(0.0))
+        check_frame_shift(self.frame_shift)
         _one_of("criterion", self.criterion, ("ctc",))
         _flag("log_add", self.log_add)
 

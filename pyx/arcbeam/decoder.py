@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from arcbeam._decode import BadLogProb, CpuEngine
 from arcbeam.device_arrays import as_device_utterances, is_on_device
@@ -16,8 +20,8 @@ from arcbeam.errors import CapacityError
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
 from arcbeam.lm_automaton import LanguageModel
-from arcbeam.log_probs import as_utterances
-from arcbeam.options import DecoderOptions
+from arcbeam.log_probs import Utterances, as_utterances
+from arcbeam.options import DecoderOptions, make_options
 from arcbeam.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 
 # Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
@@ -155,19 +159,13 @@ class CtcDecoder:
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
-        try:
-            self._options = DecoderOptions(**options)
-        except TypeError as error:
-            if "unexpected keyword" not in str(error):
-                raise
-            unknown = sorted(set(options) - set(DecoderOptions.__dataclass_fields__))
-            known = ", ".join(DecoderOptions.__dataclass_fields__)
-            raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {known}") from None
+        self._options = make_options(DecoderOptions, options)
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
         graph.check_file()
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
+        self._has_looked = False
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         device = self._options.device
         if self._rescoring is None:
@@ -269,7 +267,8 @@ class CtcDecoder:
             Natural-log probabilities, float32 or float16. From numpy or anything with DLPack in CPU memory; not copied
             there unless the columns of a frame lie apart, and sent to the GPU, while it decodes, by a decoder on one.
             Such a decoder also takes arrays on its GPU, of anything with DLPack or ``__cuda_array_interface__``, and
-            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph.
+            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph. Values above 0 are taken, for
+            scaled likelihoods have them; there is one warning if the first frame that comes from CPU memory does.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         stream : int, or a stream of torch, CuPy or cuda.core; optional
@@ -305,6 +304,7 @@ class CtcDecoder:
             utterances = as_device_utterances(log_probs, lengths, **width, reader=reader, stream=stream)
         else:
             utterances = as_utterances(log_probs, lengths, **width)
+            self._look_at(utterances)
         try:
             if self._ordinal is None:
                 paths, work = self._engine.decode(utterances.table, utterances.columns)
@@ -321,6 +321,19 @@ class CtcDecoder:
         self._stats = DecodeStats(**work)
         shift, rescoring = self._options.frame_shift, self._rescoring
         return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]
+
+    def _look_at(self, utterances: Utterances) -> None:
+        """Warns once where the first frame has values above 0: scores may, log-probs do not."""
+        if self._has_looked or len(utterances.table) == 0 or utterances.table[0, 2] == 0:
+            return
+        self._has_looked = True
+        largest = float(np.max(utterances.arrays[0][0]))
+        if 0.0 < largest < math.inf:
+            warnings.warn(
+                f"log_probs: expected natural logs of probabilities, got {largest:g} in utterance 0, frame 0: are they "
+                "probabilities, or logits without log_softmax?",
+                stacklevel=3,
+            )
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""

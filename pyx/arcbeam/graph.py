@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import cached_property
+from inspect import signature
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from arcbeam._words import WordReader
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.graph_info import GraphInfo
 from arcbeam.graph_inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
+from arcbeam.options import check_known
 from arcbeam.pronunciations import Pronunciations
 from arcbeam.section_file import Mapped
 from arcbeam.symbols import SymbolTable, TokenTable, find_blank
@@ -20,6 +22,9 @@ from arcbeam.symbols import SymbolTable, TokenTable, find_blank
 __all__ = ["Graph", "GraphInfo", "Pronunciations"]
 
 Meta: TypeAlias = dict[str, str | int | float]
+
+FURTHER = ("pronunciations", "join", "separator", "separator_column", "meta")  # options of all constructors
+TABLES = ("tokens", "blank", "label_to_column", "num_columns")
 
 
 class Graph:
@@ -159,6 +164,7 @@ class Graph:
             symbol, there is no start state, or epsilon arcs form a cycle; the message names the state and arc (its
             position among the arcs of the state).
         """
+        check_known(options, ("start", "finals", "num_states", "word_symbols", *TABLES, *FURTHER))
         table = as_tokens(tokens, blank)
         five = openfst.as_arcs(*unzip(arcs))
         if num_states is None:
@@ -209,6 +215,7 @@ class Graph:
         GraphError
             As `from_arcs`.
         """
+        check_known(options, ("words", *TABLES, *FURTHER))
         table = as_tokens(tokens, blank)
         check_width(num_columns, table)
         compiled = openfst.from_object(
@@ -252,6 +259,7 @@ class Graph:
         OSError
             The file cannot be read.
         """
+        check_known(options, ("words", *TABLES, *FURTHER))
         table = as_tokens(tokens, blank)
         check_width(num_columns, table)
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
@@ -302,7 +310,7 @@ class Graph:
             The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: `lm` is one over
             tokens then, and the vocabulary is open.
         lm
-            The path of an ARPA model of any order: plain, .gz or .xz.
+            The path of an ARPA model of any order: plain, .gz, .xz or .bz2.
         topology
             "compact", "normal", "eesen" or "identity"; see `arcbeam.build.topology`.
         **options
@@ -320,6 +328,7 @@ class Graph:
         """
         from arcbeam.build.recipe import build_graph
 
+        check_known(options, signature(build_graph).parameters)
         graph: Graph = build_graph(tokens, lexicon, lm, topology, **options)
         return graph
 

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from arcbeam.devices import check_name
 from arcbeam.sizes import as_bytes
 
-# The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
-# is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 UNKNOWN_WORDS = ("error", "unk", "small")
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 HOST_MEMORY = ("auto", "pinned")
+# The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
+# is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
+_Options = TypeVar("_Options")
 LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
+
+
+def check_known(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError, which lists the known names, for options that are none of them."""
+    known = tuple(known)
+    if unknown := sorted(set(given) - set(known)):
+        raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}")
+
+
+def make_options(kind: type[_Options], given: Mapping[str, Any]) -> _Options:
+    """The options, as an instance of their dataclass. Raises TypeError for unknown ones."""
+    check_known(given, [field.name for field in dataclasses.fields(kind)])  # type: ignore[arg-type]
+    return kind(**given)
 
 
 def as_float(name: str, value: object, rule: str) -> float:
@@ -60,6 +77,15 @@ def _count(name: str, value: object, below: int = 2**31) -> None:
         raise ValueError(f"{name}: expected a whole number of at most {below - 1:,}, or None, got {shown(value)}")
 
 
+def check_frame_shift(seconds: object) -> None:
+    """Raises TypeError or ValueError unless it is None or so many seconds can be meant."""
+    if seconds is None:
+        return
+    _real("frame_shift", seconds, "of seconds above 0", above=0.0)
+    if seconds > 1:  # type: ignore[operator]
+        raise ValueError(f"frame_shift: expected seconds, 1 at most, got {seconds!r}; 20 milliseconds are 0.02")
+
+
 MOST_THREADS = 4096
 
 
@@ -89,8 +115,9 @@ class DecoderOptions:
     memory, and look words up that the GPU asks for; None for as many as help."""
     device: str = "auto"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
-    memory_limit: int | None = None
-    """Bytes of the GPU's memory that the decoder may take, its graph included; None for no limit of its own."""
+    memory_limit: int | str | None = None
+    """Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
+    limit of its own."""
     lm_scale: float = 1.0
     """Factor on the log probabilities of the large language model."""
     graph_lm_scale: float | None = None
@@ -121,15 +148,12 @@ class DecoderOptions:
         _real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
         check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)
         check_float32("blank_penalty", self.blank_penalty)
-        if self.frame_shift is not None:
-            _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
+        check_frame_shift(self.frame_shift)
         if self.max_active is not None:
             _count("max_active", self.max_active)
         if self.threads is not None:
             check_threads(self.threads)
         check_name(self.device)
-        if self.memory_limit is not None:
-            _count("memory_limit", self.memory_limit, below=2**62)
         _real("lm_scale", self.lm_scale, "of at least 0", above=0.0, inclusive=True)
         if self.graph_lm_scale is not None:
             _real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
@@ -144,6 +168,6 @@ class DecoderOptions:
             raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
         if self.host_memory not in HOST_MEMORY:
             raise ValueError(f"host_memory: expected one of {', '.join(HOST_MEMORY)}, got {self.host_memory!r}")
-        for name, at_least in (("gpu_budget", 1), ("arc_cache", 0)):
+        for name, at_least in (("memory_limit", 1), ("gpu_budget", 1), ("arc_cache", 0)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))

@@ -94,7 +94,7 @@ class Mapped:
         if now.st_size == size and now.st_mtime_ns == self._written and not self._guard.is_broken:
             return
         what = f"shrank from {size} to {now.st_size} bytes" if now.st_size < size else "was changed in place"
-        raise FormatError(f"{self.path}: the file {what} while it was mapped; load it again, or with in_memory=True")
+        raise FormatError(f"{self.path}: the file {what} while it was mapped; load it again")
 
 
 def write(

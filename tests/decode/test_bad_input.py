@@ -1,5 +1,7 @@
 """What a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -160,13 +162,18 @@ OPTIONS = {
     "penalty nan": ({"blank_penalty": float("nan")}, ValueError, r"blank_penalty"),
     "penalty inf": ({"blank_penalty": float("inf")}, ValueError, r"blank_penalty"),
     "frame shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0"),
+    "frame shift in ms": ({"frame_shift": 20}, ValueError, r"expected seconds, 1 at most, got 20; 20 milliseconds are"),
     "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
     "too many threads": ({"threads": 2**31 - 1}, ValueError, r"threads: expected at most 4,096, got 2147483647"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu", "cuda", "cuda:N" or "auto", got \'tpu\''),
     "device a number": ({"device": 0}, ValueError, r"device: .* got 0"),
     "device nameless": ({"device": "cuda:"}, ValueError, r"device: .* got 'cuda:'"),
-    "memory_limit 0": ({"memory_limit": 0}, ValueError, r"memory_limit: expected a whole number .* got 0"),
-    "memory_limit text": ({"memory_limit": "1G"}, TypeError, r"memory_limit: .* got str"),
+    "memory_limit 0": (
+        {"memory_limit": 0},
+        ValueError,
+        r"memory_limit: expected bytes of at least 1 or a size .* got 0",
+    ),
+    "memory_limit text": ({"memory_limit": "1 giga"}, ValueError, r"memory_limit: .* got '1 giga'"),
     "unknown": ({"baem": 3.0}, TypeError, r"unknown option baem: expected one of beam, max_active"),
 }
 
@@ -176,6 +183,23 @@ def test_bad_options(name):
     options, error, message = OPTIONS[name]
     with pytest.raises(error, match=message):
         CtcDecoder(GRAPH, **options)
+
+
+def test_a_size_as_memory_limit():
+    assert CtcDecoder(GRAPH, memory_limit="1.5GiB").options.memory_limit == 3 << 29
+
+
+def test_values_above_0(device):
+    """Scaled likelihoods have them; probabilities and logits are told once."""
+    decoder = make(device, GRAPH)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decoder.decode([GOOD[:0], GOOD])
+    with pytest.warns(UserWarning, match=r"expected natural logs of probabilities, got 0\.\d+ in utterance 0, frame 0"):
+        (found,) = decoder.decode([np.exp(GOOD)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decoder.decode([np.exp(GOOD)])[0].score == found.score
 
 
 def test_no_graph():

@@ -224,9 +224,11 @@ def _open_vocabulary(
     if table.blank is not None:
         model.tally["words_without_unigram"] -= 1
     _report_model(model, meta, reporter, "tokens")
-    if not model.words_in_lm.any():
+    known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
+    if unknown > known:  # one over words
         raise ValueError(
-            f"{lm}: no word of the language model is a token: for lexicon=None it has to be a model over tokens"
+            f"{lm}: for lexicon=None expected a language model over the tokens, got one of which {unknown:,} words are "
+            f"none, and {known:,} are; give a lexicon of its words"
         )
     fst = model.acceptor.to_kaldifst()
     del model

@@ -175,7 +175,7 @@ def build_graph(
         "--tokens", metavar="FILE", help="Tokens of the model's columns, lines of 'token id' or 'token'.")],
     lm: Annotated[Path, typer.Option(
         "--lm", metavar="FILE",
-        help="N-gram LM as ARPA: plain, .gz or .xz; over words, or over tokens without a lexicon.")],
+        help="N-gram LM as ARPA: plain, .gz, .xz or .bz2; over words, or over tokens without a lexicon.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the graph is written.")],
     lexicon: Annotated[Path | None, typer.Option(
         "--lexicon", metavar="FILE", show_default=False,
