@@ -6,7 +6,7 @@ With a `spread`, it is the decode of median time among as many as there were tur
 A lane is said to wait from the moment a thread sees its questions until the last of its answers is written; what
 questions and answers take over the bus besides is in `waits by the device's clock`, of a decode of its own. The
 placement `host` has the graph's large model, `cpu` KenLM's model of the same ARPA. The figure shows a thousandth of a
-second from the middle of the decode with a cache: sixteen lanes, searching or waiting, and the threads, answering; and
+second from the middle of the decode with a cache: some lanes, searching or waiting, and the threads, answering; and
 below it one from the middle of the profiled decode, which is another: each stream, the words that count among them.
 A `turn` is the time from one copy of a stream to its next. Where the profiler cannot be used a row says why. Arcs
 settled and `of the reads`, of the kernel's time: as in `gpu_arcs`; `of the pinned copy`: the bytes a second of a copy
