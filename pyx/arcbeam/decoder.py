@@ -32,18 +32,40 @@ COLLECT_ABOVE = 1 << 22
 class DecodeStats:
     """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
 
-    ``leaving_arcs`` are the emitting arcs of the expanded tokens; ``read_arcs`` of them were scored, the others proven
-    inadmissible unread; ``candidates`` passed the bound known at the time. ``admitted`` are those of them that passed
-    the exact one, and the start of each utterance. Those that may be None are not counted on a GPU; the others are the
-    same there. With a large language model ``lookups`` words were rescored. On a CPU its cache did not answer
-    ``lookup_misses`` of them; on a GPU ``distinct_lookups`` were asked, each for all hypotheses of a step of a frame
-    that share it (where they are few, for one hypothesis), and the arc cache did not answer ``lookup_misses`` of
-    these. They read ``model_bytes_read`` of the large model in sectors of 32 bytes, over the bus where it is in host
-    memory. Where the host looks words up or fetches arcs, ``lookup_misses`` are what it was asked, ends of sentences
-    left out, in ``lookup_rounds`` rounds; questions and answers make up the bytes, arcs travel in ``lookup_copies``
-    copies, and ``lookup_waiting`` is the share of its time that a lane waited for it. With ``placement="host"`` it is
-    asked for single arcs and back-off weights (Fukunaga et al. 2019), so there ``distinct_lookups`` are those that the
-    distinct words need, one to as many as the model's order each, and may be more than ``lookups``.
+    None: not counted on this device, or nobody does it. All others are the same on both devices, but for
+    ``lookup_misses``.
+
+    Attributes
+    ----------
+    frames, tokens : int
+        Frames, and the tokens that survived in them.
+    expanded_tokens : int or None
+        Tokens that left (CPU).
+    leaving_arcs : int
+        Emitting arcs of the tokens that left.
+    read_arcs : int or None
+        Those of them that were scored; the others were proven inadmissible unread (CPU).
+    candidates : int or None
+        Those that passed the bound known at the time (CPU).
+    admitted : int
+        Those that passed the exact bound, and the start of each utterance.
+    lookups : int
+        Words that were rescored.
+    distinct_lookups : int or None
+        Of these the distinct ones of each step of a frame, which are asked once for all hypotheses that share them
+        (where they are few, for one); with ``placement="host"`` the arcs and back-off weights that they need, one to as
+        many as the model's order each (GPU).
+    lookup_misses : int
+        What the cache did not answer: of ``lookups`` on a CPU, of ``distinct_lookups`` on a GPU. Where the host looks
+        up or fetches, what it was asked, ends of sentences left out.
+    model_bytes_read : int or None
+        Bytes of the large model, in sectors of 32, over the bus where it is in host memory; where the host looks up or
+        fetches, of questions and answers (GPU).
+    lookup_rounds, lookup_copies : int or None
+        Rounds in which the host was asked, and copies in which arcs travelled (``placement="host"`` and ``"cpu"``, and
+        ``"host"``; Fukunaga et al. 2019).
+    lookup_waiting : float or None
+        Share of its time that a lane waited for the host.
     """
 
     frames: int
@@ -70,16 +92,25 @@ class DecodeStats:
 
 @dataclass(frozen=True)
 class DecoderMemory:
-    """Bytes that a decoder holds on its device, by purpose.
+    """Bytes that a decoder holds on its device, by purpose; on the CPU models and graph alone, in host memory.
 
-    ``graph`` is shared by the decoders of one graph on one device. ``lanes`` is room for frames, ``token_log`` the
-    back-pointers, ``paths`` the results, ``log_probs`` what came from host memory, ``batch`` what describes a batch.
-    ``pinned`` is memory of the host that copies go through, or where kernels read a language model, and with
-    ``placement="host"`` the arcs of one, pinned where they are; pageable memory in its place, where the host refuses
-    that, is not counted, managed memory is. ``bucketed`` of it is a model in buckets, whose index has no room on the
-    device (``placement="host-direct"``). ``language_models`` are the models that rescore, which are shared, too, with
-    the arc cache and answers of the host. On the CPU only they and the graph are counted, in host memory; a KenLM model
-    with the size of its file.
+    Attributes
+    ----------
+    graph : int
+        Shared by the decoders of one graph on one device.
+    lanes, token_log : int
+        Room for frames, and the back-pointers.
+    paths, log_probs, batch : int
+        Results, log-probs that came from host memory, and what describes a batch.
+    pinned : int
+        Memory of the host that copies go through, or where kernels read a language model, and with ``placement="host"``
+        the arcs of one, pinned where they are. Managed memory counts; pageable memory, where the host refuses to pin,
+        does not.
+    language_models : int
+        The models that rescore, shared, too, with the arc cache and answers of the host; a KenLM model has the size of
+        its file.
+    bucketed : int
+        Of ``pinned``, a model in buckets, whose index has no room on the device (``placement="host-direct"``).
     """
 
     graph: int
