@@ -1,6 +1,7 @@
 # Every target does its own set-up: a virtual environment in $(VENV), arcbeam and what it needs installed there.
 #   make demo       decode the recordings in data/demo on this machine
-#   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets; tests that need it skip without)
+#   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets, by default shared/data beside the
+#                   checkout; tests that need it skip where there is none)
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 #   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, speech, large or
@@ -12,7 +13,9 @@
 #   make gpu-bench  the experiments on this machine's GPU into benchmarks/results, PART="riva nemo" some of them; what
 #                   these kernels and this commit have results of is skipped (FORCE=1: measured again)
 #   make gpu-profile     ncu on one launch of the search (DECODE_ARGS="--batch 1 --beam 12 --max-active 5000")
-#                   For all of these: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack
+#                   For all of these: WHEELS=folder of wheels to use besides, CARRIED=folder filled by benchmarks.pack,
+#                   GPU_LIMIT=seconds (460) after which a command, be it a build or one on the GPU, is ended, so that a
+#                   kernel that hangs ends; 0: no limit
 #   make release-check   what a release needs besides tests: the page of benchmarks is that of the results, none is stale
 #   make bench-check    whether the CPU engine has become slower: ratios within one run, beside stored ones
 #   make clean      remove what the others made
@@ -30,7 +33,8 @@ BIN := $(VENV)/bin
 # Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
 BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -qq
-ifneq ($(wildcard ../shared/data),)
+# The larger speech sets, where they lie beside the checkout; benchmarks/datasets.py looks there, too.
+ifneq ($(wildcard ../shared/data/tokens.txt),)
 ARCBEAM_DATA ?= $(abspath ../shared/data)
 endif
 ifdef ARCBEAM_DATA
@@ -137,7 +141,7 @@ gpu-profile: gpu-carried
 		--import-source yes --force-overwrite --export build/profile $(GPU_PYTHON) -m benchmarks.one_decode $(DECODE_ARGS)
 	ncu --import build/profile.ncu-rep --page details >build/profile.txt
 
-# The parts by their worth, for time may run out; every one is tried, whatever becomes of the others.
+# The most important parts come first, for a run that is ended early; every one is tried, whether or not others failed.
 gpu-bench: gpu-carried
 	@failed=; \
 	for part in $(GPU_BENCH_PARTS); do \
