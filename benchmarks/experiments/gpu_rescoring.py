@@ -13,7 +13,7 @@ second over the random reads a second of the same process.
 With 3 hypotheses a state the twin with our model, on one core and on all of them, takes turns with `resident` without a
 cache. It has all utterances; the first 16 where one core would take more than 25 seconds a turn. Its own "times
 resident" is the ratio within a turn, for all utterances; that of other rows is in the columns "times as long", the
-twin's median over theirs. At least 100 times one core and 10 times 16 cores is what is wanted. With other limits one
+twin's median over theirs. Our goal is at least 100 times one core and 10 times 16 cores. With other limits one
 core alone decodes the first 16, once, and its time is that of the processor.
 """
 

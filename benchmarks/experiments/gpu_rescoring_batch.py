@@ -6,7 +6,7 @@ log-probs (float32) on the device; all contenders of a size take turns, and the 
 Answers are the twin's before anything is timed, those of `cpu` the twin's with KenLM.
 
 The twin decodes the same utterances on all cores, three turns, and on one, once. "Times as long" is its time over the
-row's: at least 100 on one core and 10 on 16 are what is wanted. Arcs settled and `of the reads`: as in `gpu_arcs`.
+row's: our goal is at least 100 on one core and 10 on 16. Arcs settled and `of the reads`: as in `gpu_arcs`.
 """
 
 import os
