@@ -153,6 +153,8 @@ def test_version_and_help(run):
     for unit in ("NATS", "SECONDS", "TOKENS", "UTTERANCES", "default: 17.0", "default: 10000", "--label-to-column"):
         assert unit in text
     assert "build-graph" in run().output
+    for command in ("decode", "build-graph"):
+        assert " TLG.arcbeam" in run(command, "-h", env={"COLUMNS": "200"}).stdout
 
 
 @pytest.mark.parametrize("command", ["decode", "transduce", "build-graph", "info", "demo", "bench"])
