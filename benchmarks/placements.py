@@ -125,8 +125,3 @@ def words_matched_once() -> Iterator[None]:
     finally:
         for name in names:
             setattr(rescoring, name, before[name])
-
-
-def same_words(found: Sequence[Any], wanted: Sequence[Any]) -> int:
-    """Utterances with the same words."""
-    return sum(one.text == other.text for one, other in zip(found, wanted, strict=True))

@@ -134,7 +134,7 @@ def may_import(path: Path) -> set[str]:
     common = set(sys.stdlib_module_names) | {"arcbeam", "__future__"}
     if part in {"__init__.py", "errors.py"}:
         return common - {"arcbeam"}
-    if part == "cli":
+    if part in {"cli", "__main__.py"}:
         return common | {"numpy", "typer", "click", "rich", "arcbeam.cli"}
     if part == "build":
         return common | {"numpy", "arcbeam.build"}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from arcbeam.symbols import SymbolTable, TokenTable
     from arcbeam.transducer import TransducerDecoder
     from arcbeam.transducer_confidence import ConfidenceMethod
+    from arcbeam.transducer_device import TransducerMemory
     from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
     from arcbeam.transducer_network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
     from arcbeam.transducer_options import TransducerOptions
@@ -53,6 +54,7 @@ _HOME = {
     "StatelessPrediction": "transducer_network",
     "TransducerDecoder": "transducer",
     "TransducerHypothesis": "transducer_hypothesis",
+    "TransducerMemory": "transducer_device",
     "TransducerOptions": "transducer_options",
     "TransducerState": "transducer_hypothesis",
     "ArcbeamError": "errors",
@@ -94,6 +96,7 @@ __all__ = [
     "TokenTable",
     "TransducerDecoder",
     "TransducerHypothesis",
+    "TransducerMemory",
     "TransducerOptions",
     "TransducerState",
     "UnsupportedError",

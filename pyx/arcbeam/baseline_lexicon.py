@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -50,7 +51,8 @@ class Spellings:
             words, *arrays = _flatten(lexicon, tokens)
             return cls._check(words, arrays, None, tokens)
         if not all(hasattr(lexicon, name) for name in ("words", "word_index", "offsets", "columns")):
-            raise TypeError(f"lexicon: expected a Lexicon, or tokens by word, got {type(lexicon).__name__}")
+            hint = "; Lexicon.from_file reads one" if isinstance(lexicon, (str, os.PathLike)) else ""
+            raise TypeError(f"lexicon: expected a Lexicon, or tokens by word, got {type(lexicon).__name__}{hint}")
         arrays = [_integers(name, getattr(lexicon, name)) for name in ("word_index", "offsets", "columns")]
         words = tuple(lexicon.words)
         _check_shapes(words, *arrays)

@@ -15,6 +15,7 @@ import numpy as np
 
 from arcbeam._kenlm import KenLmModel, LibraryError, ModelError
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.files import check_is_file
 from arcbeam.kenlm_file import WatchedFile, is_binary
 from arcbeam.lm_automaton import words_of
 
@@ -60,8 +61,7 @@ class KenLM:
 
     def __init__(self, path: str | os.PathLike[str], *, library: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path)
-        if not self.path.is_file():
-            raise FileNotFoundError(f"no such language model: {path}")
+        check_is_file(self.path)
         self._source = str(self.path.absolute()), None if library is None else os.fspath(library), _mark(self.path)
         self.nbytes = self.path.stat().st_size
         libraries = [os.fspath(library)] if library is not None else kenlm_libraries()

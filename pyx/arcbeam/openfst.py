@@ -115,11 +115,13 @@ def from_object(fst: Any, **options: Any) -> Compiled:
     source = type(fst).__name__
     arc_type = fst.arc_type() if callable(getattr(fst, "arc_type", None)) else "standard"
     if arc_type != "standard":
-        raise TypeError(f'expected an FST with arc type "standard", got {source} with "{arc_type}"')
+        raise TypeError(f'fst: expected an FST with arc type "standard", got {source} with "{arc_type}"')
     if callable(getattr(fst, "write_to_string", None)):  # pywrapfst
         return read_bytes(fst.write_to_string(), source, **options)
     if not (callable(getattr(fst, "write", None)) and hasattr(fst, "num_input_epsilons")):  # kaldifst
-        raise TypeError(f"expected a kaldifst or pywrapfst FST, got {type(fst).__module__}.{source}")
+        if isinstance(fst, (str, os.PathLike)):
+            raise TypeError(f"fst: expected a kaldifst or pywrapfst FST, got {source}; Graph.load reads a file")
+        raise TypeError(f"fst: expected a kaldifst or pywrapfst FST, got {type(fst).__module__}.{source}")
     for parent in (roomy_memory(), None):
         with tempfile.TemporaryDirectory(prefix="arcbeam-", dir=parent) as folder:
             path = Path(folder) / "fst"

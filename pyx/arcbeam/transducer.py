@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import numbers
 import os
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +59,10 @@ class TransducerDecoder:
     -----
     A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
     which decode without the GIL.
+
+    A decoder is pickled with its weights, its options and what makes its text, and made anew where it is unpickled.
+    A function as the tokenizer then has to be one that can be pickled, too. For that it keeps the weights as it got
+    them, in the host's memory, which :meth:`memory` does not count; copies share them.
     """
 
     def __init__(
@@ -63,6 +70,7 @@ class TransducerDecoder:
         prediction: LstmPrediction | StatelessPrediction,
         joint: Joint,
         blank_id: int,
+        *,
         durations: Sequence[int] | None = None,
         max_symbols: int = 10,
         precision: str = "float32",
@@ -100,6 +108,7 @@ class TransducerDecoder:
                 f"got {list(joint.output_weight.shape)}"
             )
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
+        self._networks = prediction, joint
         self._tokens = tokens
         self._features = joint.encoder_weight.shape[1]
         layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
@@ -135,6 +144,27 @@ class TransducerDecoder:
             )
         except RuntimeError as error:  # std::system_error: the machine gives no more
             raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+    def __reduce__(self) -> Any:
+        tokenizer = self._form.detokenize
+        try:
+            pickle.dumps(tokenizer)
+        except Exception as error:  # a function of the user's may raise anything
+            raise TypeError(
+                f"tokenizer: expected one that can be pickled, such as a function of a module, got {tokenizer!r} "
+                f"({error}); the decoder is pickled with it"
+            ) from None
+        return self._maker(), self._networks
+
+    def __copy__(self) -> TransducerDecoder:
+        return self._maker()(*self._networks)
+
+    def __deepcopy__(self, _: Any) -> TransducerDecoder:
+        return copy.copy(self)
+
+    def _maker(self) -> Callable[..., TransducerDecoder]:
+        """What makes this decoder of its networks."""
+        return functools.partial(type(self), tokenizer=self._form.detokenize, **vars(self._options))
 
     @classmethod
     def from_arrays(
@@ -265,7 +295,7 @@ class TransducerDecoder:
         return self.memory().weights
 
     def memory(self) -> TransducerMemory:
-        """What the decoder holds on its device."""
+        """What the decoder holds on its device, without the weights that it would be pickled with."""
         if self._ordinal is None:
             return TransducerMemory(weights=int(self._network.nbytes))
         return TransducerMemory(**self._engine.memory())

@@ -62,7 +62,7 @@ def read_icefall(
 def _take(name: str, weights: dict[str, Any], key: str, scale_key: str) -> np.ndarray:
     """A tensor, times e to the power of its scale, which models of 2022 keep apart."""
     if key not in weights:
-        raise FormatError(f"{name}: no {key}")
+        raise FormatError(f"{name}: expected {key}, got none")
     value = weights.pop(key)
     tensor = as_weights(key, value, [f"axis {i}" for i in range(np.ndim(value))])
     scale = weights.pop(scale_key, None)

@@ -82,10 +82,11 @@ def _read_archive(name: str) -> tuple[Any, Any]:
                     assert content is not None
                     found[base] = content.read()
     except (tarfile.TarError, EOFError) as error:
-        raise FormatError(f"{name}: not a .nemo archive, which is a tar file ({error})") from None
+        reason = str(error).partition("\n")[0].rstrip(":")  # each kind of compression has a line after that
+        raise FormatError(f"{name}: expected a .nemo archive, which is a tar file, got another ({reason})") from None
     for needed in (CONFIG, WEIGHTS):
         if needed not in found:
-            raise FormatError(f"{name}: no {needed} in the archive")
+            raise FormatError(f"{name}: expected {needed} in the archive, got none")
     try:
         import yaml
     except ImportError:
@@ -161,7 +162,7 @@ def _refuse_other_modules(name: str, config: Any) -> None:
 
 def _take(name: str, weights: dict[str, Any], key: str) -> np.ndarray:
     if key not in weights:
-        raise FormatError(f"{name}: no {key}")
+        raise FormatError(f"{name}: expected {key}, got none")
     value = weights.pop(key)
     axes = ("outputs",) if "bias" in key.rpartition(".")[2] else ("outputs", "inputs")
     with named_as(name, {key: key}):
@@ -172,7 +173,7 @@ def _last_linear(name: str, weights: dict[str, Any]) -> str:
     """The output layer follows the activation, and a dropout if the model was trained with one."""
     found = sorted({key.rpartition(".")[0] for key in weights if key.startswith("joint.joint_net.")})
     if not found:
-        raise FormatError(f"{name}: no joint.joint_net")
+        raise FormatError(f"{name}: expected joint.joint_net.N.weight, the joint network's output, got none")
     return found[-1]
 
 
@@ -192,7 +193,7 @@ def _prediction(name: str, weights: dict[str, Any], tokens: set[int]) -> LstmPre
         return StatelessPrediction(stacked)
     embedding = _take(name, weights, f"{PREDICTION}embed.weight")
     if f"{LSTM}weight_hh_l0" not in weights:
-        raise FormatError(f"{name}: no {LSTM}weight_hh_l0, the only recurrent network that is supported")
+        raise FormatError(f"{name}: expected {LSTM}weight_hh_l0, the only recurrent network supported, got none")
     layers: list[LstmLayer] = []
     while f"{LSTM}weight_hh_l{len(layers)}" in weights:
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")

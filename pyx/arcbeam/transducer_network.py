@@ -210,7 +210,7 @@ def _layers(arrays: Mapping[str, Any]) -> int:
 
 
 def as_weights(name: str, value: Any, axes: Sequence[str]) -> np.ndarray:
-    """A tensor as a contiguous float32 array, its dimensions and values checked."""
+    """A tensor as a contiguous float32 array of its own, its dimensions and values checked."""
     if hasattr(value, "detach"):  # torch; numpy has no bfloat16, and float32 holds it exactly
         value = value.detach().cpu().float().numpy()
     try:
@@ -222,7 +222,7 @@ def as_weights(name: str, value: Any, axes: Sequence[str]) -> np.ndarray:
     if array.ndim != len(axes) or 0 in array.shape:
         raise ValueError(f"{name}: expected [{', '.join(axes)}], none of them 0, got shape {list(array.shape)}")
     with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, dtype=np.float32)
+        array = np.array(array, dtype=np.float32, order="C")  # a copy, which stays what is checked here
     if not np.isfinite(array).all():
         where = np.unravel_index(int(np.argmin(np.isfinite(array))), array.shape)
         raise ValueError(f"{name}: expected finite float32 weights, got {array[where]} at {[int(i) for i in where]}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.files import check_is_file
 
 WORD_START = "\u2581"
 
@@ -70,8 +71,7 @@ def join_pieces(pieces: Sequence[str]) -> str:
 
 
 def _sentencepiece(path: str, tokens: int) -> Callable[[Sequence[int]], str]:
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"tokenizer: there is no file {path!r}")
+    check_is_file(path)
     try:
         import sentencepiece
     except ImportError:

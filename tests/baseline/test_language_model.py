@@ -1,8 +1,10 @@
 """KenLM through its library: scores, unknown words, files and libraries that are not what they should be."""
 
+import errno
 import gzip
 import itertools
 import lzma
+import os
 import sys
 
 import pytest
@@ -83,8 +85,14 @@ def test_the_extension_serves_where_there_is_no_library(kenlm, tmp_path):
 
 
 def test_bad_files(kenlm, tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such language model"):
-        baseline.KenLM(tmp_path / "none.arpa")
+    for path, error, code in (
+        (tmp_path / "none.arpa", FileNotFoundError, errno.ENOENT),
+        (tmp_path, IsADirectoryError, errno.EISDIR),
+        (os.devnull, OSError, errno.EINVAL),
+    ):
+        with pytest.raises(error) as caught:
+            baseline.KenLM(path)
+        assert (caught.value.errno, caught.value.filename) == (code, str(path))
     bad = tmp_path / "bad.arpa"
     bad.write_text("\\data\\\nngram 1=one\n")
     with pytest.raises(FormatError, match=r"bad.arpa: KenLM cannot load it: Bad count one") as caught:

@@ -153,9 +153,11 @@ def test_version_and_help(run):
     for unit in ("NATS", "SECONDS", "TOKENS", "UTTERANCES", "default: 17.0", "default: 10000", "--label-to-column"):
         assert unit in text
     assert "build-graph" in run().output
+    for command in ("decode", "build-graph"):
+        assert " TLG.arcbeam" in run(command, "-h", env={"COLUMNS": "200"}).stdout
 
 
-@pytest.mark.parametrize("command", ["decode", "build-graph", "info", "demo", "bench"])
+@pytest.mark.parametrize("command", ["decode", "transduce", "build-graph", "info", "demo", "bench"])
 def test_help_shows_whole_names_on_a_narrow_terminal(run, command):
     shown = run(command, "--help", env={"COLUMNS": "80"}).stdout
     names = [name for option in get_command(app).commands[command].params for name in option.opts if name[:2] == "--"]
@@ -216,7 +218,10 @@ BAD = [
 ]
 BAD_ARRAYS = [
     ({"x": GOOD[:, :3]}, "utterance 'x' has 3 columns, the graph expects 4"),
-    ({"x": GOOD * np.float32("nan")}, "expected finite values or -inf, got nan"),
+    (
+        {"x": GOOD * np.float32("nan")},
+        "utterance 'x': log_probs: expected finite values or -inf, got nan in frame 0, column 0",
+    ),
     ({"x": -np.inf * GOOD}, "expected finite values or -inf, got inf"),
     ({"x": GOOD.astype(np.int64)}, "utterance 'x': log-probs must be float16, float32 or float64, got int64"),
     ({"log_probs": GOOD, "lengths": np.array([3]), "ids": np.array(["x"])}, "the lengths add up to 3 frames"),

@@ -15,9 +15,9 @@ PACKAGE = os.path.dirname(os.path.dirname(arcbeam.__file__))
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([PACKAGE, os.environ.get("PYTHONPATH", "")])}
 
 
-def run(*arguments, cwd, **settings):
+def run(*arguments, cwd, command="arcbeam.cli", **settings):
     settings = {"env": ENVIRONMENT, "capture_output": True, "text": True, "timeout": 120, **settings}
-    return subprocess.run([*COMMAND, *map(str, arguments)], cwd=cwd, **settings)
+    return subprocess.run([sys.executable, "-m", command, *map(str, arguments)], cwd=cwd, **settings)
 
 
 def test_decode(files):
@@ -25,6 +25,17 @@ def test_decode(files):
     assert result.returncode == 0
     assert result.stdout.splitlines() == ["one ah bee", "two sea sea", "three"]
     assert len(result.stderr.splitlines()) == 1  # no progress bar where nobody looks
+
+
+def test_the_package_is_the_command(files, tmp_path):
+    assert run("--version", cwd=files, command="arcbeam").stdout == run("--version", cwd=files).stdout != ""
+    assert run("decode", "graph.arc", "in.npz", cwd=files, command="arcbeam").stdout.startswith("one ah bee\n")
+    (tmp_path / "typer").mkdir()
+    (tmp_path / "typer" / "__init__.py").write_text("raise ModuleNotFoundError")
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    missing = run("--version", cwd=files, command="arcbeam", env={**ENVIRONMENT, "PYTHONPATH": path})
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr.startswith("error: the arcbeam command needs the package 'typer'")
 
 
 def test_exit_codes(files):

@@ -23,7 +23,8 @@ class Spelling:
     def decode(self, log_probs):
         self.batches.append(len(log_probs))
         if any(np.isnan(u).any() for u in log_probs):
-            raise ValueError("log_probs: expected finite values, got nan")
+            worst = next(i for i, u in enumerate(log_probs) if np.isnan(u).any())
+            raise ValueError(f"log_probs: expected finite values, got nan in utterance {worst}, frame 0, column 0")
         texts = [" ".join("abc"[c] for c in u.argmax(1)) for u in log_probs]
         return [SimpleNamespace(text=text, reached_final=text != "c") for text in texts]
 
@@ -81,7 +82,7 @@ def test_wrong_width_names_the_utterance():
 
 def test_bad_values_name_the_utterance():
     bad = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz"))
-    with pytest.raises(ValueError, match=r"in.npz: utterance 'bad': log_probs: expected finite values, got nan"):
+    with pytest.raises(ValueError, match=r"in.npz: utterance 'bad': log_probs: .*, got nan in frame 0, column 0$"):
         decode([UTTERANCES[0], bad])
 
 

@@ -66,6 +66,14 @@ def test_icefall(run, models):
     assert "tokens are numbers; give --tokenizer" in result.stderr
 
 
+def test_help(run):
+    shown = " ".join(run("transduce", "--help", env={"COLUMNS": "200"}).stdout.split())
+    assert "Encoder output [frames, features]: .npz" in shown
+    assert "bfloat16 is faster on a GPU, and may change a token." in shown
+    assert "from one frame of the encoder output to the next" in shown
+    assert "CTM" not in shown and "frame of log-probs" not in shown
+
+
 def test_errors(run, models):
     np.savez(models / "wide.npz", one=np.zeros((3, 8), np.float32))
     np.save(models / "none.npy", np.zeros((0, 5, 7), np.float32))
@@ -74,7 +82,11 @@ def test_errors(run, models):
         (("m.onnx", "in.npz"), 1, "unknown kind of model '.onnx', expected one of .nemo, .pt"),
         (("m.nemo", "wide.npz"), 1, "utterance 'one' has 8 features, the model expects 7"),
         (("m.nemo", "none.npy"), 1, "the input holds no utterance"),
-        (("m.nemo", "nan.npz"), 1, "nan.npz: utterance 'two': encoder_output: expected finite values, got nan"),
+        (
+            ("m.nemo", "nan.npz"),
+            1,
+            "nan.npz: utterance 'two': encoder_output: expected finite values, got nan in frame 0, feature 0",
+        ),
         (("m.nemo", "in.npz", "-f", "ctm"), 2, "tokens have times"),
         (("m.nemo", "in.npz", "--confidence", "high"), 1, 'confidence: expected "max_prob" or "entropy"'),
     ]:

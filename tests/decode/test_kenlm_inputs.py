@@ -94,7 +94,7 @@ def test_a_model_without_unk(tmp_path):
 
 
 def test_files_that_are_no_model(tmp_path, binary):
-    with pytest.raises(FileNotFoundError, match="no such language model"):
+    with pytest.raises(FileNotFoundError, match=r"none\.binary"):
         KenLM(tmp_path / "none.binary")
     whole = binary.read_bytes()
     for size in (len(whole) - 4096, len(whole) // 2, 100, 40):

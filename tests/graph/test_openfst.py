@@ -2,6 +2,7 @@
 
 import math
 import struct
+from pathlib import Path
 
 import kaldifst
 import numpy as np
@@ -305,8 +306,11 @@ def test_bad_symbol_tables(tmp_path):
 
 def test_objects_that_are_no_fst():
     for thing in (3, b"", object(), open(__file__, "rb")):  # noqa: SIM115
-        with pytest.raises(TypeError, match="expected a kaldifst or pywrapfst FST, got"):
+        with pytest.raises(TypeError, match="fst: expected a kaldifst or pywrapfst FST, got"):
             Graph.from_fst(thing)
+    for path in ("TLG.fst", Path("TLG.fst")):
+        with pytest.raises(TypeError, match=r"FST, got (str|PosixPath); Graph.load reads a file$"):
+            Graph.from_fst(path)
     with pytest.raises(GraphError, match="StdVectorFst: the graph has no start state"):
         Graph.from_fst(kaldifst.StdVectorFst())
     with pytest.raises(FormatError, match='Lattice: arc type is "lattice4"'):
@@ -326,5 +330,5 @@ def test_pywrapfst():
         fst.set_final(state, cost)
     for written in (fst, pywrapfst.convert(fst, "const")):
         examples.same(Graph.from_fst(written), Graph.from_fst(EXAMPLE))
-    with pytest.raises(TypeError, match='arc type "standard", got VectorFst with "log"'):
+    with pytest.raises(TypeError, match='fst: expected an FST with arc type "standard", got VectorFst with "log"'):
         Graph.from_fst(pywrapfst.VectorFst(arc_type="log"))

@@ -33,6 +33,7 @@ def test_import_is_quick():
 def test_every_public_name_is_there():
     missing = [name for name in arcbeam.__all__ if not hasattr(arcbeam, name)]
     assert missing == []
+    assert {"DecoderMemory", "TransducerMemory"} <= set(arcbeam.__all__), "what memory() returns"
     assert set(arcbeam.__all__) <= set(dir(arcbeam))
 
 

@@ -181,6 +181,8 @@ def test_kinds_of_networks():
         TransducerDecoder(ARRAYS, joint, 0)
     with pytest.raises(TypeError, match=r"joint: expected an arcbeam.Joint, got dict"):
         TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), ARRAYS, 0)
+    with pytest.raises(TypeError, match="positional arguments"):
+        TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), joint, 0, [0, 1])
     with pytest.raises(ValueError, match=r"layers: expected at least one LSTM layer, got none"):
         LstmPrediction(ARRAYS["embedding"], [])
     with pytest.raises(TypeError, match=r"weight_hh_l0: expected an array of floats, got int64"):

@@ -1,14 +1,18 @@
 """What a hypothesis says beside its tokens: times, confidence, text."""
 
+import copy
 import io
+import os
 import pickle
 
 import numpy as np
 import pytest
 
 from arcbeam import ConfidenceMethod, FormatError, TransducerDecoder
+from arcbeam.transducer_network import from_mapping
 from arcbeam.transducer_text import detokenizer
 from tests.transducer import oracle
+from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
 ARRAYS = random_arrays(4, blank=12, blank_bias=2.0)
@@ -128,7 +132,9 @@ def test_text_of_a_sentencepiece_model(tmp_path):
     path.write_bytes(model.getvalue())
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     arrays = random_arrays(4, tokens=processor.get_piece_size() + 1, blank=12)
-    found = TransducerDecoder.from_arrays(arrays, 12, tokenizer=path).decode([FRAMES])[0]
+    decoder = TransducerDecoder.from_arrays(arrays, 12, tokenizer=path)
+    [found] = decoder.decode([FRAMES])
+    assert pickle.loads(pickle.dumps(decoder)).decode([FRAMES])[0].text == found.text
     size = processor.get_piece_size()
     assert pickle.loads(pickle.dumps(found)).text == found.text
     assert found.text == processor.decode([i for i in found.tokens.tolist() if i < size])
@@ -148,8 +154,54 @@ def test_tokenizers_that_do_not_fit():
         decode(tokenizer=[1] * 13)
     with pytest.raises(TypeError, match=r"tokenizer: expected the path of a SentencePiece model, .*, got int"):
         decode(tokenizer=3)
-    with pytest.raises(FileNotFoundError, match=r"tokenizer: there is no file 'nowhere.model'"):
-        decode(tokenizer="nowhere.model")
+    for path, error in (("nowhere.model", FileNotFoundError), (os.curdir, IsADirectoryError)):
+        with pytest.raises(error) as caught:
+            decode(tokenizer=path)
+        assert (caught.value.errno > 0, caught.value.filename) == (True, path)
+
+
+def joined(ids):
+    return "-".join(map(str, ids))
+
+
+def test_a_pickled_decoder_is_made_anew():
+    tdt = random_arrays(4, durations=3, layers=2, blank=12, blank_bias=2.0)
+    made = {
+        "pieces": TransducerDecoder.from_arrays(ARRAYS, 12, threads=2, tokenizer=list("abcdefghijkl"), max_symbols=3),
+        "function": TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, tokenizer=joined, precision="bfloat16"),
+        "numbers": TransducerDecoder(
+            *from_mapping(tdt, "relu", False), 12, durations=[0, 1, 2], confidence=ConfidenceMethod(alpha=0.5),
+            frame_shift=0.08, device="cpu", threads=1,
+        ),
+    }  # fmt: skip
+    for name, decoder in made.items():
+        wanted = decoder.decode([FRAMES, FRAMES[:9]])
+        for again in (pickle.loads(pickle.dumps(decoder)), copy.copy(decoder), copy.deepcopy(decoder)):
+            assert again is not decoder and again.options == decoder.options
+            found = again.decode([FRAMES, FRAMES[:9]])
+            same(found, wanted)
+            if name != "numbers":
+                assert [h.text for h in found] == [h.text for h in wanted]
+            else:
+                assert found[0].times.tobytes() == wanted[0].times.tobytes()
+
+
+def test_weights_that_change_later_change_no_decoder():
+    arrays = {name: array.copy() for name, array in ARRAYS.items()}
+    decoder = TransducerDecoder.from_arrays(arrays, 12, threads=1)
+    wanted = decoder.decode([FRAMES])
+    for array in arrays.values():
+        array[:] = 0
+    same(pickle.loads(pickle.dumps(decoder)).decode([FRAMES]), wanted)
+
+
+def test_a_tokenizer_that_cannot_be_pickled():
+    decoder = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, tokenizer=lambda ids: "x")
+    with pytest.raises(
+        TypeError, match=r"tokenizer: expected one that can be pickled, .* got <function .*lambda.*\(.+\);"
+    ):
+        pickle.dumps(decoder)
+    assert copy.copy(decoder).decode([FRAMES])[0].text == copy.deepcopy(decoder).decode([FRAMES])[0].text == "x"
 
 
 def test_hypotheses_are_cut_out_when_they_are_asked_for():

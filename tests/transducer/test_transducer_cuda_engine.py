@@ -41,6 +41,9 @@ def test_the_same_bytes(gpu, kind):
     chosen = transducer_plan.loop_shapes(len(BATCH), "float32", "durations" in NETWORKS[kind])[0]
     assert gpu.launches[:2] == [("project", 3, 256, 0), (chosen.kernel, 3, chosen.threads, 1)]
     same(decoder.decode([]), [])
+    again = pickle.loads(pickle.dumps(decoder))
+    assert again.device == "cuda:0"
+    same(again.decode(BATCH), wanted)
     without = make("cuda", kind, confidence=None).decode(BATCH)
     assert without[0].confidence is None
     same(without, make("cpu", kind, confidence=None).decode(BATCH))

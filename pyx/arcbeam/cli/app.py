@@ -83,7 +83,7 @@ def arcbeam(
     """WFST beam search for speech recognition: log-probs of a CTC model in, words out."""
 
 
-@app.command(epilog="Example: arcbeam decode TLG.arc log_probs.npz --frame-shift 0.02 --reference reference.tsv")
+@app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")
 @guarded
 def decode(
     graph: opt.GraphFile,
@@ -167,7 +167,7 @@ def decode(
 
 @app.command(
     "build-graph",
-    epilog="Example: arcbeam build-graph --tokens tokens.txt --word-list words.txt --lm 3gram.arpa.gz -o TLG.arc",
+    epilog="Example: arcbeam build-graph --tokens tokens.txt --word-list words.txt --lm 3gram.arpa.gz -o TLG.arcbeam",
 )
 @guarded
 def build_graph(

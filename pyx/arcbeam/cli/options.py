@@ -85,6 +85,16 @@ FrameShift = Annotated[
         help="Time from one frame of log-probs to the next, such as 0.02; for times in seconds, CTM and RTFx.",
     ),
 ]
+EncoderFrameShift = Annotated[
+    float | None,
+    typer.Option(
+        "--frame-shift",
+        metavar="SECONDS",
+        callback=_check_frame_shift,
+        show_default="as MODEL says, or unknown",
+        help="Time from one frame of the encoder output to the next, such as 0.08; for times in seconds and RTFx.",
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option(

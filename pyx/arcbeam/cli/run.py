@@ -155,7 +155,8 @@ def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
             try:
                 decoder.decode([utterance.log_probs])
             except ValueError as error:
-                raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {error}") from error
+                what = str(error).replace("in utterance 0, ", "in ")  # it was alone there, and has a name here
+                raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from error
         raise
 
 

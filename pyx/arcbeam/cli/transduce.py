@@ -23,8 +23,8 @@ KINDS = {".nemo": "from_nemo", ".pt": "from_icefall"}
 def transduce(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .nemo archive, or a .pt checkpoint of icefall.")],
     inputs: Annotated[list[str], typer.Argument(
-        metavar="INPUT", help="Encoder output [frames, features]: .npz with an array an utterance, .npy, Kaldi .ark or "
-        ".scp, or a folder of them.")],
+        metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with an array an utterance, .npy, Kaldi .ark "
+        "or .scp, or a folder of them.")],
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
@@ -39,10 +39,10 @@ def transduce(
     confidence: Annotated[str | None, typer.Option(
         "--confidence", metavar="METHOD", show_default="none",
         help="max_prob or entropy: the confidence of each token, for json.")] = None,
-    frame_shift: opt.FrameShift = None,
+    frame_shift: opt.EncoderFrameShift = None,
     device: opt.Device = opt.DEFAULT.device,
     precision: Annotated[str, typer.Option(
-        "--precision", metavar="float32|bfloat16", help="bfloat16 is faster on a GPU, and differs in the last digits.")
+        "--precision", metavar="float32|bfloat16", help="bfloat16 is faster on a GPU, and may change a token.")
     ] = "float32",
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
