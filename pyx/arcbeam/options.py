@@ -52,9 +52,10 @@ def shown(value: object) -> str:
     return repr(value)
 
 
-def _real(
+def check_real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
 ) -> None:
+    """Raises TypeError or ValueError unless it is a number above the bound, which is one of them if `inclusive`."""
     number = as_float(name, value, rule)
     low = number >= above if inclusive else number > above
     if not low or (math.isinf(number) and not infinite):  # NaN compares false
@@ -68,7 +69,8 @@ def check_float32(name: str, value: float, smallest: float = 0.0, largest: float
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
 
-def _count(name: str, value: object, below: int = 2**31) -> None:
+def check_count(name: str, value: object, below: int = 2**31) -> None:
+    """Raises TypeError or ValueError unless it is a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
     if int(value) < 1:
@@ -81,7 +83,7 @@ def check_frame_shift(seconds: object) -> None:
     """Raises TypeError or ValueError unless it is None or so many seconds can be meant."""
     if seconds is None:
         return
-    _real("frame_shift", seconds, "of seconds above 0", above=0.0)
+    check_real("frame_shift", seconds, "of seconds above 0", above=0.0)
     if seconds > 1:  # type: ignore[operator]
         raise ValueError(f"frame_shift: expected seconds, 1 at most, got {seconds!r}; 20 milliseconds are 0.02")
 
@@ -91,7 +93,7 @@ MOST_THREADS = 4096
 
 def check_threads(threads: object) -> None:
     """Raises TypeError or ValueError unless so many threads can be meant."""
-    _count("threads", threads)
+    check_count("threads", threads)
     if threads > MOST_THREADS:  # type: ignore[operator]
         raise ValueError(f"threads: expected at most {MOST_THREADS:,}, got {threads!r}")
 
@@ -143,23 +145,23 @@ class DecoderOptions:
     ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond, where an H200 reads faster."""
 
     def __post_init__(self) -> None:
-        _real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
-        _real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
-        _real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
+        check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
+        check_real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
         check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)
         check_float32("blank_penalty", self.blank_penalty)
         check_frame_shift(self.frame_shift)
         if self.max_active is not None:
-            _count("max_active", self.max_active)
+            check_count("max_active", self.max_active)
         if self.threads is not None:
             check_threads(self.threads)
         check_name(self.device)
-        _real("lm_scale", self.lm_scale, "of at least 0", above=0.0, inclusive=True)
+        check_real("lm_scale", self.lm_scale, "of at least 0", above=0.0, inclusive=True)
         if self.graph_lm_scale is not None:
-            _real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
+            check_real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
         if self.hypotheses_per_state is not None:
-            _count("hypotheses_per_state", self.hypotheses_per_state)
-        _real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
+            check_count("hypotheses_per_state", self.hypotheses_per_state)
+        check_real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
         for name in ("lm_scale", "graph_lm_scale"):
             check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
         if self.unknown_words not in UNKNOWN_WORDS:

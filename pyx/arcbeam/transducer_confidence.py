@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from arcbeam.options import _real
+from arcbeam.options import check_real
 
 NAMES = ("max_prob", "entropy")
 ENTROPY_TYPES = ("gibbs", "tsallis", "renyi")
@@ -33,7 +33,7 @@ class ConfidenceMethod:
         for field, known in (("name", NAMES), ("entropy_type", ENTROPY_TYPES), ("entropy_norm", ENTROPY_NORMS)):
             if getattr(self, field) not in known:
                 raise ValueError(f"confidence {field}: expected {_either(known)}, got {getattr(self, field)!r}")
-        _real("confidence alpha", self.alpha, "above 0", above=0.0)
+        check_real("confidence alpha", self.alpha, "above 0", above=0.0)
 
 
 @dataclass(frozen=True)

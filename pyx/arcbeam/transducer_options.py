@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.devices import check_name
-from arcbeam.options import _real, check_threads, shown
+from arcbeam.options import check_frame_shift, check_threads, shown
 from arcbeam.transducer_confidence import ConfidenceMethod, resolve
 
 ALGORITHMS = ("label-looping", "frame-looping")
@@ -55,8 +55,7 @@ class TransducerOptions:
         check_name(self.device)
         if self.threads is not None:
             check_threads(self.threads)
-        if self.frame_shift is not None:
-            _real("frame_shift", self.frame_shift, "of seconds above 0", above=0.0)
+        check_frame_shift(self.frame_shift)
         object.__setattr__(self, "confidence", resolve(self.confidence))
 
 

@@ -178,7 +178,11 @@ USAGE = [
     (["decode", "graph.arc", "in.npz", "--acoustic-scale", "0"], "expected a number above 0, got 0.0"),
     (["decode", "graph.arc", "in.npz", "--blank-penalty", "inf"], "expected a number that is finite, got inf"),
     (["decode", "graph.arc", "in.npz", "--frame-shift", "0"], "expected a number of seconds above 0, got 0.0"),
-    (["decode", "graph.arc", "in.npz", "--frame-shift", "20"], "is in seconds, got 20.0; for 20 ms write 0.02"),
+    (
+        ["decode", "graph.arc", "in.npz", "--frame-shift", "20"],
+        "expected seconds, 1 at most, got 20.0; 20 milliseconds",
+    ),
+    (["decode", "graph.arc", "in.npz", "--memory-limit", "8G"], "expected bytes of at least 1 or a size such as"),
     (["decode", "graph.arc", "in.npz", "--threads", "0"], "Invalid value for '--threads'"),
     (["decode", "graph.arc", "in.npz", "--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["decode", "graph.arc", "in.npz", "--device", "tpu"], "'tpu'"),

@@ -110,6 +110,7 @@ def decode(
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
     device: opt.Device = opt.DEFAULT.device,
+    memory_limit: opt.MemoryLimit = None,
     language_model: opt.LargeModel = None,
     graph_language_model: opt.GraphModel = None,
     lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
@@ -135,7 +136,7 @@ def decode(
         frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
         hypotheses_per_state=hypotheses_per_state or None, lookup_margin=lookup_margin,
         unknown_words=unknown_words, placement=placement, gpu_budget=gpu_budget, arc_cache=arc_cache,
-        host_memory=host_memory,
+        host_memory=host_memory, memory_limit=memory_limit,
     )  # fmt: skip
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all

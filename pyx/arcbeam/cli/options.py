@@ -29,12 +29,6 @@ def parse_blank(value: str | None) -> int | str | None:
     return int(value) if value is not None and value.isascii() and value.isdigit() else value
 
 
-def _check_frame_shift(value: float | None) -> float | None:
-    if value is not None and value > 1:
-        raise typer.BadParameter(f"is in seconds, got {value}; for 20 ms write 0.02")
-    return value
-
-
 GraphFile = Annotated[
     str, typer.Argument(metavar="GRAPH", help="Graph of arcbeam, or an OpenFst vector or const file.")
 ]
@@ -80,7 +74,6 @@ FrameShift = Annotated[
     typer.Option(
         "--frame-shift",
         metavar="SECONDS",
-        callback=_check_frame_shift,
         show_default="unknown",
         help="Time from one frame of log-probs to the next, such as 0.02; for times in seconds, CTM and RTFx.",
     ),
@@ -90,7 +83,6 @@ EncoderFrameShift = Annotated[
     typer.Option(
         "--frame-shift",
         metavar="SECONDS",
-        callback=_check_frame_shift,
         show_default="as MODEL says, or unknown",
         help="Time from one frame of the encoder output to the next, such as 0.08; for times in seconds and RTFx.",
     ),
@@ -200,6 +192,15 @@ Placement = Annotated[
         metavar="|".join(PLACEMENTS),
         rich_help_panel=LARGE,
         help="Where the large model lives; those between the first and the last are for a GPU.",
+    ),
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        show_default="what is free",
+        help="Memory of the GPU that the decoder may take, its graph included, such as 8GiB.",
     ),
 ]
 GpuBudget = Annotated[
