@@ -274,10 +274,10 @@ def test_an_hour_of_demo_speech(demo):
 def test_workloads(n, search):
     from benchmarks import datasets, graphs, rescoring_models
 
-    files = graphs.files("spm512-3gram")
-    if not files.arcbeam.exists():
-        pytest.skip(f"{files.arcbeam} is not there: make gpu-graphs builds it")
     try:
+        files = graphs.files("spm512-3gram")
+        if not files.arcbeam.exists():
+            pytest.skip(f"{files.arcbeam} is not there: make gpu-graphs builds it")
         models = rescoring_models.load("spm512-3gram")
         batch = [np.ascontiguousarray(u) for u in datasets.load("workload-512", 64).utterances]
     except (datasets.DataMissing, FileNotFoundError) as error:
