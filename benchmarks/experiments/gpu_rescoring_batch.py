@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import arcbeam
+from arcbeam.decoder import DecodeStats
 from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.experiments import gpu_rescoring
@@ -102,8 +103,9 @@ def rows_of_all(
         decoders[placement] = decoder
 
     began = time.perf_counter()
-    gpu.compare(one_core.decode(batch), wanted)
+    found = one_core.decode(batch)
     on_one = time.perf_counter() - began
+    gpu.compare(found, wanted)
     on_all = timing.interleave({"all": lambda: all_cores.decode(batch)}, context.repeats, warm_up=False)["all"]
     twin = what | {"placement": gpu_rescoring.TWIN, "utterances": len(batch)}
     twin["tokens"] = all_cores.stats.tokens / all_cores.stats.frames
@@ -112,18 +114,18 @@ def rows_of_all(
     for size in (size for size in SIZES if size <= max(len(arrays), SIZES[0])):
         context.progress(f"beam {options.beam:g}, batch {size}")
         batches = [arrays[first : first + size] for first in range(0, len(arrays), size)]
-        arcs: dict[str, int] = {}
+        works: dict[str, list[DecodeStats]] = {}
 
-        def decode(placement: str, batches: list[Any] = batches, arcs: dict[str, int] = arcs) -> None:
-            arcs[placement] = 0
+        def decode(placement: str, batches: list[Any] = batches, works: dict[str, Any] = works) -> None:
+            works[placement] = []
             for part in batches:
                 decoders[placement].decode(part)
-                arcs[placement] += decoders[placement].stats.leaving_arcs
+                works[placement].append(decoders[placement].stats)
 
         calls: dict[str, Callable[[], object]] = {p: lambda p=p, decode=decode: decode(p) for p in decoders}  # type: ignore[misc]
         times = timing.interleave(calls, context.repeats)
         for placement, took in times.items():
-            work = decoders[placement].stats
+            work = placements.total(works[placement])
             row = what | {
                 "placement": placement,
                 "batch": size,
@@ -133,7 +135,7 @@ def rows_of_all(
                 "wall": took.wall,
                 "tokens": work.tokens / work.frames,
                 "of_plain": timing.ratio(took, times["none"])[0],
-                **reads.share(arcs[placement], took.seconds),
+                **reads.share(work.leaving_arcs, took.seconds),
             }
             if placement != "none":
                 row |= {

@@ -80,20 +80,23 @@ def test_cache(models, closed_arpa, monkeypatch, tmp_path, capsys):
 def test_sizes_of_the_batch(models, monkeypatch, tmp_path):
     experiment = registry.load("gpu_rescoring_batch")
     monkeypatch.setattr(experiment, "SIZES", (1, 2))
-    rows = list(experiment.run(Context(1, 3, {"beams": "12"})))
+    rows = list(experiment.run(Context(1, 4, {"beams": "12"})))
     missing, one_core, all_cores, *timed = rows
     assert (missing["placement"], missing["status"]) == ("cpu", "missing: there is no KenLM file of this model")
     assert one_core["cores"] == 1 and all_cores["cores"] == len(os.sched_getaffinity(0))
-    assert one_core["rtfx"] > 0 and all_cores["rtfx"] > 0 and all_cores["utterances"] == 3
+    assert one_core["rtfx"] > 0 and all_cores["rtfx"] > 0 and all_cores["utterances"] == 4
     there = [place for place in experiment.PLACEMENTS if place != "cpu"]
     assert [(row["placement"], row["batch"]) for row in timed] == [(place, n) for n in (1, 2) for place in there]
     for row in timed:
-        assert row["utterances"] == 3 and row["rtfx"] > 0 and row["tokens"] > 0 and row["share"] > 0
+        assert row["utterances"] == 4 and row["rtfx"] > 0 and row["tokens"] > 0 and row["share"] > 0
         if row["placement"] != "none":
             assert row["of_twin"] > 0 and row["of_cores"] > 0 and row["of_plain"] > 0 and row["of_resident"] > 0
-    # All batches of a turn are counted, not the last one alone.
+    # All batches of a turn are counted, not the last one alone, which has other utterances.
     arcs = [row["settled"] * statistics.median(row["wall"]) for row in timed if row["placement"] == "resident"]
     assert arcs[0] == pytest.approx(arcs[1])
+    for place in there:
+        one, two = (row["tokens"] for row in timed if row["placement"] == place)
+        assert one == two
     for row in rows:
         assert all(c.text(row) is not None for c in experiment.COLUMNS)
     if has_matplotlib():
