@@ -1,13 +1,15 @@
 """What a CUDA build needs, found or named: nvcc, cuda.h, cuda-bindings; and the kernels, one fatbin a ``cuda/**/*.cu``.
 
-``setup.py`` uses it, and so does pip, as the build backend: setuptools', which on a machine with an NVIDIA driver or
-nvcc asks for what is missing besides. Without either nothing is asked for, and the package decodes on the CPU.
+``setup.py`` uses it, and so does pip, as the build backend: setuptools', which asks for what is missing besides where
+kernels are wanted. By default they are wanted for the GPUs of this machine; without one nothing is asked for, nothing is
+compiled, and the package decodes on the CPU.
 
 It has a folder of its own because pip looks there before it looks for packages, and beside it is our folder ``cuda``,
 which would hide cuda-python's.
 
-Environment: ``ARCBEAM_CUDA_ARCHS`` narrows the architectures, as in ``90`` or ``"80 90"``, or builds no kernels:
-``none``; ``NVCC`` names the compiler; ``ARCBEAM_CUDA=1`` asks for nvcc on any machine, ``ARCBEAM_CUDA=0`` on none.
+Environment: ``ARCBEAM_CUDA_ARCHS`` names the architectures, as in ``90`` or ``"80 90"``, ``all`` or ``none``;
+``ARCBEAM_CUDA=1`` without it means all of them, ``ARCBEAM_CUDA=0`` none. ``NVCC`` names the compiler.
+``ARCBEAM_KERNEL_CACHE`` names the folder that keeps what was compiled.
 """
 
 import hashlib
@@ -17,22 +19,40 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
 
 ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / "build" / "kernels"
+CACHE = Path(os.environ.get("ARCBEAM_KERNEL_CACHE") or ROOT / "build" / "kernels")
 
 TOOLKITS = (Path("/usr/local/cuda"),)  # where installers put the toolkit without touching the PATH
 DRIVER = Path("/proc/driver/nvidia/version")
 
-# Machine code for these, and PTX of the newest for what comes after; an nvcc that lacks one leaves it out.
+# All of them: machine code for these, and PTX of the newest for what comes after. An nvcc leaves out what it lacks.
 ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
+OLDEST = "80"
 # No contraction and no fast mathematics: a fused rounding would break the equality of the engines.
 NVCC_FLAGS = ["-fmad=false", "-std=c++17", "-O3", "-Icuda", "--expt-relaxed-constexpr", "-lineinfo"]
+SMALL = "--compress-mode=size"  # a fifth of the bytes; nvcc has it from 12.8 on
+
+# The compute capabilities of all GPUs, asked in a process of its own: one that has used CUDA must not fork.
+ASK_DRIVER = """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+count, value = ctypes.c_int(), ctypes.c_int()
+assert driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+for device in range(count.value):
+    parts = []
+    for attribute in (75, 76):
+        assert driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0
+        parts.append(str(value.value))
+    print("".join(parts))
+"""
 
 # cuda-bindings 13.5 does not compile against the headers of CUDA 13.0; what is built with an older one runs with it.
 NEEDS_BINDINGS = "cuda-bindings>=12.9,<13.5"
@@ -49,13 +69,10 @@ def get_requires_for_build_editable(config_settings=None):
 
 
 def requirements():
-    """Packages that a CUDA build lacks here: 10 MB with an nvcc, 110 MB with a driver alone, none without both."""
-    wanted = os.environ.get("ARCBEAM_CUDA", "")
-    nvcc = find_nvcc()
-    driver = wanted == "1" or DRIVER.exists()
-    if wanted == "0" or not (nvcc or driver):
+    """Packages that a CUDA build lacks here: 10 MB with an nvcc, 110 MB without; none where no kernels are wanted."""
+    if not choose().names:
         return []
-    if not nvcc:
+    if not find_nvcc():
         return [NEEDS_BINDINGS, NEEDS_HEADER, NEEDS_NVCC]
     return [NEEDS_BINDINGS] if find_header() else [NEEDS_BINDINGS, NEEDS_HEADER]
 
@@ -139,36 +156,115 @@ def _digest(paths):
     return digest.hexdigest()
 
 
-def chosen_architectures(nvcc):
-    """Those that are wanted and that this nvcc knows."""
-    known = set(subprocess.run([nvcc, "--list-gpu-code"], check=True, capture_output=True, text=True).stdout.split())
-    wanted = os.environ.get("ARCBEAM_CUDA_ARCHS", "").replace(",", " ").split()
-    missing = [a for a in wanted if f"sm_{a}" not in known]
-    if missing:
-        raise SystemExit(f"ARCBEAM_CUDA_ARCHS: {nvcc} does not know {', '.join(missing)}; it knows {sorted(known)}")
-    return wanted or [a for a in ARCHITECTURES if f"sm_{a}" in known]
+class Choice(NamedTuple):
+    """What kernels are compiled for.
+
+    ``names`` are architectures, as ``("80", "90")``; with ``ptx_alone`` they get PTX and no machine code. ``why`` ends
+    the sentences "kernels for ..., because ..." and "no kernels, because ...".
+    """
+
+    names: tuple
+    why: str
+    ptx_alone: bool = False
+
+
+def choose():
+    """What the environment asks for, else what the GPUs of this machine need."""
+    named = os.environ.get("ARCBEAM_CUDA_ARCHS", "").replace(",", " ").split()
+    if os.environ.get("ARCBEAM_CUDA") == "0" or named == ["none"]:
+        return Choice((), "the environment variable ARCBEAM_CUDA or ARCBEAM_CUDA_ARCHS said so")
+    if named and named != ["all"]:
+        return Choice(in_order(named), "ARCBEAM_CUDA_ARCHS names these")
+    if named or os.environ.get("ARCBEAM_CUDA") == "1":
+        return Choice(ARCHITECTURES, "all were asked for")
+    gpus = gpus_here()
+    usable = [gpu for gpu in gpus if number(gpu) >= number(OLDEST)]
+    if usable:
+        return Choice(in_order(usable), "of the GPU here")
+    if gpus:
+        return Choice((), f"the GPU here is older than compute capability {dotted(OLDEST)}")
+    if DRIVER.exists():
+        return Choice((OLDEST,), "there is an NVIDIA driver that does not tell its GPUs", ptx_alone=True)
+    return Choice((), "there was no NVIDIA GPU")
+
+
+def gpus_here():
+    """Compute capabilities of the GPUs that the driver tells of, hidden ones too; none where there is no driver."""
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    try:
+        said = subprocess.run(
+            [sys.executable, "-c", ASK_DRIVER], env=environment, capture_output=True, text=True, timeout=120
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return said.stdout.split() if said.returncode == 0 else []
+
+
+def number(architecture):
+    """100 is newer than 90, and 90a than 90."""
+    digits, suffix = re.fullmatch(r"(\d+)([a-z]?)", architecture).groups()
+    return int(digits), suffix
+
+
+def in_order(architectures):
+    """From the oldest to the newest, each once. Raises SystemExit for what is no architecture."""
+    wrong = [name for name in architectures if not re.fullmatch(r"\d+[a-z]?", name)]
+    if wrong:
+        raise SystemExit(
+            f'ARCBEAM_CUDA_ARCHS: expected "all", "none", or architectures as in "80 90", got {", ".join(wrong)}'
+        )
+    return tuple(sorted(set(architectures), key=number))
+
+
+def dotted(architecture):
+    """8.0 of 80, 10.0 of 100, 9.0a of 90a."""
+    return re.sub(r"(\d)(\D*)$", r".\1\2", architecture)
+
+
+def known_to(nvcc, choice):
+    """The chosen architectures as this nvcc has them. Raises SystemExit where the environment names one it lacks."""
+    listed = subprocess.run([nvcc, "--list-gpu-code"], check=True, capture_output=True, text=True).stdout.split()
+    known = in_order([name.removeprefix("sm_") for name in listed if name.startswith("sm_")])
+    if choice.names == ARCHITECTURES:
+        return tuple(name for name in choice.names if name in known)
+    found = []
+    for name in choice.names:
+        # Machine code runs on GPUs of the same generation that are newer.
+        older = [k for k in known if k.isdigit() and number(k) <= number(name)]
+        if name in known:
+            found.append(name)
+        elif os.environ.get("ARCBEAM_CUDA_ARCHS") or not older:
+            raise SystemExit(f"ARCBEAM_CUDA_ARCHS: {nvcc} does not know {name}; it knows {', '.join(known)}")
+        else:
+            found.append(older[-1])
+    return in_order(found)
 
 
 def build_kernels(folder):
-    """Compiles every ``cuda/**/NAME.cu`` to ``folder/NAME.fatbin`` and writes ``folder/build.json`` beside them."""
+    """Compiles every ``cuda/**/NAME.cu`` to ``folder/NAME.fatbin`` and writes ``folder/build.json`` beside them.
+
+    Prints one line that says what was compiled for what, and how to get more.
+    """
     folder = Path(folder)
-    nvcc = find_nvcc()
+    choice, nvcc = choose(), find_nvcc()
     record = {"sources": sources_digests(), "nvcc": None, "architectures": [], "ptx": None, "kernels": {}}
     record["no_driver_calls"] = why_no_driver_calls()
     record["no_kernels"] = None
-    if os.environ.get("ARCBEAM_CUDA") == "0" or os.environ.get("ARCBEAM_CUDA_ARCHS") == "none":
-        record["no_kernels"] = "the environment variable ARCBEAM_CUDA or ARCBEAM_CUDA_ARCHS said so"
+    if not choice.names:
+        record["no_kernels"] = choice.why
     elif nvcc is None:
         record["no_kernels"] = "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
     elif not units():
         record["no_kernels"] = "the sources hold no kernels"
     else:
-        architectures = chosen_architectures(nvcc)
+        names = known_to(nvcc, choice)
         version = subprocess.run([nvcc, "--version"], check=True, capture_output=True, text=True).stdout
         record["nvcc"] = re.search(r"V(\d+\.\d+\.\d+)", version)[1]
-        record["architectures"] = [re.sub(r"(\d)(\D*)$", r".\1\2", a) for a in architectures]
-        record["ptx"] = record["architectures"][-1]
-        record["kernels"] = _compile_all(nvcc, version, architectures, record["sources"])
+        record["architectures"] = [] if choice.ptx_alone else [dotted(name) for name in names]
+        record["ptx"] = dotted(names[-1])
+        record["kernels"] = _compile_all(nvcc, version, names, record["sources"], choice.ptx_alone)
+    record["summary"] = summary(record, choice)
+    print(record["summary"])
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.fatbin"):
         old.unlink()
@@ -178,16 +274,29 @@ def build_kernels(folder):
     (folder / "build.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _compile_all(nvcc, version, architectures, digests):
+def summary(record, choice):
+    """One line: what a build has kernels for, why, and what to set for others."""
+    more = "ARCBEAM_CUDA_ARCHS=all builds for all, ARCBEAM_CUDA_ARCHS='80 90' for those"
+    if record["no_kernels"]:
+        return f"arcbeam is built for the CPU alone, because {record['no_kernels']}; {more}"
+    compiled = ", ".join(record["architectures"])
+    what = f"machine code of {compiled} and PTX of {record['ptx']}" if compiled else f"PTX of {record['ptx']} alone"
+    without = f", but cannot call the driver, because {record['no_driver_calls']}" if record["no_driver_calls"] else ""
+    return f"arcbeam is built for GPUs with {what} ({choice.why}){without}; {more}"
+
+
+def _compile_all(nvcc, version, architectures, digests, ptx_alone):
     names = [unit.stem for unit in units()]
     doubles = {name for name in names if names.count(name) > 1}
     if doubles:
         raise SystemExit(f"cuda: expected a name of its own for each .cu file, got twice: {', '.join(sorted(doubles))}")
     host = ["-ccbin", os.environ["CXX"]] if os.environ.get("CXX") else []
     newest = architectures[-1]
-    targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
+    targets = [] if ptx_alone else [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     targets.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
-    command = [nvcc, "-fatbin", *NVCC_FLAGS, *host, *targets]
+    known = subprocess.run([nvcc, "--help"], check=True, capture_output=True, text=True).stdout
+    small = [SMALL] if SMALL.partition("=")[0] in known else []
+    command = [nvcc, "-fatbin", *NVCC_FLAGS, *small, *host, *targets]
     CACHE.mkdir(parents=True, exist_ok=True)
 
     def compile_one(unit):

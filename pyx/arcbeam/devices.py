@@ -95,10 +95,11 @@ def require_cuda(ordinal: int = 0) -> Device:
     device = Device(**_cuda.device_properties(ordinal))
     if not _has_kernels(device.compute_capability, record.architectures, record.ptx):
         major, minor = device.compute_capability
-        newer = f", and as PTX of {record.ptx} for newer ones" if record.ptx else ""
+        built = [", ".join(record.architectures)] if record.architectures else []
+        built += [f"as PTX of {record.ptx} for newer ones"] if record.ptx else []
         raise CudaError(
             f"no kernel runs on cuda:{ordinal} ({device.name}, compute capability {major}.{minor}): built for "
-            f"{', '.join(record.architectures)}{newer}; ARCBEAM_CUDA_ARCHS chooses them when arcbeam is built",
+            f"{', and '.join(built)}; ARCBEAM_CUDA_ARCHS chooses them when arcbeam is built",
             name="CUDA_ERROR_NO_BINARY_FOR_GPU",
             code=209,
             action="looking for a device",

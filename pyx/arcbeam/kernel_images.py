@@ -23,13 +23,15 @@ class BuildRecord:
     nvcc : str or None
         Version of the compiler.
     architectures : tuple of str
-        Compute capabilities with machine code.
+        Compute capabilities with machine code; none where there is PTX alone.
     ptx : str or None
         Compute capability of the PTX, which the driver compiles for newer devices.
     kernels : dict of str to str
         SHA-256 of each fatbin.
     no_kernels, no_driver_calls : str or None
         Why there are no kernels, or no calls of the driver.
+    summary : str
+        What was built for what, and how to get more, in one line.
     """
 
     sources: dict[str, str] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class BuildRecord:
     kernels: dict[str, str] = field(default_factory=dict)
     no_kernels: str | None = None
     no_driver_calls: str | None = None
+    summary: str = ""
 
     def needed_driver(self) -> tuple[int, int]:
         """The CUDA version that a driver must support to load these kernels: any of the compiler's generation."""

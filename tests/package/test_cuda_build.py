@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NVCC = """#!/bin/sh
 case "$1" in
 --version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
---list-gpu-code) printf 'sm_80\\nsm_90\\nsm_100\\n'; exit ;;
+--help) echo "--compress-mode [default,size,speed,balance,none]"; exit ;;
+--list-gpu-code) printf 'sm_100\\nsm_80\\nsm_90\\nsm_90a\\n'; exit ;;
 --dryrun) echo '#$ INCLUDES="-I{include}"' >&2; exit ;;
 esac
 for last; do :; done
@@ -40,6 +43,7 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "TOOLKITS", (tmp_path / "toolkit",))
     monkeypatch.setattr(module, "DRIVER", tmp_path / "driver")
     monkeypatch.setattr(module, "package_roots", list)
+    monkeypatch.setattr(module, "gpus_here", list)
     for name in ("NVCC", "CUDA_HOME", "CUDA_PATH", "CXX", "ARCBEAM_CUDA", "ARCBEAM_CUDA_ARCHS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'empty'}:/usr/bin:/bin")
@@ -74,16 +78,30 @@ def compiled(tmp_path):
     return log.read_text().splitlines() if log.exists() else []
 
 
-def test_without_cuda_nothing_is_asked_for_and_the_record_says_why(build, tmp_path):
+def test_without_a_gpu_nothing_is_asked_for_or_compiled_and_the_record_says_why(build, with_nvcc, tmp_path, capfd):
+    with_nvcc()
     assert build.requirements() == []
     record = record_of(build, tmp_path)
-    assert record["no_kernels"] == "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
+    assert compiled(tmp_path) == []
+    assert record["no_kernels"] == "there was no NVIDIA GPU"
+    assert capfd.readouterr().out == record["summary"] + "\n"
+    assert record["summary"] == (
+        "arcbeam is built for the CPU alone, because there was no NVIDIA GPU; "
+        "ARCBEAM_CUDA_ARCHS=all builds for all, ARCBEAM_CUDA_ARCHS='80 90' for those"
+    )
     assert record["no_driver_calls"] is not None
     assert list((tmp_path / "kernels").iterdir()) == [tmp_path / "kernels" / "build.json"]
 
 
-def test_with_nvcc_only_small_packages_are_asked_for(build, with_nvcc, tmp_path):
+def test_without_nvcc_the_record_says_so(build, tmp_path, monkeypatch):
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+    record = record_of(build, tmp_path)
+    assert record["no_kernels"] == "nvcc was missing (it comes with NVIDIA's CUDA toolkit, and with nvidia-cuda-nvcc)"
+
+
+def test_with_nvcc_only_small_packages_are_asked_for(build, with_nvcc, tmp_path, monkeypatch):
     with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "90")
     assert build.requirements() == ["cuda-bindings>=12.9,<13.5"]
     (tmp_path / "include" / "cuda.h").unlink()
     assert build.requirements() == ["cuda-bindings>=12.9,<13.5", "nvidia-cuda-runtime>=13,<13.1"]
@@ -116,11 +134,15 @@ def test_where_nvcc_is_looked_for(build, with_nvcc, tmp_path, monkeypatch):
     assert build.find_nvcc() == str(home)
 
 
-def test_kernels_are_compiled_for_what_nvcc_knows(build, with_nvcc, tmp_path):
+@pytest.mark.parametrize(("name", "value"), [("ARCBEAM_CUDA", "1"), ("ARCBEAM_CUDA_ARCHS", "all")])
+def test_all_are_those_that_nvcc_knows(build, with_nvcc, tmp_path, monkeypatch, name, value):
     with_nvcc()
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(build, "gpus_here", lambda: ["90"])
     record = record_of(build, tmp_path)
     (line,) = compiled(tmp_path)
     assert "-fmad=false" in line
+    assert "--compress-mode=size" in line
     assert "fast" not in line
     assert line.count("-gencode") == 4
     for target in ("80,code=sm_80", "90,code=sm_90", "100,code=sm_100", "100,code=compute_100"):
@@ -132,8 +154,53 @@ def test_kernels_are_compiled_for_what_nvcc_knows(build, with_nvcc, tmp_path):
     assert (tmp_path / "kernels" / "decode.fatbin").exists()
 
 
+def test_kernels_are_for_the_gpus_that_are_there(build, with_nvcc, tmp_path, monkeypatch):
+    with_nvcc()
+    monkeypatch.setattr(build, "gpus_here", lambda: ["100", "90", "90", "75"])
+    assert build.requirements() == ["cuda-bindings>=12.9,<13.5"]
+    record = record_of(build, tmp_path)
+    (line,) = compiled(tmp_path)
+    assert re.findall(r"compute_(\w+),code=(\w+)", line) == [("90", "sm_90"), ("100", "sm_100"), ("100", "compute_100")]
+    assert (record["architectures"], record["ptx"]) == (["9.0", "10.0"], "10.0")
+    assert record["summary"].startswith(
+        "arcbeam is built for GPUs with machine code of 9.0, 10.0 and PTX of 10.0 (of the GPU here)"
+    )
+    monkeypatch.setattr(build, "gpus_here", lambda: ["103"])  # which this nvcc does not know
+    assert record_of(build, tmp_path)["architectures"] == ["10.0"]
+    monkeypatch.setattr(build, "gpus_here", lambda: ["75"])
+    assert record_of(build, tmp_path)["no_kernels"] == "the GPU here is older than compute capability 8.0"
+
+
+def test_a_driver_that_does_not_tell_its_gpus_gets_ptx(build, with_nvcc, tmp_path):
+    with_nvcc()
+    (tmp_path / "driver").write_text("")
+    record = record_of(build, tmp_path)
+    (line,) = compiled(tmp_path)
+    assert re.findall(r"compute_(\w+),code=(\w+)", line) == [("80", "compute_80")]
+    assert (record["architectures"], record["ptx"]) == ([], "8.0")
+    assert "PTX of 8.0 alone (there is an NVIDIA driver that does not tell its GPUs)" in record["summary"]
+    assert "ARCBEAM_CUDA_ARCHS=all" in record["summary"]
+
+
+def test_the_driver_is_asked_in_a_process_of_its_own(build, tmp_path, monkeypatch):
+    # Stands in for libcuda.so.1: two devices, of 9.0 and 10.0, unless the environment hides them.
+    source = tmp_path / "libcuda.c"
+    source.write_text(
+        "#include <stdlib.h>\nint cuInit(unsigned flags) { return 0; }\n"
+        'int cuDeviceGetCount(int* n) { *n = getenv("CUDA_VISIBLE_DEVICES") ? 0 : 2; return 0; }\n'
+        "int cuDeviceGetAttribute(int* v, int a, int d) { *v = a == 75 ? 9 + d : 0; return 0; }\n"
+    )
+    compiler = shutil.which("cc") or pytest.skip("no C compiler")
+    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(tmp_path / "libcuda.so.1")], check=True)
+    monkeypatch.undo()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert build.gpus_here() == ["90", "100"]
+
+
 def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeypatch):
     with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
     first = record_of(build, tmp_path)
     assert record_of(build, tmp_path) == first
     assert len(compiled(tmp_path)) == 1
@@ -154,8 +221,9 @@ def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeyp
     assert len(compiled(tmp_path)) == 4
 
 
-def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path):
+def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path, monkeypatch):
     with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
     (tmp_path / "cuda" / "old.cu").write_text("")
     assert set(record_of(build, tmp_path)["kernels"]) == {"decode", "old"}
     (tmp_path / "cuda" / "old.cu").unlink()
@@ -168,18 +236,26 @@ def test_architectures_of_the_environment(build, with_nvcc, tmp_path, monkeypatc
     monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "none")
     assert "ARCBEAM_CUDA_ARCHS said so" in record_of(build, tmp_path)["no_kernels"]
     monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "80,77")
-    with pytest.raises(SystemExit, match=r"ARCBEAM_CUDA_ARCHS: .* does not know 77"):
+    with pytest.raises(SystemExit, match=r"ARCBEAM_CUDA_ARCHS: .* does not know 77; it knows 80, 90, 90a, 100"):
         record_of(build, tmp_path)
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "sm_90")
+    with pytest.raises(SystemExit, match=r'expected "all", "none", or architectures as in "80 90", got sm_90'):
+        record_of(build, tmp_path)
+    monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "100 90a,80 90 90")
+    record = record_of(build, tmp_path)
+    assert (record["architectures"], record["ptx"]) == (["8.0", "9.0", "9.0a", "10.0"], "10.0")
 
 
-def test_an_error_of_nvcc_is_quoted(build, with_nvcc, tmp_path):
+def test_an_error_of_nvcc_is_quoted(build, with_nvcc, tmp_path, monkeypatch):
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
     with_nvcc(fail="echo 'decode.cu(3): error: expected a ;' >&2; exit 1")
     with pytest.raises(SystemExit, match=r"nvcc failed on cuda/decode/decode.cu:\n.*expected a ;"):
         record_of(build, tmp_path)
 
 
-def test_two_kernels_of_one_name(build, with_nvcc, tmp_path):
+def test_two_kernels_of_one_name(build, with_nvcc, tmp_path, monkeypatch):
     with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
     (tmp_path / "cuda" / "decode.cu").write_text("")
     with pytest.raises(SystemExit, match="got twice: decode"):
         record_of(build, tmp_path)
