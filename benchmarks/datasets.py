@@ -19,6 +19,7 @@ from data import workload
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("ARCBEAM_CACHE", ROOT / ".cache"))
+DEMO = ROOT / "data" / "demo"
 REAL = ("demo", "test-other-100", "ljspeech-200", "an4-test", "throughput")
 WORKLOAD_LINES = 400_000
 
@@ -98,6 +99,8 @@ def load(name: str, utterances: int | None = None) -> Dataset:
     utterances : how many of a workload, which starts with the smaller ones (264); of real speech, the first at most
     """
     if name in REAL:
+        if name == "demo":  # which comes with the source
+            return read(DEMO, name, 0.02, DEMO / "tokens.txt").first(utterances)
         folder = data_folder()
         return read(folder / name, name, 0.02, folder / "tokens.txt").first(utterances)
     kind, _, pieces = name.partition("-")

@@ -1,8 +1,8 @@
 """What a CUDA build needs, found or named: nvcc, cuda.h, cuda-bindings; and the kernels, one fatbin a ``cuda/**/*.cu``.
 
 ``setup.py`` uses it, and so does pip, as the build backend: setuptools', which asks for what is missing besides where
-kernels are wanted. By default they are wanted for the GPUs of this machine; without one nothing is asked for, nothing is
-compiled, and the package decodes on the CPU.
+kernels are wanted. By default they are wanted for the GPUs of this machine; without one nothing is asked for,
+nothing is compiled, and the package decodes on the CPU.
 
 It has a folder of its own because pip looks there before it looks for packages, and beside it is our folder ``cuda``,
 which would hide cuda-python's.

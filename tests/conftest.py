@@ -1,4 +1,8 @@
-"""What every test may use: the folder of the larger speech sets, and one way to run hypothesis."""
+"""What every test may use: the folder of the larger speech sets, one way to run hypothesis, and the layers of tests.
+
+Without options the tests of every change run. ``-m "data and not long"`` runs those that read the larger speech sets.
+``--long`` runs all that there is: also every schedule of a kernel, every mutant, all architectures.
+"""
 
 import os
 import signal
@@ -12,6 +16,25 @@ except ModuleNotFoundError:  # tests on a GPU get by without it
     settings = None
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--long", action="store_true", help="the tests of a release: nothing is left out, an hour and more"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--long"):
+        os.environ["ARCBEAM_LONG_TESTS"] = "1"
+        if config.option.markexpr == "not long and not data":
+            config.option.markexpr = ""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "arcbeam_data" in getattr(item, "fixturenames", ()):
+        item.add_marker("data")
+
 
 # A shell starts its background jobs deaf to SIGINT, and children inherit that; tests interrupt decodes and commands.
 signal.signal(signal.SIGINT, signal.default_int_handler)

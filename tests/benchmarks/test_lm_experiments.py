@@ -293,7 +293,8 @@ def test_sizes_and_files(demo_data, monkeypatch, tmp_path):
         (folder / f"{name}.arpa").write_text(ARPA)
     (folder / "large.trie").write_bytes(b"0" * 1000)
     (tmp_path / "tokens.txt").write_text("<blk> 0\na 1\n")
-    monkeypatch.setattr(lm_task.datasets, "data_folder", lambda: tmp_path)
+    for module in (lm_task.datasets, graphs):
+        monkeypatch.setattr(module, "data_folder", lambda: tmp_path)
     monkeypatch.setattr(lm_task.datasets, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(graphs, "FOLDER", tmp_path / "cache" / "graphs")
     rows = list(registry.load("kl14_table1").run(Context(options={"folder": str(folder)})))

@@ -24,10 +24,10 @@ def room(log, paths=1 << 15):
 
 
 @pytest.mark.parametrize("meet_every", [0, 7, 40])
-def test_fifty_schedules(graph, meet_every):
+def test_schedules(graph, meet_every):
     """A log so small that it is collected every few frames, and grows."""
     batch = [long_utterances.log_probs(frames, meet_every, frames) for frames in (24, 3, 60)]
-    for schedule in schedules(50):
+    for schedule in schedules():
         host = check(graph, batch, room=room(32), shape=ONE, schedule=schedule, **OPTIONS)
         assert host.launches > 1
     check(graph, batch, room=room(1 << 12), shape=ONE, **OPTIONS)

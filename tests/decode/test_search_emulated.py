@@ -55,8 +55,8 @@ def batch():
     return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 
 
-def test_fifty_schedules(graph, batch):
-    for schedule in schedules(50):
+def test_schedules(graph, batch):
+    for schedule in schedules():
         check(graph, batch, beam=5.0, max_active=40, schedule=schedule)
 
 
@@ -116,9 +116,9 @@ def test_clusters_give_the_same_bytes(graph, batch, cluster, lanes, block, team_
         check(graph, batch, beam=5.0, max_active=40, room=room, shape=shape, schedule={"seed": cluster})
 
 
-def test_clusters_under_fifty_schedules(graph, batch):
+def test_clusters_under_schedules(graph, batch):
     shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=20)
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(graph, batch[:3], beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
 
 
@@ -148,7 +148,7 @@ def test_float16(graph, batch):
 def test_log_probs_come_while_the_kernel_runs(graph, batch):
     """At random points of a launch, some before a block asks for them and some after: no launch ends for them."""
     half = [logp.astype(np.float16) for logp in batch]
-    for number, schedule in enumerate(schedules(50)):
+    for number, schedule in enumerate(schedules()):
         random = np.random.default_rng(number)
         steps = np.sort(random.integers(0, 20_000, 4)).tolist()
         values = half if number % 2 else batch
@@ -238,5 +238,5 @@ def test_demo_speech(demo_data, tmp_path):
     lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
     arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
     graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(graph, [rows[:60], rows[60:90]], beam=10.0, max_active=50, room=GENEROUS, schedule=schedule)

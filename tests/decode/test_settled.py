@@ -1,17 +1,13 @@
 """Collections of a token log look at what is young alone, and leave what a collection of everything would."""
 
-import hashlib
-import re
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import _stages
 from tests.decode.token_logs import NONE, check_collected, path, random_frame, random_log
 from tests.simt import build
-from tests.simt.build import CACHE, ROOT, KernelError, load, schedules
+from tests.simt.build import load, schedules
 
 SOURCE = "tests/decode/collect.cu"
 
@@ -82,7 +78,7 @@ def test_rivals_that_never_meet_keep_all_young():
 # The kernel.
 
 
-def launch(log, tokens, settled=0, *, kernels=None, name="collect_log", block=32, **schedule):
+def launch(log, tokens, settled=0, *, block=32, **schedule):
     """What the kernel leaves of a log, how many entries are settled, and the steps that it took."""
     capacity = len(log) + 5
     memory = np.zeros(capacity + (capacity + 31) // 32 + capacity // 16, np.uint64)
@@ -93,7 +89,7 @@ def launch(log, tokens, settled=0, *, kernels=None, name="collect_log", block=32
         log=memory, left=left, capacity=np.uint32(capacity), size=np.uint32(len(log)), num_tokens=np.uint32(tokens),
         settled=np.uint32(settled),
     )  # fmt: skip
-    steps = (kernels or load(SOURCE)).launch(name, params, block=block, shared_bytes=1024, **schedule)
+    steps = load(SOURCE).launch("collect_log", params, block=block, shared_bytes=1024, **schedule)
     return memory[: left[0]].view(_stages.LOG_ENTRY), int(left[1]), steps
 
 
@@ -130,8 +126,8 @@ def test_the_kernel_keeps_ancestors_alone(seed, frames, most, near, block):
     check_kernel(np.random.default_rng(seed), frames=frames, most=most, near=near, block=block, seed=seed)
 
 
-def test_fifty_schedules():
-    for number, schedule in enumerate(schedules(50)):
+def test_schedules():
+    for number, schedule in enumerate(schedules()):
         check_kernel(np.random.default_rng(number), frames=30, most=6, near=2, block=64, **schedule)
 
 
@@ -167,60 +163,3 @@ def test_steps_do_not_grow_with_what_is_settled():
         assert settled > history
         steps.append(taken)
     assert steps[1] <= 1.1 * steps[0]
-
-
-MUTANTS = [
-    ("entry + 1U > settled", "entry > settled"),
-    ("entry + 1U > settled", "entry + 2U > settled"),
-    ("entry + 1U > settled", "entry >= settled"),
-    ("(1U << log.settled % 32U) - 1U", "0U"),
-    ("(1U << log.settled % 32U) - 1U", "1U << log.settled % 32U"),
-    ("std::uint32_t before = 32U * first_word;", "std::uint32_t before = 0U;"),
-    ("std::uint32_t all = before;", "std::uint32_t all = 0U;"),
-    ("first = log.settled / 32U * 32U;", "first = (log.settled + 31U) / 32U * 32U;"),
-    ("simt::atomic_min<Scope::block>(meeting, at);", ""),
-    ("met < tokens ? met : tokens", "met"),
-    ("met < tokens ? met : tokens", "tokens"),
-    ("met < tokens ? met : tokens", "(met < tokens ? met : tokens) + 1U"),
-    ("met < tokens ? met : tokens", "log.settled"),
-    ("source != kNoIndex && source >= most", "source >= most"),
-    ("source != kNoIndex && source >= most", "source != kNoIndex && source > most"),
-    ("source != kNoIndex && source >= most", "false"),
-    ("most = fewer;", "return fewer;"),
-    ("is_young(entry.source, log.settled) ? marks.place(entry.source) : entry.source", "marks.place(entry.source)"),
-]
-
-
-@pytest.fixture(scope="module")
-def mutants():
-    """All of them in one library: the collection, each time in a namespace of its own."""
-    stage = (ROOT / "cuda/decode/collect.cuh").read_text()
-    kernel = (ROOT / SOURCE).read_text()
-    parts = ['#include "decode/workspace.cuh"\n']
-    for number, (text, other) in enumerate(MUTANTS):
-        changed, count = re.subn(r"\s+".join(map(re.escape, text.split())), lambda _, other=other: other, stage)
-        assert count == 1, text
-        both = changed + kernel.replace("(collect_log,", f"(collect_log_{number},")
-        both = re.sub(r"^#.*$|//.*$", "", both, flags=re.M)
-        both = both.replace("arcbeam::CollectParams", f"arcbeam::mutant_{number}::CollectParams")
-        both = both.replace("using namespace arcbeam;", f"using namespace arcbeam; using namespace mutant_{number};")
-        parts.append(
-            re.sub(
-                r"namespace arcbeam \{(.*?)^\}", rf"namespace arcbeam::mutant_{number} {{\1}}", both, flags=re.M | re.S
-            )
-        )
-    source = CACHE / "mutants" / f"collect_{hashlib.sha256(''.join(parts).encode()).hexdigest()[:12]}.cu"
-    source.parent.mkdir(parents=True, exist_ok=True)
-    source.write_text("".join(parts))
-    return load(source, flags=["-w"])
-
-
-@pytest.mark.parametrize("number", range(len(MUTANTS)), ids=[f"{text} > {other}" for text, other in MUTANTS])
-def test_mutants_are_caught(mutants, number):
-    how = {"kernels": mutants, "name": f"collect_log_{number}"}
-    with pytest.raises((KernelError, AssertionError)):
-        for frames in (1, 2, 5, 20):
-            for seed in range(25):
-                rng = np.random.default_rng(seed)
-                check_kernel(rng, frames=frames, most=3 + seed % 4, near=1 + seed % 2, seed=seed, **how)
-        check_a_frame_backwards(**how)

@@ -54,10 +54,10 @@ def graph():
 
 
 @pytest.mark.parametrize("room", stage_kernel.ROOMS)
-def test_fifty_schedules(graph, room):
+def test_schedules(graph, room):
     rows = graphs.random_log_probs(2, 6, 12)
     layout = Layout(shared=128, spilled=512, room=room, threads=64)
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(graph, rows, layout, schedule, frames={2, 5}, beam=5.0, max_active=40)
 
 
@@ -96,5 +96,5 @@ def test_demo_speech(demo_data, tmp_path):
     lines = ["\\data\\", f"ngram 1={len(words) + 2}", "", "\\1-grams:", "-1\t</s>", "-99\t<s>\t0"]
     arpa.write_text("\n".join([*lines, *(f"-1\t{word}" for word in words), "", "\\end\\", ""]))
     graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa)
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(graph, rows[:60], SMALL, schedule, frames={20, 40, 59}, beam=10.0, max_active=50, blank=graph.blank)

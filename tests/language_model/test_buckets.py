@@ -93,7 +93,6 @@ def test_the_demo(demo_data, tmp_path):
     check_walk(model, buckets, 50_000)
 
 
-@pytest.mark.slow
 def test_three_million_ngrams(arcbeam_data):
     model = LanguageModel.build(arcbeam_data / "lm" / "books.3gram.arpa.xz", progress=False)
     buckets = Buckets(model.columns, model.about)

@@ -261,7 +261,6 @@ def test_kenlm_agrees_on_the_demo_model(demo, demo_data, tmp_path):
     compare_with_kenlm(kenlm, demo[0], path, [*sentences, "", "zebra xylophones", "of the the of"])
 
 
-@pytest.mark.slow
 def test_kenlm_agrees_on_ten_thousand_sentences(arcbeam_data, tmp_path):
     """The 3-gram of 3.4 million n-grams on every 445th line of the text; each has a word that no model knows."""
     kenlm = pytest.importorskip("kenlm", reason="the package kenlm is not installed")

@@ -72,7 +72,6 @@ def test_random_graphs(tmp_path_factory, graph, frames, seed, beam, max_active):
     assert found[0].kind != agreement.UNEXPLAINED, explain(["random"], found)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("beam", "max_active"), [(17.0, 10_000), (12.0, 5_000)])
 @pytest.mark.parametrize("name", ["test-other-100", "ljspeech-200", "an4-test", "throughput"])
 def test_real_speech(char_3gram, name, beam, max_active):
@@ -83,7 +82,6 @@ def test_real_speech(char_3gram, name, beam, max_active):
     assert kinds[agreement.EQUAL] > 0.9 * len(dataset.ids), f"{kinds}\n{explain(dataset.ids, found)}"
 
 
-@pytest.mark.slow
 def test_word_error_rate_on_test_other(char_3gram):
     dataset = datasets.load("test-other-100")
     options = SearchOptions(17.0, 10_000, acoustic_scale=1.5)

@@ -56,7 +56,6 @@ def test_a_difference_that_is_no_tie_stays_unexplained(demo, monkeypatch):
     assert found.unexplained[0].row(["one"])["shown by"] is None
 
 
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -57,9 +57,9 @@ def batch():
     return [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 
 
-def test_fifty_schedules(models, batch):
+def test_schedules(models, batch):
     graph = over(models)
-    for number, schedule in enumerate(schedules(50)):
+    for number, schedule in enumerate(schedules()):
         cache = (0, 16, 4096)[number % 3]
         check(graph, models, batch[:3], hypotheses_per_state=3, cache=cache, room=ROOM, schedule=schedule, **OPTIONS)
 

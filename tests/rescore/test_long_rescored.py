@@ -31,9 +31,9 @@ def graph(models):
 
 
 @pytest.mark.parametrize("meet_every", [0, 6])
-def test_fifty_schedules(graph, models, meet_every):
+def test_schedules(graph, models, meet_every):
     batch = [long_utterances.log_probs(frames, meet_every, frames) for frames in (2, 30)]
-    for schedule in schedules(50):
+    for schedule in schedules():
         assert check(graph, models, batch, room=ROOM, shape=ONE, schedule=schedule, **OPTIONS).launches > 1
 
 

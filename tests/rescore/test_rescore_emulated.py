@@ -62,14 +62,14 @@ OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0}
 
 
 @pytest.mark.parametrize("n", [3, None])
-def test_fifty_schedules(graph, models, batch, n):
-    for schedule in schedules(50):
+def test_schedules(graph, models, batch, n):
+    for schedule in schedules():
         check(graph, models, batch[:3], hypotheses_per_state=n, cache=16, room=GENEROUS, schedule=schedule, **OPTIONS)
 
 
-def test_fifty_schedules_with_little_room(graph, models, batch):
+def test_schedules_with_little_room(graph, models, batch):
     """Frames are given up, redone in other memory, and lanes stop and are taken up again."""
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(graph, models, batch[:1], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
 
 
@@ -156,9 +156,9 @@ def test_clusters_give_the_same_bytes(graph, models, batch, cluster, lanes, bloc
         )  # fmt: skip
 
 
-def test_clusters_under_fifty_schedules(graph, models, batch):
+def test_clusters_under_schedules(graph, models, batch):
     shape = Shape("cluster", lanes=2, block=32, cluster=2, team_tokens=20)
-    for schedule in schedules(50):
+    for schedule in schedules():
         check(
             graph, models, batch[:3], hypotheses_per_state=2, room=GENEROUS, shape=shape, schedule=schedule, **OPTIONS
         )

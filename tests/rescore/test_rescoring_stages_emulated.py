@@ -97,8 +97,8 @@ def rows():
 
 
 @pytest.mark.parametrize(("room", "n"), list(zip(ROOMS, (3, 2, 0), strict=True)))
-def test_fifty_schedules(graph, models, rows, room, n):
-    for number, schedule in enumerate(schedules(50)):
+def test_schedules(graph, models, rows, room, n):
+    for number, schedule in enumerate(schedules()):
         lookup = LOOKUPS[number % len(LOOKUPS)]
         made = check(
             graph, models, rows, replace(SMALL, room=room), lookup, schedule, frames={5}, hypotheses_per_state=n,
@@ -174,7 +174,7 @@ def test_a_wrong_answer_is_named(graph, models, rows, stage, name, field):
 
 def test_demo_speech(demo_data, tmp_path):
     graph, models, rows = demo_speech(demo_data, tmp_path)
-    for number, schedule in enumerate(schedules(50)):
+    for number, schedule in enumerate(schedules()):
         lookup = LOOKUPS[number % len(LOOKUPS)]
         check(
             graph, models, rows[:60].astype(np.float32), lookup=lookup, schedule=schedule, frames={20, 40, 59},

@@ -14,7 +14,8 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ INCLUDES = ["-Icuda", "-Itests/simt"]
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
 POLICIES = ("random", "ahead", "forward", "reverse", "warp")
+LONG = os.environ.get("ARCBEAM_LONG_TESTS") == "1"  # pytest --long
 
 
 class KernelError(Exception):
@@ -191,31 +193,50 @@ class Kernels:
         return steps.value
 
 
-def schedules(count: int) -> Iterator[dict[str, Any]]:
-    """That many schedules, of every policy: keyword arguments for `Kernels.launch`."""
-    for seed in range(count):
+def schedules(count: int = 50, *, always: bool = False) -> Iterator[dict[str, Any]]:
+    """So many schedules, of every policy in turn: keyword arguments for `Kernels.launch`.
+
+    Only the long tests run all of them, unless `always`; the others run one of each policy.
+    """
+    for seed in range(count if LONG or always else min(count, len(POLICIES))):
         yield {"seed": seed, "policy": POLICIES[seed % len(POLICIES)]}
 
 
 def load(*sources: str | Path, flags: Sequence[str] = ()) -> Kernels:
-    """The kernels of these .cu files, compiled for the emulator unless they have been already."""
-    return _load(tuple(str(Path(source).resolve()) for source in sources), tuple(flags))
+    """The kernels of these .cu files, compiled for the emulator unless they have been already.
+
+    flags : for the kernels; the emulator's own sources are compiled once, whatever they are
+    """
+    return _loads[-1](tuple(Path(source).resolve() for source in sources), tuple(flags))
 
 
 @functools.cache
-def _load(sources: tuple[str, ...], flags: tuple[str, ...]) -> Kernels:
+def compiled(sources: tuple[Path, ...], flags: tuple[str, ...], of_all: tuple[str, ...] = ()) -> Kernels:
     compiler = os.environ.get("CXX", "g++").split()
-    more = [*os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *flags]
-    runtime = sorted(str(path) for path in HERE.glob("*.cpp"))
+    options = [*FLAGS, *WARNINGS, *INCLUDES, *os.environ.get("ARCBEAM_EMULATOR_FLAGS", "").split(), *of_all]
+    runtime = sorted(HERE.glob("*.cpp"))
     headers = sources_of_the_layer()
     version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
     objects = []
     # The machine runs at every scheduling point: optimised, and compiled once for all kernels.
-    for source, optimise in [*((path, "-O3") for path in runtime), *((path, "-O1") for path in sources)]:
-        options = [*FLAGS, *WARNINGS, *INCLUDES, *more, optimise]
-        objects.append(made([*compiler, *options, "-c", "-x", "c++", source], [source, *headers], version, ".o"))
+    for source, more in [*((path, ["-O3"]) for path in runtime), *((path, [*flags, "-O1"]) for path in sources)]:
+        command = [*compiler, *options, *more, "-c", "-x", "c++", str(source)]
+        objects.append(made(command, [source, *headers], version, ".o"))
     library = made([*compiler, *FLAGS, "-shared", *map(str, objects)], objects, version, ".so")
     return Kernels(library)
+
+
+_loads: list[Callable[[tuple[Path, ...], tuple[str, ...]], Kernels]] = [compiled]
+
+
+@contextmanager
+def loading_by(load: Callable[[tuple[Path, ...], tuple[str, ...]], Kernels]) -> Iterator[None]:
+    """Within it, `load` calls this instead of `compiled`."""
+    _loads.append(load)
+    try:
+        yield
+    finally:
+        _loads.pop()
 
 
 def sources_of_the_layer() -> list[Path]:
@@ -234,7 +255,7 @@ def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suf
     if target.exists():
         return target
     CACHE.mkdir(parents=True, exist_ok=True)
-    with open(CACHE / "lock", "w") as lock:  # test processes that run at the same time compile once
+    with open(target.with_suffix(".lock"), "w") as lock:  # test processes that run at the same time compile once
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=CACHE) as folder:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.simt.build import HERE, POLICIES, KernelError, Kernels, kernel_params, load, schedules
+from tests.simt.build import HERE, POLICIES, KernelError, Kernels, compiled, kernel_params, load, schedules
 
 u4, u8 = np.uint32, np.uint64
 
@@ -57,7 +57,7 @@ def test_warp_operations(kernels, lanes):
         ]
         expected[10, t] = values[t ^ 1] if (t ^ 1) < lanes else 0
         expected[11, t] = np.count_nonzero(values % 2)
-    for schedule in schedules(50):
+    for schedule in schedules():
         out = np.zeros((12, lanes), u4)
         kernels.launch("warp_operations", kernel_params(values=values, out=out), block=lanes, **schedule)
         if lanes == 1:
@@ -74,7 +74,7 @@ def test_hash_table(kernels, detect_races):
     for i, (key, cost) in enumerate(zip(keys.tolist(), costs.tolist(), strict=True)):
         expected[key + 1] = min(expected.get(key + 1, 2**64), cost << 32 | i)
     layouts = set()
-    for schedule in schedules(50):
+    for schedule in schedules(always=True):
         slots, best, status = np.zeros(211, u4), np.full(211, 2**64 - 1, u8), np.zeros(1, u4)
         params = kernel_params(keys=(keys,), costs=(costs,), slots=(slots,), best=(best,), status=status)
         kernels.launch("table_insert", params, grid=3, block=32, detect_races=detect_races, **schedule)
@@ -94,7 +94,7 @@ def test_full_hash_table_reports_its_status(kernels):
 
 def test_work_queue_between_blocks(kernels):
     work = np.random.default_rng(2).integers(0, 40, 30).astype(u4)
-    for schedule in schedules(50):
+    for schedule in schedules():
         results, following = np.zeros_like(work), np.zeros(1, u4)
         params = kernel_params(work=(work,), results=(results,), next=following)
         kernels.launch("work_queue", params, grid=4, block=8, shared_bytes=32, **schedule)
@@ -110,7 +110,7 @@ def chain(kernels, patience=10**9, **options):
 
 
 def test_blocks_that_publish_to_each_other(kernels):
-    for schedule in schedules(50):
+    for schedule in schedules():
         totals, status = chain(kernels, **schedule)
         b, t = np.indices(totals.shape)
         assert np.array_equal(totals, b * (b + 1) // 2 + t * (b + 1))
@@ -130,7 +130,7 @@ def test_blocks_may_run_one_after_another(kernels):
 def test_cluster_exchange(kernels, cluster):
     values = np.random.default_rng(3).integers(0, 2**32, (4, 16), dtype=u4)
     outputs = set()
-    for schedule in schedules(50):
+    for schedule in schedules():
         out = np.zeros_like(values)
         params = kernel_params(values=values, out=out)
         kernels.launch("cluster_exchange", params, grid=4, block=16, cluster=cluster, shared_bytes=80, **schedule)
@@ -151,7 +151,7 @@ def test_asynchronous_copies(kernels):
     expected = np.zeros(32, u4)
     for row in values.reshape(16, 32):
         expected = expected * u4(3) + row
-    for schedule in schedules(50):
+    for schedule in schedules():
         out = np.zeros(32, u4)
         kernels.launch("copy_tiles", kernel_params(values=values, out=out), shared_bytes=1024, **schedule)
         assert np.array_equal(out, expected)
@@ -171,7 +171,7 @@ def test_products_of_matrices():
 
 
 def test_named_barriers_hand_a_buffer_over(kernels):
-    for schedule in schedules(50):
+    for schedule in schedules():
         out = np.zeros((5, 32), u4)
         kernels.launch("two_warps", kernel_params(out=out, rounds=u4(5)), block=64, shared_bytes=128, **schedule)
         assert np.array_equal(out, 100 * np.arange(5)[:, None] + (np.arange(32) + 1) % 32)
@@ -184,7 +184,7 @@ def test_every_load_store_and_atomic(kernels):
     pairs = rng.integers(0, 2**64, n, dtype=u8)
     halves = rng.integers(0, 2**16, n).astype(np.uint16)
     numbers = pairs.astype(u4).view(np.int32)
-    for schedule in schedules(50):
+    for schedule in schedules():
         wide_out, pairs_out, halves_out = np.zeros((5, n, 4), u4), np.zeros((8, n), u8), np.zeros((2, n), np.uint16)
         ints = np.array([2**31 - 1, -(2**31), 0, 0], np.int32)
         longs = np.array([2**64 - 1, 0, 0, 0, 2**64 - 1, 0], u8)
@@ -268,7 +268,7 @@ def test_every_fault_is_tested():
 
 @pytest.mark.parametrize(("fault", "grid", "read"), [("NoBarrier", 1, slice(0, 4)), ("BlindUpdate", 2, slice(0, 1))])
 def test_races_change_bytes_when_they_are_not_looked_for(kernels, fault, grid, read):
-    seen = {run_fault(kernels, fault, grid=grid, detect_races=False, **s)[read].tobytes() for s in schedules(50)}
+    seen = {run_fault(kernels, fault, grid=grid, detect_races=False, **s)[read].tobytes() for s in schedules(always=True)}
     assert len(seen) > 1
 
 
@@ -320,8 +320,9 @@ def test_params_say_what_they_take():
         kernel_params(b=1)
 
 
+@pytest.mark.long  # compiles the emulator once more
 def test_portable_context_switch():
-    kernels = load(HERE / "kernels" / "scan.cu", flags=["-DARCBEAM_EMULATOR_UCONTEXT"])
+    kernels = compiled((HERE / "kernels" / "scan.cu",), (), ("-DARCBEAM_EMULATOR_UCONTEXT",))
     values = np.arange(100, dtype=u4)
     sums = np.zeros_like(values)
     kernels.launch("prefix_sum", kernel_params(values=values, sums=sums, count=u4(100)), block=64, shared_bytes=128)

@@ -162,7 +162,7 @@ def test_schedules(kind, kernel):
     frames = [BATCH[2], BATCH[0][:3]]
     wanted = decoder.decode(frames)
     assert sum(len(h.tokens) for h in wanted) > 2
-    for schedule in schedules(50):
+    for schedule in schedules():
         same(host.decode(frames, shape=Shape(kernel=kernel, blocks=2), **schedule), wanted, frames)
 
 

@@ -1,0 +1,103 @@
+"""What kills mutants: tests of kernels, called with what makes them see a wrong rule soonest."""
+
+import numpy as np
+
+from arcbeam import LanguageModel
+from tests.decode import graphs
+from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
+from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.search_host import Room, Shape
+from tests.decode.test_settled import check_a_frame_backwards, check_kernel
+from tests.rescore import rescore_host
+from tests.rescore import test_rescoring_stages_emulated as stages_emulated
+from tests.simt import test_emulator as emulator
+from tests.simt.build import HERE, load, schedules
+
+ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
+
+
+def _kernels(name):
+    return load(HERE / "kernels" / f"{name}.cu")
+
+
+def emulator_scan():
+    kernels = _kernels("scan")
+    emulator.test_prefix_sum(kernels, np.arange(64, dtype=np.uint32), 64)
+    emulator.test_argmin(kernels, np.arange(1000, dtype=np.uint32) % 77, 32)
+
+
+def emulator_tables():
+    kernels = _kernels("tables")
+    emulator.test_work_queue_between_blocks(kernels)
+    emulator.test_blocks_that_publish_to_each_other(kernels)
+
+
+def emulator_exchange():
+    kernels = _kernels("exchange")
+    emulator.test_cluster_exchange(kernels, 2)
+    emulator.test_asynchronous_copies(kernels)
+    emulator.test_named_barriers_hand_a_buffer_over(kernels)
+
+
+def rescoring():
+    """Barriers of the kernel that rescores, with a model on the device and with arcs that are asked for."""
+    rng = np.random.default_rng(4)
+    large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
+    graph = over(graphs.random_graph(4, states=120, columns=12), small)
+    for schedule in schedules(5):
+        for asked in ({}, {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "mail": 32}):
+            rescore_host.check(
+                graph, (large, small), [graphs.random_log_probs(0, 5, 12)], beam=5.0, hypotheses_per_state=2,
+                room=ROOM, shape=Shape(lanes=1), schedule=schedule, **asked,
+            )  # fmt: skip
+
+
+def single_arcs():
+    """Of single arcs: the place that keeps an arc and a state apart, the names, the order of sums, what is entered for
+    the time when answers come, and that an unfinished word stays open."""
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731  sums depend on their order
+    asked = {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "mail": 256}
+    rng = np.random.default_rng(4)
+    large, small = (random_model(rng, WORDS, order, share=0.2, cost=cost) for order in (4, 2))
+    graph = over(graphs.random_graph(4, states=120, columns=12), small)
+    batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(4)]
+    for number, schedule in enumerate(schedules(20)):
+        rescore_host.check(
+            graph, (large, small), batch, beam=5.0, hypotheses_per_state=2, room=ROOM, schedule=schedule,
+            shape=Shape(lanes=4, block=(32, 256)[number % 2]), cache=(2, 16, 512)[number % 3], **asked,
+        )  # fmt: skip
+    graph, (exact, small) = longer_than_lanes()
+    weights = exact.columns["backoff.weights"] * np.float32(0.37)
+    rescore_host.check(
+        graph, (LanguageModel(exact.columns | {"backoff.weights": weights}, exact.about), small),
+        [graphs.random_log_probs(seed, 20, 3) for seed in range(8)], beam=8.0, hypotheses_per_state=4, room=ROOM,
+        shape=Shape(lanes=2, block=256), **asked,
+    )  # fmt: skip
+
+
+def stages():
+    """Each stage beside the twin's. Words on epsilon arcs, lists that are cut, a cache of 16 entries; and a search in
+    which all is tied."""
+    rng = np.random.default_rng(4)
+    cost = lambda r: float(r.gamma(4.0))  # noqa: E731
+    models = tuple(random_model(rng, WORDS, order, share=0.25, cost=cost) for order in (3, 1))
+    graph = over(random_graph(4, states=120, columns=12), models[1])
+    tied = all_costs_equal(0, arcs=96)
+    tasks = [
+        (graph, models, random_log_probs(2, 6, 12), stages_emulated.OPTIONS | {"hypotheses_per_state": 2}),
+        (*tied, np.full((4, 3), -1.0, np.float32), {"beam": 2.0, "max_active": 0, "hypotheses_per_state": 2}),
+    ]
+    for graph, models, rows, options in tasks:
+        for schedule in schedules(3):
+            stages_emulated.check(
+                graph, models, rows, stages_emulated.ROOMY, schedule=schedule, frames={2, 3, 4, 5}, turns=2, **options
+            )
+
+
+def collections():
+    """Collections of a token log."""
+    for frames in (1, 2, 5, 20):
+        for seed in range(25):
+            rng = np.random.default_rng(seed)
+            check_kernel(rng, frames=frames, most=3 + seed % 4, near=1 + seed % 2, seed=seed)
+    check_a_frame_backwards()
