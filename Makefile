@@ -1,7 +1,11 @@
 # Every target does its own set-up: a virtual environment in $(VENV), arcbeam and what it needs installed there.
 #   make demo       decode the recordings in data/demo on this machine
-#   make test       lint, then all tests (ARCBEAM_DATA: folder of the larger speech sets, by default shared/data beside the
-#                   checkout; tests that need it skip where there is none)
+#   make test       lint, then the tests of every change
+#   make check      lint, then the tests of what differs from the branch main; FOLDER=tests/decode: those of that folder
+#   make test-data  the tests on the larger speech sets (ARCBEAM_DATA: their folder, by default shared/data beside the
+#                   checkout; without them none run)
+#   make test-long  the tests of a release: every schedule of a kernel, every mutant, all architectures, the larger sets
+#   make mutants    every wrong rule of tests/mutants is seen by a test
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 #   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, speech, large or
@@ -45,7 +49,7 @@ CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -na
 SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
-.PHONY: help demo test lint format sanitize release-check bench-check clean
+.PHONY: help demo test check test-data test-long mutants lint format sanitize release-check bench-check clean
 .PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
@@ -55,6 +59,19 @@ demo: $(VENV)/has-demo
 
 test: lint
 	$(BIN)/python -m pytest $(BY_CORES) $(PYTEST_ARGS)
+
+check: lint
+	@tests="$(FOLDER)"; [ -n "$$tests" ] || tests=$$($(BIN)/python -m tests.changed); \
+	[ -z "$$tests" ] || $(BIN)/python -m pytest $(BY_CORES) $(PYTEST_ARGS) $$tests
+
+test-data: $(VENV)/has-test
+	$(BIN)/python -m pytest $(BY_CORES) -m "data and not long" $(PYTEST_ARGS)
+
+test-long: lint
+	$(BIN)/python -m pytest $(BY_CORES) --long $(PYTEST_ARGS)
+
+mutants: $(VENV)/has-test
+	$(BIN)/python -m pytest $(BY_CORES) --long tests/mutants $(PYTEST_ARGS)
 
 lint: $(VENV)/has-test
 	$(BIN)/ruff check .
@@ -101,11 +118,10 @@ ifdef CARRIED
 endif
 
 gpu-build: gpu-site
-	@archs="$${ARCBEAM_CUDA_ARCHS:-$$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | sort -u | tr -d . | xargs)}"; \
-	echo "building for compute capability $$archs"; \
-	mkdir -p build; \
-	ARCBEAM_CUDA_ARCHS="$$archs" timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
-		{ tail -50 build/gpu-build.log; exit 1; }
+	@mkdir -p build; \
+	timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
+		{ tail -50 build/gpu-build.log; exit 1; }; \
+	tail -1 build/gpu-build.log
 	@$(GPU_PATH) $(GPU_PYTHON) -c \
 		'from arcbeam.devices import require_cuda; print("decoding on", require_cuda())'
 
@@ -173,7 +189,9 @@ bench-check: $(VENV)/has-test
 	$(BIN)/python -m benchmarks.check $(CHECK_ARGS)
 
 clean:
-	rm -rf $(VENV) build dist pyx/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist pyx/*.egg-info pyx/arcbeam/kernels .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find pyx -name '*.so' -delete
+	find . -path ./.git -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 $(VENV)/made:
 	@python=$$(.ci/find-python $(or $(PYTHON),python3.12 python3.11 python3)); \
@@ -186,6 +204,7 @@ define install_arcbeam
 	@rm -rf build/bdist.*; find build/lib* -name '*.py' -delete 2>/dev/null || true
 	@echo "installing arcbeam$(1) into $(VENV)"
 	@$(2) $(INSTALL) '.$(1)'
+	@cd $(VENV) && bin/python -c 'from arcbeam.kernel_images import build_record; print(build_record().summary)'
 	@touch $@
 endef
 

@@ -29,8 +29,8 @@ COMPILE_FLAGS = {
 }
 SANITIZE_FLAGS = {
     "": [],
-    "address": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
-    "thread": ["-fsanitize=thread", "-fno-omit-frame-pointer"],
+    "address": ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"],
+    "thread": ["-O1", "-fsanitize=thread", "-fno-omit-frame-pointer"],
 }
 
 ROOT = Path(__file__).resolve().parent

@@ -6,6 +6,7 @@ from benchmarks import gpu, profiler, registry
 from benchmarks.registry import Context
 
 
+@pytest.mark.long
 def test_lookup_timeline(rescored, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib is missing: pip install 'arcbeam[bench]'")
     experiment = registry.load("gpu_lookup_timeline")

@@ -10,6 +10,7 @@ from benchmarks.registry import Context
 from tests.benchmarks.on_emulated_gpu import rows_of
 
 
+@pytest.mark.long  # every placement at both beams, of two models
 def test_rescoring(rescored, monkeypatch):
     experiment = registry.load("gpu_rescoring")
     monkeypatch.setattr(experiment, "LIMITS", (2,))

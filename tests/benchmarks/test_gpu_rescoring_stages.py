@@ -88,6 +88,7 @@ def test_rows_of_the_table(machines, demo, monkeypatch):
     assert warm["misses"] == 0 < warm["distinct"] <= looked_up[0]["misses"] <= looked_up[0]["reads"]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 @pytest.mark.parametrize("source", SOURCES.values(), ids=lambda source: source.stem)
 def test_nvcc_compiles_them(source):

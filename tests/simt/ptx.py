@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
-from tests.simt.build import ROOT
+from tests.simt.build import ROOT, made, sources_of_the_layer
 
 # One of each generation that differs for the wrappers: no clusters, clusters, and what came later.
 ARCHITECTURES = ("80", "86", "89", "90", "100", "120")
@@ -34,10 +34,12 @@ def compile_all(source: Path, out: Path, architectures: Collection[str] = ARCHIT
     _run(str(nvcc()), *FLAGS, *targets, "--fatbin", str(source), "-o", str(out))
 
 
-def ptx_of(source: Path, out: Path, architecture: str = "90", flags: Collection[str] = ()) -> str:
-    """The PTX of a source; `flags` come after the usual ones."""
-    _run(str(nvcc()), *FLAGS, *flags, f"-arch=compute_{architecture}", "--ptx", str(source), "-o", str(out))
-    return out.read_text()
+def ptx_of(source: Path, architecture: str = "90", flags: Collection[str] = ()) -> str:
+    """The PTX of a source, from the cache where it is there; `flags` come after the usual ones."""
+    compiler = str(nvcc())
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    command = [compiler, *FLAGS, *flags, f"-arch=compute_{architecture}", "--ptx", str(source)]
+    return made(command, [source, *sources_of_the_layer()], version, ".ptx").read_text()
 
 
 def functions(ptx: str) -> dict[str, str]:

@@ -18,21 +18,21 @@ def test_every_architecture_compiles(source, tmp_path):
 
 
 @needs_nvcc
-def test_scores_are_not_fused(tmp_path):
-    ptx = ptx_of(HERE / "kernels" / "costs.cu", tmp_path / "costs.ptx")
+def test_scores_are_not_fused():
+    ptx = ptx_of(HERE / "kernels" / "costs.cu")
     assert "mul.rn.f32" in functions(ptx)["extend_costs"]
     assert inexact_arithmetic(ptx, ["extend_costs"]) == []
 
 
 @needs_nvcc
-def test_fused_scores_are_found(tmp_path):
+def test_fused_scores_are_found():
     source = HERE / "kernels" / "costs.cu"
-    ptx = ptx_of(source, tmp_path / "costs.ptx")
+    ptx = ptx_of(source)
     (found,) = inexact_arithmetic(ptx, ["extend_costs", "extend_fused"])
     assert found.startswith("extend_fused: fma.rn.f32")
-    contracted = ptx_of(source, tmp_path / "contracted.ptx", flags=["-fmad=true"])
+    contracted = ptx_of(source, flags=["-fmad=true"])
     assert inexact_arithmetic(contracted, ["extend_costs"]) != []
-    fast = ptx_of(source, tmp_path / "fast.ptx", flags=["-ftz=true"])
+    fast = ptx_of(source, flags=["-ftz=true"])
     assert any(".ftz." in line for line in inexact_arithmetic(fast, ["extend_costs"]))
 
 

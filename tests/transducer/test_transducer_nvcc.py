@@ -18,9 +18,10 @@ needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the P
 FUSED = re.compile(r": fma\.rn\.f32 ")
 
 
+@pytest.mark.long
 @needs_nvcc
-def test_nothing_is_fused_but_what_says_so(tmp_path):
-    ptx = ptx_of(SOURCE, tmp_path / "transducer.ptx")
+def test_nothing_is_fused_but_what_says_so():
+    ptx = ptx_of(SOURCE)
     found = inexact_arithmetic(ptx, ENTRIES)
     assert [line for line in found if not FUSED.search(line)] == []
     for entry in ENTRIES:
@@ -32,8 +33,9 @@ def test_nothing_is_fused_but_what_says_so(tmp_path):
     assert re.search(r"\bdiv\.(?!rn)\w+\.f32|\bdiv\.f32|\b(?:sin|cos|ex2|lg2|rcp|rsqrt|sqrt|tanh)\.", ptx) is None
 
 
+@pytest.mark.long
 @needs_nvcc
-def test_contraction_is_found(tmp_path):
-    contracted = ptx_of(SOURCE, tmp_path / "contracted.ptx", flags=["-fmad=true"])
+def test_contraction_is_found():
+    contracted = ptx_of(SOURCE, flags=["-fmad=true"])
     for entry in ENTRIES:
         assert [line for line in inexact_arithmetic(contracted, [entry]) if not FUSED.search(line)] != []

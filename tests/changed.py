@@ -1,0 +1,70 @@
+"""The folders of tests that concern what differs from the main branch: ``python -m tests.changed`` prints them.
+
+What a file's place tells decides. Where it does not tell, all tests are named; where nothing differs, none.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ALL = ("tests",)
+# The first pattern that a path begins with decides.
+CONCERNS = [
+    (r"tests/(\w+)/", (r"tests/\1",)),
+    (r"tests/(test_\w+\.py)$", (r"tests/\1",)),
+    (r"benchmarks/results/|docs/benchmarks\.md|docs/figures/", ("tests/benchmarks/test_report.py",)),
+    (r"benchmarks/|data/", ("tests/benchmarks",)),
+    (r"docs/|[A-Z]+\.md$|build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
+    (r"cuda/decode/", ("tests/decode", "tests/rescore")),
+    (r"cuda/rescore/", ("tests/rescore",)),
+    (r"cuda/transducer/|cpu_reference/transducer/", ("tests/transducer",)),
+    (r"cpu_reference/decode/", ("tests/decode", "tests/baseline")),
+    (r"cpu_reference/baseline/|pyx/arcbeam/baseline", ("tests/baseline",)),
+    (r"cpu_reference/graph/", ("tests/graph",)),
+    (r"cpu_reference/(?:language_model|lm_buckets|words)/", ("tests/language_model",)),
+    (r"cpu_reference/requests/", ("tests/rescore",)),
+    (r"pyx/arcbeam/cli/", ("tests/cli",)),
+    (r"pyx/arcbeam/build/", ("tests/build",)),
+]
+
+
+def concerned(paths: list[str]) -> list[str]:
+    """Folders and files of tests, for pytest, that these changed files concern."""
+    found: set[str] = set()
+    for path in paths:
+        for pattern, places in CONCERNS:
+            match = re.match(pattern, path)
+            if match:
+                found |= {match.expand(place) for place in places}
+                break
+        else:
+            return list(ALL)
+    there = {place for place in found if (ROOT / place).exists()}
+    within = {place for place in there if any(place.startswith(f"{other}/") for other in there)}
+    return sorted(there - within)
+
+
+def changed(base: str = "main") -> list[str] | None:
+    """Files that differ from where this branch left the main one, new ones too; None where git cannot tell."""
+
+    def lines(*command: str) -> list[str]:
+        return subprocess.run(
+            ["git", *command], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+
+    for branch in (f"origin/{base}", base):
+        try:
+            start = lines("merge-base", "HEAD", branch)[0]
+            return lines("diff", "--name-only", start) + lines("ls-files", "--others", "--exclude-standard")
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    return None
+
+
+if __name__ == "__main__":
+    differs = changed()
+    chosen = list(ALL) if differs is None else concerned(differs)
+    print(f"tests of what differs from main: {' '.join(chosen) or 'none'}", file=sys.stderr)
+    print(" ".join(chosen))

@@ -1,0 +1,51 @@
+"""`make check` tests what differs, and everything where a file's place does not tell what it concerns."""
+
+import subprocess
+
+import pytest
+
+from tests import changed
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        ([], []),
+        (["cuda/rescore/ask.cuh"], ["tests/rescore"]),
+        (["tests/rescore/test_mail_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
+        (["benchmarks/results/cpu/wer.jsonl", "docs/benchmarks.md"], ["tests/benchmarks/test_report.py"]),
+        (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report.py"], ["tests/benchmarks"]),
+        (["README.md", "docs/gpu.md"], ["tests/package"]),
+        (["tests/test_layout.py"], ["tests/test_layout.py"]),
+        (["tests/gone/test_deleted.py"], []),
+        (["cuda/shared/cost.hpp"], ["tests"]),
+        (["README.md", "pyx/arcbeam/decoder.py"], ["tests"]),
+        (["tests/conftest.py"], ["tests"]),
+    ],
+)
+def test_what_a_place_concerns(paths, wanted):
+    assert changed.concerned(paths) == wanted
+
+
+def test_every_place_exists():
+    named = {place for _, places in changed.CONCERNS for place in places if "\\" not in place}
+    assert [place for place in named if not (changed.ROOT / place).exists()] == []
+
+
+def test_what_differs_from_where_the_branch_left(tmp_path, monkeypatch):
+    def git(*command):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    monkeypatch.setattr(changed, "ROOT", tmp_path)
+    assert changed.changed() is None  # no history
+    git("init", "-b", "main")
+    (tmp_path / "old").write_text("1")
+    git("add", "."), git("commit", "-m", "1"), git("checkout", "-b", "topic")
+    (tmp_path / "committed").write_text("1")
+    git("add", "."), git("commit", "-m", "2")
+    (tmp_path / "old").write_text("2")
+    (tmp_path / "new").write_text("1")
+    assert sorted(changed.changed()) == ["committed", "new", "old"]
+    git("checkout", "-f", "main"), git("commit", "--allow-empty", "-m", "3"), git("checkout", "topic")
+    assert "committed" in changed.changed()
