@@ -268,7 +268,8 @@ def test_every_fault_is_tested():
 
 @pytest.mark.parametrize(("fault", "grid", "read"), [("NoBarrier", 1, slice(0, 4)), ("BlindUpdate", 2, slice(0, 1))])
 def test_races_change_bytes_when_they_are_not_looked_for(kernels, fault, grid, read):
-    seen = {run_fault(kernels, fault, grid=grid, detect_races=False, **s)[read].tobytes() for s in schedules(always=True)}
+    options = {"grid": grid, "detect_races": False}
+    seen = {run_fault(kernels, fault, **options, **s)[read].tobytes() for s in schedules(always=True)}
     assert len(seen) > 1
 
 
