@@ -297,6 +297,9 @@ def _compile_all(nvcc, version, architectures, digests, ptx_alone):
     known = subprocess.run([nvcc, "--help"], check=True, capture_output=True, text=True).stdout
     small = [SMALL] if SMALL.partition("=")[0] in known else []
     command = [nvcc, "-fatbin", *NVCC_FLAGS, *small, *host, *targets]
+    # More cores than units: the architectures of a unit are compiled side by side, too.
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    together = f"--threads={max(1, cores // len(names))}"
     CACHE.mkdir(parents=True, exist_ok=True)
 
     def compile_one(unit):
@@ -306,13 +309,14 @@ def _compile_all(nvcc, version, architectures, digests, ptx_alone):
             made.parent.mkdir(parents=True, exist_ok=True)
             partial = made.with_suffix(f".{os.getpid()}")
             got = subprocess.run(
-                [*command, str(unit.relative_to(ROOT)), "-o", str(partial)], cwd=ROOT, capture_output=True, text=True
-            )
+                [*command, together, str(unit.relative_to(ROOT)), "-o", str(partial)],
+                cwd=ROOT, capture_output=True, text=True,
+            )  # fmt: skip
             if got.returncode != 0:
                 raise SystemExit(f"nvcc failed on {unit.relative_to(ROOT)}:\n{got.stdout}{got.stderr}")
             print(got.stdout + got.stderr, end="")
             partial.replace(made)
         return unit.stem, made
 
-    with ThreadPoolExecutor(os.cpu_count()) as workers:
+    with ThreadPoolExecutor(cores) as workers:
         return dict(workers.map(compile_one, units()))
