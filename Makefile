@@ -8,8 +8,9 @@
 #   make mutants    every wrong rule of tests/mutants is seen by a test
 #   make lint       ruff, mypy, clang-format        make format     let ruff and clang-format rewrite the files
 #   make sanitize   the twin's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, speech, large or
-#                   sanitizer runs one alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
+#   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, ptx (the four
+#                   with kernels for 8.0, which the driver compiles for a newer GPU), speech, large or sanitizer runs one
+#                   alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
 #                   initcheck: one tool of the last; SANITIZED=sanitized_rescoring: one engine; BEGINS=plain or grow).
 #                   Needs nvcc and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest;
 #                   what torch and CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
@@ -50,7 +51,7 @@ SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test check test-data test-long mutants lint format sanitize release-check bench-check clean
-.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-speech gpu-large gpu-sanitizer
+.PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-ptx gpu-speech gpu-large gpu-sanitizer
 help:
 	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
 
@@ -94,7 +95,7 @@ GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(P
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
-GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer speech large sanitizer)
+GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large sanitizer)
 GPU_BENCH_PARTS := $(or $(PART),riva single long rescoring rescoring_batch lm_cache lookup_timeline host_arrays ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
@@ -127,19 +128,22 @@ gpu-build: gpu-site
 
 gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
-gpu-driver: gpu-build
-	$(call timed,driver,$(GPU_TESTS) tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py $(PYTEST_ARGS))
-
-gpu-decode: gpu-build
-	$(call timed,decode,$(GPU_TESTS) tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py \
-		tests/gpu/test_two_gpus.py $(PYTEST_ARGS))
-
+TESTS_driver := tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py
+TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
-gpu-rescore: gpu-build
-	$(call timed,rescore,$(GPU_TESTS) tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py $(PYTEST_ARGS))
+TESTS_rescore := tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py
+TESTS_transducer := tests/gpu/test_transducer_on_gpu.py
 
-gpu-transducer: gpu-build
-	$(call timed,transducer,$(GPU_TESTS) tests/gpu/test_transducer_on_gpu.py $(PYTEST_ARGS))
+gpu-driver gpu-decode gpu-rescore gpu-transducer: gpu-%: gpu-build
+	$(call timed,$*,$(GPU_TESTS) $(TESTS_$*) $(PYTEST_ARGS))
+
+# A copy of the package with other kernels.
+gpu-ptx: gpu-build
+	@rm -rf build/ptx; mkdir -p build/ptx; cp -r pyx/arcbeam build/ptx/
+	cd build_backend; ARCBEAM_CUDA_ARCHS=80 timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) -c \
+		'import cuda_build; cuda_build.build_kernels("$(CURDIR)/build/ptx/arcbeam/kernels")'
+	$(call timed,ptx,PYTHONPATH=$(CURDIR)/build/ptx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(PYTHONPATH)) timeout -k 15 $(GPU_LIMIT) \
+		$(GPU_PYTHON) -m pytest -q $(TESTS_driver) $(TESTS_decode) $(TESTS_rescore) $(TESTS_transducer) $(PYTEST_ARGS))
 
 # Real speech and workloads; the CPU twin takes most of the time. "large": with the graph of 12 million states.
 gpu-speech: gpu-carried

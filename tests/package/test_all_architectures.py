@@ -29,7 +29,5 @@ def test_the_installed_package_is_small(tmp_path):
     assert set(record["kernels"]) == set(record["sources"])
     kernels = sum(path.stat().st_size for path in (tmp_path / "kernels").iterdir())
     package = Path(str(arcbeam.__file__)).parent
-    others = sum(
-        path.stat().st_size for path in package.rglob("*") if path.is_file() and path.parent.name != "kernels"
-    )
+    others = sum(path.stat().st_size for path in package.rglob("*") if path.is_file() and path.parent.name != "kernels")
     assert kernels + others < MOST_BYTES, f"{kernels} bytes of kernels, {others} of the rest"
