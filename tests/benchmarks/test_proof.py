@@ -87,7 +87,7 @@ def test_what_passed_is_not_run_again(commands, monkeypatch):
     first = rows_of_tests()
     del commands.said["speech"]
     again = rows_of_tests()
-    assert [run["PART"] for run in commands.ran[6:]] == ["speech"]
+    assert [run["PART"] for run in commands.ran[7:]] == ["speech"]
     assert [row for row in again if row["part"] != "speech"] == [row for row in first if row["part"] != "speech"]
     for change in ("commit", "built_kernels", "is_dirty"):
         before = len(commands.ran)
@@ -104,16 +104,16 @@ def test_what_passed_is_not_run_again(commands, monkeypatch):
     rows_of_tests()
     before = len(commands.ran)
     rows_of_tests(again="1")
-    assert len(commands.ran) == before + 6
+    assert len(commands.ran) == before + 7
 
 
 def test_parts_that_were_not_run_say_so(commands):
     commands.said["any"] = PASSED
     rows = rows_of_tests(parts="decode,driver")
     assert [row["part"] for row in rows if row.get("status") == proof.NOT_RUN] == [
-        "rescore", "transducer", "speech", "large",
+        "rescore", "transducer", "ptx", "speech", "large",
     ]  # fmt: skip
-    assert not any("status" in row for row in rows_of_tests(parts="rescore,transducer,speech,large"))
+    assert not any("status" in row for row in rows_of_tests(parts="rescore,transducer,ptx,speech,large"))
     with pytest.raises(KeyError, match=r"parts: expected some of driver, .*, got 'decoder'"):
         rows_of_tests(parts="decode,decoder")
 
