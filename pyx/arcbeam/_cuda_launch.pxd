@@ -29,8 +29,10 @@ cdef class Module:
 cdef class Function:
     cdef readonly Module module
     cdef readonly str name
+    cdef readonly int architecture
     cdef bytes name_bytes
     cdef void* handle
+    cdef bint has_clusters(self) noexcept nogil
     cdef int allow_shared(self, size_t bytes) except -1 nogil
     cdef int allow_large_clusters(self) except -1 nogil
     cdef int attribute(self, int attribute) except -1 nogil

@@ -9,13 +9,16 @@ from libc.string cimport memset
 
 from arcbeam._cuda cimport Context, check, driver, ignore
 from arcbeam._driver_table cimport (
-    kEventDisableTiming, kFunctionDynamicShared, kFunctionLocal,
-    kFunctionNonPortableCluster, kFunctionRegisters, kFunctionShared, kFunctionThreads, kInvalidImage,
+    kEventDisableTiming, kFunctionBinaryVersion, kFunctionDynamicShared, kFunctionLocal,
+    kFunctionNonPortableCluster, kFunctionPtxVersion, kFunctionRegisters, kFunctionShared, kFunctionThreads, kInvalidImage,
     kInvalidPtx, kJitCompilerNotFound, kJitDisabled, kNoBinaryForGpu, kNotFound, kNotReady, kStreamNonBlocking,
     kUnsupportedPtxVersion, now_ns, pause_between_looks,
 )
 
 from arcbeam.errors import CudaError
+
+cdef enum:
+    FIRST_WITH_CLUSTERS = 90  # the architecture, as __CUDA_ARCH__ / 10
 
 _lock = threading.Lock()
 _modules = weakref.WeakValueDictionary()
@@ -89,7 +92,14 @@ cpdef Module load(Context context, str name):
 
 @cython.no_gc
 cdef class Function:
-    """A kernel; keeps its module loaded."""
+    """A kernel; keeps its module loaded.
+
+    Attributes
+    ----------
+    architecture : int
+        The compute capability that the code was compiled for, as 90 for 9.0: what ``__CUDA_ARCH__`` told it. It may be
+        older than the device.
+    """
 
     def __cinit__(self, Module module not None, str name not None):
         self.module = module
@@ -104,8 +114,15 @@ cdef class Function:
                 raise CudaError(f"CUDA_ERROR_NOT_FOUND (500): the kernels of {module.name!r} have no {name!r}",
                                 name="CUDA_ERROR_NOT_FOUND", code=code, action="looking for a kernel")
             check(module.context.state, code, b"looking for a kernel")
+            # Of code that the driver has compiled from PTX the binary's version is the device's, and the PTX's is what
+            # the code has seen; nvcc may have made a binary from older PTX, too.
+            self.architecture = min(self.attribute(kFunctionBinaryVersion), self.attribute(kFunctionPtxVersion))
         finally:
             module.context.leave()
+
+    cdef bint has_clusters(self) noexcept nogil:
+        """Whether launches may have clusters: the device can, and the code knows of the other blocks."""
+        return self.module.context.state.clusters != 0 and self.architecture >= FIRST_WITH_CLUSTERS
 
     cdef int allow_shared(self, size_t bytes) except -1 nogil:
         """Lets launches ask for so much dynamic shared memory (bytes) in a block."""
@@ -132,8 +149,10 @@ cdef class Function:
         return blocks
 
     cdef int clusters_on_device(self, const LaunchShape* shape) except -1 nogil:
-        """Clusters of this shape that the device holds at once."""
+        """Clusters of this shape that the device holds at once; 0 for code that knows no clusters."""
         cdef int clusters = 0
+        if not self.has_clusters():
+            return 0
         check(self.module.context.state, driver().occupancy_clusters(&clusters, self.handle, shape),
               b"asking how many clusters fit")
         return clusters

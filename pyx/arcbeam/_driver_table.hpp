@@ -148,6 +148,8 @@ enum FunctionAttribute {
     kFunctionShared = 1,
     kFunctionLocal = 3,
     kFunctionRegisters = 4,
+    kFunctionPtxVersion = 5,
+    kFunctionBinaryVersion = 6,
     kFunctionDynamicShared = 8,
     kFunctionNonPortableCluster = 14,
 };

@@ -77,7 +77,7 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         kSharedPerMultiprocessor, kSharedPerBlock, kConcurrentManagedAccess, kMemoryPools, kClusterLaunch
         kReadOnlyRegister
         kFunctionThreads, kFunctionShared, kFunctionLocal, kFunctionRegisters, kFunctionDynamicShared
-        kFunctionNonPortableCluster
+        kFunctionNonPortableCluster, kFunctionPtxVersion, kFunctionBinaryVersion
         kReleaseThreshold, kReserved, kUsed, kUsedHigh
         kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable, kPointerDeviceOrdinal
         kManagedGlobal, kAdvisePreferredLocation, kAdviseAccessedBy, kOnHost, kRegisterPortable, kRegisterReadOnly

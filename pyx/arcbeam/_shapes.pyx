@@ -72,7 +72,11 @@ cdef class Launches:
         of_all = cuda_plan.RESCORING_SHARED_BYTES if self.kind.rescores else cuda_plan.SHARED_BYTES
         cdef uint64_t most = self._shared_bytes_of(shape, of_all)
         cdef LaunchShape one
-        if shape.kernel not in self.entries or (shape.cluster > 1 and not self.context.state.clusters):
+        cdef Function entry
+        if shape.kernel not in self.entries:
+            return 0, 0
+        entry = <Function> self.entries[shape.kernel]
+        if shape.cluster > 1 and not entry.has_clusters():
             return 0, 0
         if self.kind.shared_bytes(shape.threads, columns, step) > most:  # many columns
             most = self._shared_bytes_of(shape, self.context.state.shared_per_multiprocessor)
@@ -83,7 +87,6 @@ cdef class Launches:
         if capacity == 0:
             return 0, 0
         bytes = self.kind.shared_bytes(shape.threads, columns, capacity)
-        entry = <Function> self.entries[shape.kernel]
         if shape.cluster == 1:
             return capacity, entry.blocks_per_multiprocessor(shape.threads, bytes) * self.context.state.multiprocessors
         one.blocks = one.cluster = shape.cluster

@@ -26,7 +26,8 @@ class Device:
         The most shared memory that a block may ask for.
     shared_bytes_per_multiprocessor, l2_bytes, memory_bytes : int
     memory_pools, clusters : bool
-        Whether it has stream-ordered memory pools (needed) and clusters of blocks (used where there are).
+        Whether it has stream-ordered memory pools (needed) and clusters of blocks (used by kernels that were compiled
+        for 9.0 or newer).
     """
 
     ordinal: int

@@ -2,6 +2,7 @@
 // fail.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -36,6 +37,7 @@ struct Thing {
     size_t bytes = 0;  // of an allocation; of a kernel's parameter
     void* owner = nullptr;
     size_t used = 0, reserved = 0;  // of a pool
+    int binary = 0, ptx = 0;        // of a kernel: the versions of its code, as 90
 };
 
 struct Launch {

@@ -12,30 +12,44 @@ int drop_module(void* module) {
     return drop(module, "module");
 }
 
-// An image is text: a line "arch 9.0" for each architecture and "kernel NAME BYTES" for each kernel.
+int version_of(const std::string& capability) {
+    const size_t dot = capability.find('.');
+    return 10 * std::stoi(capability.substr(0, dot)) + std::stoi(capability.substr(dot + 1));
+}
+
+// An image is text: a line "arch 9.0" for each architecture with machine code, "ptx 8.0" for PTX, and
+// "kernel NAME BYTES" for each kernel. Machine code runs on its generation from its minor number on; PTX is
+// compiled for any newer device, and the code is then the device's, but knows what the PTX knew.
 int module_load(void** module, const void* image, char* log, size_t log_bytes) {
     BEGIN_HERE("module_load");
     std::istringstream lines(static_cast<const char*>(image));
     std::string word, name;
-    size_t bytes = 0;
-    bool fits = false;
-    void* handle = add("module");
-    const std::string wanted = std::to_string(here().major) + "." + std::to_string(here().minor);
+    const int device = 10 * here().major + here().minor;
+    int machine = 0, ptx = 0;
+    std::vector<Thing> kernels;
     while (lines >> word >> name) {
-        if (word == "arch" && name == wanted) fits = true;
-        if (word == "kernel" && lines >> bytes) {
-            Thing& function = things[add("function")];
-            function.name = name;
-            function.bytes = bytes;
-            function.owner = handle;
+        if (word == "kernel") {
+            kernels.push_back(Thing{"function", current.back(), name, 0, nullptr, 0, 0});
+            lines >> kernels.back().bytes;
+            continue;
         }
+        const int told = version_of(name);
+        if (word == "arch" && told / 10 == device / 10 && told <= device) machine = std::max(machine, told);
+        if (word == "ptx" && told <= device) ptx = std::max(ptx, told);
     }
-    *module = handle;
-    if (fits) return 0;
-    std::strncpy(log, "nothing fits", log_bytes);
-    drop_module(handle);
-    *module = nullptr;
-    return kNoBinaryForGpu;
+    if (machine == 0 && ptx == 0) {
+        std::strncpy(log, "nothing fits", log_bytes);
+        *module = nullptr;
+        return kNoBinaryForGpu;
+    }
+    void* handle = add("module");
+    for (Thing& one : kernels) {
+        one.owner = handle;
+        one.binary = machine != 0 ? machine : device;
+        one.ptx = machine != 0 ? machine : ptx;
+        things[add("function")] = one;
+    }
+    return give(module, handle);
 }
 int module_unload(void* module) {
     BEGIN_HERE("module_unload");
@@ -55,8 +69,10 @@ int function_set(void* function, int, int value) {
 }
 int function_get(int* value, int attribute, void* function) {
     BEGIN_HERE("function_get");
-    if (find(function, "function") == nullptr) return kInvalidHandle;
-    return give(value, 100 + attribute);
+    const Thing* thing = find(function, "function");
+    if (thing == nullptr) return kInvalidHandle;
+    if (attribute == kFunctionPtxVersion) return give(value, thing->ptx);
+    return give(value, attribute == kFunctionBinaryVersion ? thing->binary : 100 + attribute);
 }
 int occupancy_blocks(int* blocks, void* function, int threads, size_t) {
     BEGIN_HERE("occupancy_blocks");
@@ -75,6 +91,9 @@ int launch(void* function, const LaunchShape* shape, void* parameter, void* stre
     Thing* thing = find(function, "function");
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
     if (shape->blocks == 0 || shape->threads == 0 || shape->threads > 1024) return kInvalidValue;
+    // A real driver launches such code, each of whose blocks then takes itself for a cluster.
+    if (shape->cluster > 1 && (here().clusters == 0 || std::min(thing->binary, thing->ptx) < 90))
+        return kInvalidValue;
     const auto* bytes = static_cast<const unsigned char*>(parameter);
     journal << "launch\n";
     launches.push_back({thing->name, *shape, std::vector<unsigned char>(bytes, bytes + thing->bytes)});

@@ -164,6 +164,25 @@ def test_a_launch_passes_its_shape_and_its_struct(fake):
     assert context.memory()[1] == 1 << 30
 
 
+@pytest.mark.parametrize(
+    ("device", "code", "architecture"),
+    [
+        ((9, 0), "arch 9.0", 90),
+        ((9, 0), "arch 9.0\nptx 8.0", 90),
+        ((9, 0), "arch 8.0\nptx 8.0", 80),
+        ((12, 1), "arch 9.0\narch 12.0\nptx 12.0", 120),
+        ((12, 1), "arch 9.0\nptx 9.0", 90),
+        ((8, 6), "arch 8.0\narch 9.0\nptx 9.0", 80),
+    ],
+)
+def test_what_code_was_compiled_for(fake, device, code, architecture):
+    fake.library.fake_device(0, *device, 1)
+    module = Module(_cuda.context_of(0), "decode", f"{code}\nkernel decode 12\n\0".encode())
+    function = module.function("decode")
+    assert function.architecture == architecture
+    assert (function.clusters(4, 256) > 0) == (architecture >= 90)
+
+
 def test_a_launch_can_do_what_its_kernel_would(fake):
     _, stream, _, buffer, *_, function, _ = engine()
     buffer.write(np.arange(5, dtype=np.float32).view(np.uint8))

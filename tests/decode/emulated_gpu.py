@@ -26,9 +26,10 @@ SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
 )
 
 
-def image(name: str) -> bytes:
+def image(name: str, code: str = "arch 9.0") -> bytes:
+    """The kernels of a source, as the fake driver reads them; `code`: its line on what they were compiled for."""
     kernels = "".join(f"kernel arcbeam_{name}_{shape} {PARAMETER_BYTES[name]}\n" for shape in SHAPES[name])
-    return f"arch 9.0\n{kernels}".encode() + b"\0"
+    return f"{code}\n{kernels}".encode() + b"\0"
 
 
 # Frames and logs that fit nowhere: everything grows, and is redone.
@@ -66,6 +67,10 @@ class EmulatedGpu:
     def begin_with(self, room: cuda_plan.Room) -> None:
         """Decoders made from now on begin with this room."""
         self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
+
+    def compiled_for(self, *code: str) -> None:
+        """Kernels loaded from now on are this code: ``"arch 9.0"``, ``"ptx 8.0"``."""
+        self.monkeypatch.setattr(kernel_images, "image", lambda name: image(name, "\n".join(code)))
 
     def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512) -> None:
         """Log-probs of the host go in parts of so few bytes that a launch sees the first one alone."""

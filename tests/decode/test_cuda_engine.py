@@ -189,6 +189,20 @@ def test_a_device_without_clusters(planned_gpu, monkeypatch):
     assert planned_gpu.launched == [("wide", 1)]
 
 
+@pytest.mark.parametrize(
+    ("code", "last"),
+    [(["ptx 8.0"], ("dense", 1)), (["arch 8.0", "ptx 8.0"], ("dense", 1)), (["ptx 9.0"], ("cluster", 8))],
+)
+def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, last):
+    """Compiled by the driver for the device, it knows no more than its PTX did: that a cluster is one block."""
+    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
+    gpu.launch_as(cuda_plan.DENSE)
+    gpu.compiled_for(*code)
+    same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH), on_cpu())
+    assert gpu.launched[-1] == last
+
+
 def test_more_columns_than_shared_memory_holds(gpu):
     graph = graphs.Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
     gpu.begin_with(AS_SHIPPED)

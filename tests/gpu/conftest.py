@@ -33,14 +33,25 @@ def gpu() -> int:
     return 0
 
 
-@pytest.fixture(scope="session")
-def probe_image(gpu, tmp_path_factory) -> bytes:
-    """``probe.cu``, compiled for the device."""
+def compiled_probe(folder: Path, target: str) -> bytes:
+    """``probe.cu`` for what nvcc is told by ``target``."""
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         pytest.skip("nvcc is not on the PATH, which compiles probe.cu")
-    major, minor = _cuda.device_properties(gpu)["compute_capability"]
-    made = tmp_path_factory.mktemp("probe") / "probe.fatbin"
-    command = [nvcc, "-fatbin", "-std=c++17", f"-arch=sm_{major}{minor}", str(HERE / "probe.cu"), "-o", str(made)]
+    made = folder / "probe.fatbin"
+    command = [nvcc, "-fatbin", "-std=c++17", target, str(HERE / "probe.cu"), "-o", str(made)]
     subprocess.run(command, check=True)
     return made.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def probe_image(gpu, tmp_path_factory) -> bytes:
+    """``probe.cu``, compiled for the device."""
+    major, minor = _cuda.device_properties(gpu)["compute_capability"]
+    return compiled_probe(tmp_path_factory.mktemp("probe"), f"-arch=sm_{major}{minor}")
+
+
+@pytest.fixture(scope="session")
+def probe_ptx(gpu, tmp_path_factory) -> bytes:
+    """The same as PTX of 8.0, which the driver compiles for the device."""
+    return compiled_probe(tmp_path_factory.mktemp("probe"), "-gencode=arch=compute_80,code=compute_80")

@@ -118,6 +118,16 @@ def test_clusters(gpu, probe_image, cluster):
     assert engine.floats(32).tolist() == [cluster] * 32
 
 
+def test_what_code_was_compiled_for(gpu, probe_image, probe_ptx):
+    """The driver says the device's version of what it has compiled from PTX, though the code is as the PTX was."""
+    properties = _cuda.device_properties(gpu)
+    major, minor = properties["compute_capability"]
+    native, old = (Engine(gpu, image).module.function("cluster_size") for image in (probe_image, probe_ptx))
+    assert (native.architecture, old.architecture) == (10 * major + minor, 80)
+    assert (native.clusters(2, 128) > 0) == properties["clusters"]
+    assert old.clusters(2, 128) == 0
+
+
 def test_all_of_the_shared_memory(gpu, probe_image):
     engine = Engine(gpu, probe_image)
     engine.buffer.write(bytes(4))

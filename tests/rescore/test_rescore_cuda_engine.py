@@ -286,6 +286,20 @@ def test_a_memory_limit_is_said_before_a_model_is_sent(gpu):
     assert len([line for line in gpu.fake.journal() if line[0] == "allocate"]) <= before + 2
 
 
+@pytest.mark.parametrize(
+    ("code", "budget", "last"),
+    [("ptx 8.0", None, ("dense", 1)), ("ptx 8.0", 1, ("dense", 1)), ("ptx 9.0", None, ("cluster", 4))],
+)
+def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, budget, last):
+    monkeypatch.setattr(cuda_plan, "RESCORING_HOT_TOKENS", 4)
+    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", 4)
+    gpu.launch_as(cuda_plan.DENSE)
+    gpu.compiled_for(code)
+    placement = "resident" if budget is None else "host-direct"
+    check_same(on_gpu(placement=placement, gpu_budget=budget).decode(BATCH), on_cpu())
+    assert gpu.launched[-1] == last
+
+
 @pytest.mark.parametrize("argv", [[""], ["", "--grow"]])
 def test_what_runs_under_the_sanitizers(emulated_gpu, monkeypatch, capsys, argv):
     for name in ("launch_shapes", "first_room", "RESCORING_TEAM_TOKENS"):
