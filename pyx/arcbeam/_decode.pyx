@@ -29,6 +29,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         vector[uint32_t] arcs
         double total_cost
         cbool reached_final
+        cbool complete
 
     cdef struct Work:
         uint64_t frames
@@ -149,7 +150,7 @@ cdef class CpuEngine(PooledEngine):
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, reached_final)
+        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters
         """
         with self.turn():
@@ -186,7 +187,7 @@ cdef class CpuEngine(PooledEngine):
             if result.path.arcs.size() > 0:
                 into = arcs
                 memcpy(&into[0], result.path.arcs.data(), result.path.arcs.size() * sizeof(uint32_t))
-            paths.append((arcs, result.path.total_cost, result.path.reached_final))
+            paths.append((arcs, result.path.total_cost, result.path.reached_final, result.path.complete))
         return paths
 
     cdef dict _work(self):

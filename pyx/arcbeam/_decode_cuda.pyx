@@ -143,7 +143,7 @@ cdef class CudaEngine:
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, reached_final)
+        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters, None where the kernel does not count
         """
         with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
@@ -224,7 +224,7 @@ cdef class CudaEngine:
             except BaseException:
                 self._cancel()
                 raise
-            self._collect(order[first:last], found)
+            self._collect(order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), found)
         if found.bad:
             raise BadLogProb(*min(found.bad))
         work = found.work()
@@ -449,7 +449,7 @@ cdef class CudaEngine:
             self.context.leave()
         return 0
 
-    cdef int _collect(self, order, Paths found) except -1:
+    cdef int _collect(self, order, frames, Paths found) except -1:
         """Takes the results over."""
         cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
         if used > EAGER_PATHS:
@@ -457,6 +457,6 @@ cdef class CudaEngine:
                 self.paths_host.reserve(4 * <size_t> used)
                 copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
                 self.stream.synchronize()
-        found.add(order, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
+        found.add(order, frames, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
                   <const uint32_t*> self.paths_host.data)
         return 0

@@ -184,16 +184,19 @@ class _Decoder:
                 f"log_probs: expected finite values or -inf, got {utterances.arrays[i][frame, column]} in "
                 f"utterance {i}, frame {frame}, column {column}"
             ) from None
-        return [Result([self._hypothesis(*answer) for answer in answers], complete) for complete, answers in found]
+        return [
+            Result([self._hypothesis(frames, *answer) for answer in answers], complete)
+            for frames, (complete, answers) in zip(utterances.table[:, 2].tolist(), found, strict=True)
+        ]
 
-    def _hypothesis(self, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
+    def _hypothesis(self, frames: int, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
         tokens = tokens.astype(np.int32)
         shift = self._options.frame_shift
         timed = [
             Word(word, start, end, None if shift is None else start * shift, None if shift is None else end * shift)
             for word, start, end in self._timed(words, tokens)
         ]
-        return Hypothesis(timed, tokens, score, am, lm)
+        return Hypothesis(timed, tokens, score if len(tokens) == frames else -math.inf, am, lm, score)
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         raise NotImplementedError

@@ -24,11 +24,14 @@ class Hypothesis:
         The column that the path reads in each frame; fewer frames if the search died.
     score : float
         What the search maximises: ``am_score + lm_weight * lm_score`` and the scores of words, unknown words and
-        silences; with ``log_add`` the sum over paths, of which the other figures are those of the best.
+        silences; with ``log_add`` the sum over paths, of which the other figures are those of the best. -inf if the
+        search died, so that no ranking prefers it.
     am_score : float
         Sum of the log-probs, natural logs.
     lm_score : float
         Sum of the language model's scores, log10, the sentence's end included.
+    partial_score : float
+        The score, also where the search died: of a path that is shorter than others, so it does not compare.
     """
 
     words: list[Word]
@@ -36,11 +39,12 @@ class Hypothesis:
     score: float
     am_score: float
     lm_score: float
+    partial_score: float
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hypothesis):
             return NotImplemented
-        mine, others = ((h.words, h.score, h.am_score, h.lm_score, h.tokens.tolist()) for h in (self, other))
+        mine, others = (_values(h) for h in (self, other))
         return mine == others
 
     __hash__ = None  # type: ignore[assignment]
@@ -49,6 +53,10 @@ class Hypothesis:
     def text(self) -> str:
         """The words, a space between them."""
         return " ".join(word.word for word in self.words)
+
+
+def _values(one: Hypothesis) -> tuple[object, ...]:
+    return one.words, one.score, one.partial_score, one.am_score, one.lm_score, one.tokens.tolist()
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,9 @@ class CtcDecoder:
         self._check_files()
         self._stats = DecodeStats(**work)
         shift, rescoring = self._options.frame_shift, self._rescoring
-        return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]
+        return [
+            Hypothesis(graph, shift, arcs, cost, final, complete, rescoring) for arcs, cost, final, complete in paths
+        ]
 
     def _look_at(self, utterances: Utterances) -> None:
         """Warns once where the first frame has values above 0: scores may, log-probs do not."""

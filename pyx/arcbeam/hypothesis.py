@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,9 +45,13 @@ class Hypothesis:
         Arc ids of the path in the graph, epsilon arcs included.
     score : float
         Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached;
-        with a large language model, what rescoring added.
+        with a large language model, what rescoring added. -inf if the search died, so that no ranking prefers it.
+    partial_score : float
+        What the path has, also where the search died; such a path is shorter than others, so it does not compare.
+    complete : bool
+        False if the search died: some frame admitted nothing, and the path is that of the last frame before it.
     reached_final : bool
-        False if the path ends in a state that is not final, or the search died before the last frame.
+        False if the path ends in a state that is not final, or the search died.
     """
 
     def __init__(
@@ -56,18 +61,21 @@ class Hypothesis:
         arcs: np.ndarray,
         total_cost: float,
         reached_final: bool,
+        complete: bool,
         rescoring: Rescoring | None = None,
     ) -> None:
         self._graph = graph
         self._frame_shift = frame_shift
         self._rescoring = rescoring
         self.arcs = arcs
-        self.score = 0.0 - total_cost  # never -0
+        self.partial_score = 0.0 - total_cost  # never -0
+        self.score = self.partial_score if complete else -math.inf
+        self.complete = complete
         self.reached_final = reached_final
 
     @cached_property
     def graph_score(self) -> float:
-        """The graph's part of the score: weights along the path, and the final weight if one was reached."""
+        """The graph's part of the partial score: weights along the path, and the final weight if one was reached."""
         return -graph_cost(self._graph, self.arcs, self.reached_final)
 
     @cached_property
@@ -80,8 +88,8 @@ class Hypothesis:
 
     @property
     def acoustic_score(self) -> float:
-        """The rest of the score: scaled log-probs along the path, with blank penalties."""
-        return self.score - self.graph_score - self.rescoring_score
+        """The rest of the partial score: scaled log-probs along the path, with blank penalties."""
+        return self.partial_score - self.graph_score - self.rescoring_score
 
     @cached_property
     def tokens(self) -> np.ndarray:
@@ -110,4 +118,5 @@ class Hypothesis:
         return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
     def __repr__(self) -> str:
-        return f"Hypothesis({self.text!r}, score={self.score:.3f}, reached_final={self.reached_final})"
+        how = f"reached_final={self.reached_final}" if self.complete else "complete=False"
+        return f"Hypothesis({self.text!r}, score={self.score:.3f}, {how})"

@@ -18,19 +18,23 @@ HYPOTHESIS = SimpleNamespace(
     text="he was",
     words=WORDS,
     score=3.5,
+    partial_score=3.5,
     acoustic_score=1.0,
     graph_score=2.25,
     rescoring_score=0.25,
     reached_final=True,
+    complete=True,
 )
 NOTHING = SimpleNamespace(
     text="",
     words=[],
-    score=float("inf"),
-    acoustic_score=0.0,
+    score=-float("inf"),
+    partial_score=-1.25,
+    acoustic_score=-1.25,
     graph_score=0.0,
     rescoring_score=0.0,
     reached_final=False,
+    complete=False,
 )
 
 
@@ -49,8 +53,8 @@ def test_formats():
     assert written(Format.trn, HYPOTHESIS) == "he was (utt)\n"
     assert written(Format.ctm, HYPOTHESIS) == "utt 1 0.020 0.080 he\nutt 1 0.120 0.180 was\n"
     assert json.loads(written(Format.json, HYPOTHESIS)) == {
-        "id": "utt", "text": "he was", "score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
-        "rescoring_score": 0.25, "reached_final": True,
+        "id": "utt", "text": "he was", "score": 3.5, "partial_score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
+        "rescoring_score": 0.25, "reached_final": True, "complete": True,
         "frames": 20, "words": [vars(w) for w in WORDS],
     }  # fmt: skip
 
@@ -59,7 +63,8 @@ def test_empty_transcript():
     assert written(Format.text, NOTHING) == "utt\n"
     assert written(Format.trn, NOTHING) == "(utt)\n"
     assert written(Format.ctm, NOTHING) == ""
-    assert json.loads(written(Format.json, NOTHING))["score"] is None
+    found = json.loads(written(Format.json, NOTHING))
+    assert (found["score"], found["partial_score"], found["complete"]) == (None, -1.25, False)
 
 
 @pytest.mark.parametrize("name", ["two words", "line\nfeed", ""])

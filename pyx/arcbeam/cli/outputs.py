@@ -5,8 +5,11 @@
 ``trn``    ``transcript (id)``, for sclite
 ``ctm``    ``id 1 start duration word``, times in seconds, one word a line; needs the frame shift
 ``json``   one JSON object a line: id, text, words with their times (frames always, seconds where the frame shift
-           is known), scores (natural logs; the higher the better), reached_final, frames
+           is known), scores (natural logs; the higher the better), reached_final, complete, frames
 =========  =================================================================================================
+
+A search that died has in any of them the words up to its last live frame; JSON says complete: false and, since it has
+no infinity, score: null.
 """
 
 import json
@@ -91,10 +94,12 @@ def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
             for w in hypothesis.words
         ],
         "score": _number(hypothesis.score),
+        "partial_score": _number(hypothesis.partial_score),
         "acoustic_score": _number(hypothesis.acoustic_score),
         "graph_score": _number(hypothesis.graph_score),
         "rescoring_score": _number(hypothesis.rescoring_score),
         "reached_final": bool(hypothesis.reached_final),
+        "complete": bool(hypothesis.complete),
         "frames": len(utterance.log_probs),
     }  # fmt: skip
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"

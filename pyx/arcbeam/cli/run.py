@@ -27,12 +27,17 @@ class Speed:
         How many were decoded.
     seconds : float
         Wall time within the decoder; reading and writing files is not in it.
+    unfinished : int
+        How many ended in no final state.
+    dead : list of str
+        Utterances whose search died before the last frame.
     """
 
     utterances: int = 0
     frames: int = 0
     seconds: float = 0.0
     unfinished: int = 0
+    dead: list[str] = field(default_factory=list)
 
     def describe(self, frame_shift: float | None, device: str) -> str:
         """Return the summary line; audio seconds and RTFx are in it where `frame_shift` (seconds) is known."""
@@ -47,6 +52,8 @@ class Speed:
         text = f"decoded {amount} in {took} ({rate}) on {device}"
         if self.unfinished:
             text += f"; {self.unfinished} ended in no final state"
+        if self.dead:
+            text += f"; the search died before the last frame of {_named(self.dead)}"
         return text
 
 
@@ -124,7 +131,9 @@ def decode_all(
         for utterance, hypothesis in zip(batch, hypotheses, strict=True):
             write(utterance, hypothesis)
             speed.frames += len(utterance.log_probs)
-            speed.unfinished += not hypothesis.reached_final
+            speed.unfinished += hypothesis.complete and not hypothesis.reached_final
+            if not hypothesis.complete:
+                speed.dead.append(utterance.id)
         if referee:
             referee.add(batch, hypotheses)
         speed.utterances += len(batch)
