@@ -28,7 +28,6 @@ from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
 
 from arcbeam import _cuda, cuda_plan
-from arcbeam._decode import BadLogProb
 from arcbeam._search import TooManyTokens
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
@@ -145,6 +144,8 @@ cdef class CudaEngine:
         -------
         paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters, None where the kernel does not count
+        bad : list of (utterance, frame, column, value)
+            Where log-probs are none: the paths of these utterances are empty. By utterance.
         """
         with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
             pass
@@ -155,8 +156,6 @@ cdef class CudaEngine:
                         found = self._decode(utterances, columns, on_host)
                     self.halvings, self.lean = max(0, self.halvings - 1), False
                     return found
-                except BadLogProb:
-                    raise
                 except TooManyTokens:
                     self._give_back()
                     raise
@@ -225,14 +224,12 @@ cdef class CudaEngine:
                 self._cancel()
                 raise
             self._collect(order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), found)
-        if found.bad:
-            raise BadLogProb(*min(found.bad))
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
         if self.rescoring is not None:
             work |= self.rescoring.work()
-        return found.paths, work
+        return found.paths, work, sorted(found.bad)
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the shape of the launch, and sees to the lanes."""

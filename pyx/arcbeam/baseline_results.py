@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from arcbeam.hypothesis import Word
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 
@@ -69,10 +71,14 @@ class Result:
         Never empty. By score; equal scores by fewer words, then by the words' places in the lexicon, the last first.
     complete : bool
         False if no hypothesis ended with a whole word, or the search died before the last frame.
+    error : ValueError or None
+        Why the utterance could not be decoded, with ``errors="return"``: then the only hypothesis has no words, and
+        scores of -inf.
     """
 
     nbest: list[Hypothesis]
     complete: bool
+    error: ValueError | None = field(default=None, compare=False)
 
     @property
     def best(self) -> Hypothesis:
@@ -93,3 +99,10 @@ class Result:
     def score(self) -> float:
         """The best answer's score."""
         return self.best.score
+
+
+def undecoded(error: ValueError) -> Result:
+    """The result of an utterance that could not be decoded."""
+    never = -math.inf
+    nothing = Hypothesis([], np.empty(0, np.int32), never, never, never, never)
+    return Result([nothing], complete=False, error=error)

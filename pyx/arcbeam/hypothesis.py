@@ -52,6 +52,9 @@ class Hypothesis:
         False if the search died: some frame admitted nothing, and the path is that of the last frame before it.
     reached_final : bool
         False if the path ends in a state that is not final, or the search died.
+    error : ValueError or None
+        Why the utterance could not be decoded, with ``errors="return"``: then there are no words, ``complete`` is False
+        and scores are -inf.
     """
 
     def __init__(
@@ -63,15 +66,17 @@ class Hypothesis:
         reached_final: bool,
         complete: bool,
         rescoring: Rescoring | None = None,
+        error: ValueError | None = None,
     ) -> None:
         self._graph = graph
         self._frame_shift = frame_shift
         self._rescoring = rescoring
         self.arcs = arcs
-        self.partial_score = 0.0 - total_cost  # never -0
+        self.partial_score = -math.inf if error is not None else 0.0 - total_cost  # never -0
         self.score = self.partial_score if complete else -math.inf
         self.complete = complete
         self.reached_final = reached_final
+        self.error = error
 
     @cached_property
     def graph_score(self) -> float:
@@ -118,5 +123,7 @@ class Hypothesis:
         return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
     def __repr__(self) -> str:
+        if self.error is not None:
+            return f"Hypothesis(error={self.error!r})"
         how = f"reached_final={self.reached_final}" if self.complete else "complete=False"
         return f"Hypothesis({self.text!r}, score={self.score:.3f}, {how})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,6 +61,9 @@ class TransducerHypothesis:
         As the decoder's option asks for; None without.
     state : TransducerState
         What the next chunk goes on from.
+    error : ValueError or None
+        Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
+        one before them.
     """
 
     tokens: np.ndarray
@@ -69,10 +73,17 @@ class TransducerHypothesis:
     confidence: np.ndarray | None
     state: TransducerState
 
-    def __init__(self, take: Callable[[int], tuple[Any, ...]], place: int, form: HypothesisForm) -> None:
+    def __init__(
+        self,
+        take: Callable[[int], tuple[Any, ...]],
+        place: int,
+        form: HypothesisForm,
+        error: ValueError | None = None,
+    ) -> None:
         self._take: Callable[[int], tuple[Any, ...]] | None = take
         self._place = place
         self._form = form
+        self.error = error
 
     def __getattr__(self, name: str) -> Any:
         # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out when they are asked for.
@@ -106,6 +117,16 @@ class TransducerHypothesis:
         return self.__dict__.copy()
 
     @property
+    def complete(self) -> bool:
+        """False if the frames could not be decoded: then ``error`` says why."""
+        return self.error is None
+
+    @property
+    def score(self) -> float:
+        """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded."""
+        return -math.inf if self.error is not None else math.fsum(self.log_probs.tolist())
+
+    @property
     def times(self) -> np.ndarray | None:
         """float64[n]: where each token's frame starts, in seconds; None if the decoder has no ``frame_shift``."""
         return None if self._form.frame_shift is None else self.frames * self._form.frame_shift
@@ -124,5 +145,7 @@ class TransducerHypothesis:
         return self._form.detokenize(self.tokens.tolist())
 
     def __repr__(self) -> str:
+        if self.error is not None:
+            return f"TransducerHypothesis(error={self.error!r})"
         what = f"{len(self.tokens)} tokens" if self._form.detokenize is None else repr(self.text)
         return f"TransducerHypothesis({what})"

@@ -1,7 +1,7 @@
 """The loop behind ``arcbeam decode``: batches of utterances in, transcripts, word error rate and speed out."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +128,7 @@ def decode_all(
         start = time.perf_counter()
         hypotheses = decode_batch(decoder, batch)
         speed.seconds += time.perf_counter() - start
-        for utterance, hypothesis in zip(batch, hypotheses, strict=True):
+        for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
             speed.frames += len(utterance.log_probs)
             speed.unfinished += hypothesis.complete and not hypothesis.reached_final
@@ -155,18 +155,17 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
 
 
 def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
-    """The hypotheses of a decoder, of either kind; an error names the file and the utterance."""
-    try:
-        return decoder.decode([u.log_probs for u in batch])
-    except ValueError:
-        # One utterance spoils its batch: find it, so that the message can name it.
-        for utterance in batch:
-            try:
-                decoder.decode([utterance.log_probs])
-            except ValueError as error:
-                what = str(error).replace("in utterance 0, ", "in ")  # it was alone there, and has a name here
-                raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from error
-        raise
+    """The hypotheses of a decoder, of either kind; those of utterances that are not to be decoded say so."""
+    return decoder.decode([u.log_probs for u in batch], errors="return")
+
+
+def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:
+    """Pairs of both, up to the first that could not be decoded: a `ValueError` that names file and utterance."""
+    for i, (utterance, hypothesis) in enumerate(zip(batch, hypotheses, strict=True)):
+        if hypothesis.error is not None:
+            what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # it has a name here
+            raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
+        yield utterance, hypothesis
 
 
 def _named(names: list[str]) -> str:
