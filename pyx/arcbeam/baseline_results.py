@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcbeam.hypothesis import Word
+from arcbeam.hypothesis import Word, finite
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -56,6 +56,16 @@ class Hypothesis:
         """The words, a space between them."""
         return " ".join(word.word for word in self.words)
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain Python values, as JSON has them: a score of -inf is None."""
+        scores = ("score", "partial_score", "am_score", "lm_score")
+        return {
+            "text": self.text,
+            "words": [word._asdict() for word in self.words],
+            "tokens": self.tokens.tolist(),
+            **{name: finite(getattr(self, name)) for name in scores},
+        }
+
 
 def _values(one: Hypothesis) -> tuple[object, ...]:
     return one.words, one.score, one.partial_score, one.am_score, one.lm_score, one.tokens.tolist()
@@ -99,6 +109,14 @@ class Result:
     def score(self) -> float:
         """The best answer's score."""
         return self.best.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answers, best first, whether the search is complete, and the error's text, as JSON has them."""
+        return {
+            "nbest": [hypothesis.to_dict() for hypothesis in self.nbest],
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+        }
 
 
 def undecoded(error: ValueError) -> Result:

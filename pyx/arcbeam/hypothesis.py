@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from arcbeam.rescoring import Rescoring
 
 EPSILON_COLUMN = 0xFFFF
+# What is worked out from the graph or the language models: a pickle has these in their place.
+DERIVED = ("graph_score", "rescoring_score", "tokens", "word_ids", "text", "words")
 
 
 class Word(NamedTuple):
@@ -38,6 +40,8 @@ class Word(NamedTuple):
 
 class Hypothesis:
     """The best path of one utterance.
+
+    A pickled one has all that its attributes say, and neither the graph nor language models.
 
     Attributes
     ----------
@@ -122,8 +126,36 @@ class Hypothesis:
         """
         return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain Python values, as JSON has them: a score of -inf is None, an error its text."""
+        return {
+            "text": self.text,
+            "words": [word._asdict() for word in self.words],
+            "score": finite(self.score),
+            "partial_score": finite(self.partial_score),
+            "acoustic_score": finite(self.acoustic_score),
+            "graph_score": finite(self.graph_score),
+            "rescoring_score": finite(self.rescoring_score),
+            "reached_final": self.reached_final,
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+            "tokens": self.tokens.tolist(),
+            "word_ids": self.word_ids.tolist(),
+            "arcs": self.arcs.tolist(),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        for name in DERIVED:
+            getattr(self, name)
+        return {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_rescoring")}
+
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Hypothesis(error={self.error!r})"
         how = f"reached_final={self.reached_final}" if self.complete else "complete=False"
         return f"Hypothesis({self.text!r}, score={self.score:.3f}, {how})"
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it is none that JSON has."""
+    return float(value) if math.isfinite(value) else None

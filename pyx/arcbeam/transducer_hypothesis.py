@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from arcbeam.hypothesis import finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +114,27 @@ class TransducerHypothesis:
         self.state = TransducerState(hidden, cell, context, skip, passed)
         self._take = None  # what the other utterances wrote may go
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes but `state` as plain Python values, as JSON has them; None where there is none.
+
+        A score of -inf is None, an error its text.
+        """
+        listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
+        return {
+            "text": self.text if self._has_text() else None,
+            **{name: None if (array := getattr(self, name)) is None else array.tolist() for name in listed},
+            "score": finite(self.score),
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+        }
+
+    def _has_text(self) -> bool:
+        return "text" in self.__dict__ or self._form.detokenize is not None
+
     def __getstate__(self) -> dict[str, Any]:
-        _ = self.tokens
-        return self.__dict__.copy()
+        # The text travels, and not what made it, which may be large or a function that cannot be pickled.
+        _ = self.tokens, self._has_text() and self.text
+        return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None)}
 
     @property
     def complete(self) -> bool:
@@ -140,12 +160,12 @@ class TransducerHypothesis:
         ValueError
             The decoder was given no tokenizer.
         """
-        if self._form.detokenize is None:
+        if self._form.detokenize is None:  # nor was there one when it was pickled
             raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
         return self._form.detokenize(self.tokens.tolist())
 
     def __repr__(self) -> str:
         if self.error is not None:
             return f"TransducerHypothesis(error={self.error!r})"
-        what = f"{len(self.tokens)} tokens" if self._form.detokenize is None else repr(self.text)
+        what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
         return f"TransducerHypothesis({what})"

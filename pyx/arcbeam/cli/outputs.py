@@ -13,7 +13,6 @@ no infinity, score: null.
 """
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from arcbeam.hypothesis import Hypothesis
 
 STDOUT = "-"
+LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON: utterances with an error are not written
 
 
 class Format(StrEnum):
@@ -85,29 +85,18 @@ def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
 
 
 def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
-    fields: dict[str, Any] = {
-        "id": utterance.id,
-        "text": hypothesis.text,
-        "words": [
-            {"word": w.word, "start": _number(w.start), "end": _number(w.end),
-             "start_frame": int(w.start_frame), "end_frame": int(w.end_frame)}
-            for w in hypothesis.words
-        ],
-        "score": _number(hypothesis.score),
-        "partial_score": _number(hypothesis.partial_score),
-        "acoustic_score": _number(hypothesis.acoustic_score),
-        "graph_score": _number(hypothesis.graph_score),
-        "rescoring_score": _number(hypothesis.rescoring_score),
-        "reached_final": bool(hypothesis.reached_final),
-        "complete": bool(hypothesis.complete),
-        "frames": len(utterance.log_probs),
-    }  # fmt: skip
+    said = {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
+    fields = {"id": utterance.id, **_rounded(said), "frames": len(utterance.log_probs)}
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _number(value: float | None) -> float | None:
-    # JSON has neither infinity nor NaN; multiples of a frame shift are wanted without the noise of binary fractions.
-    return round(float(value), 6) if value is not None and math.isfinite(value) else None
+def _rounded(value: Any) -> Any:
+    # Multiples of a frame shift are wanted without the noise of binary fractions.
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 WRITERS: dict[Format, Callable[["Utterance", "Hypothesis"], str]] = {
