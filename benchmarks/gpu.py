@@ -132,7 +132,7 @@ def compare(found: Sequence[Any], wanted: Sequence[Any]) -> None:
     for i, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if one.arcs.tobytes() != other.arcs.tobytes():
             raise Wrong(f"utterance {i}: the path differs from the twin's: {one.text!r}, expected {other.text!r}")
-        ends = [(np.float64(h.score).tobytes(), h.reached_final) for h in (one, other)]
+        ends = [(np.float64([h.score, h.partial_score]).tobytes(), h.reached_final) for h in (one, other)]
         if ends[0] != ends[1]:
             raise Wrong(f"utterance {i}: score {one.score!r}, expected {other.score!r}; or its end differs")
 

@@ -76,8 +76,8 @@ class Baseline:
         return [
             [
                 SpokenAnswer(
-                    tuple(w.word for w in h.words) if spoken else (), tuple(h.tokens.tolist()), h.score, h.am_score,
-                    h.lm_score,
+                    tuple(w.word for w in h.words) if spoken else (), tuple(h.tokens.tolist()), h.partial_score,
+                    h.am_score, h.lm_score,
                 )
                 for h in result.nbest
             ]

@@ -21,6 +21,7 @@ struct Path {
     std::vector<std::uint32_t> arcs;  // in the order of time, epsilon arcs included
     double total_cost = 0.0;          // offset + cost, final weight included if reached_final
     bool reached_final = false;
+    bool complete = false;  // the search lived to the last frame
 };
 
 // `end_cost(i)` is what token i costs with its final weight; `precedes(i, j)` orders tokens of one cost.
@@ -28,6 +29,7 @@ template <typename EndCost, typename Precedes>
 Path backtrack(const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive, EndCost end_cost,
                Precedes precedes) {
     Path path;
+    path.complete = alive;
     float best_cost = 0.0F;
     std::size_t best = tokens.size();
     const auto select = [&](bool final_only) {

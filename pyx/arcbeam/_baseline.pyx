@@ -147,8 +147,10 @@ cdef class BaselineEngine(PooledEngine):
 
         Returns
         -------
-        list of (complete, answers) an utterance
+        found : list of (complete, answers) an utterance
             An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
+        bad : list of (utterance, frame, column)
+            Where log-probs are none: these utterances have no answers. By utterance.
         """
         with self.turn():
             self.ready()
@@ -157,19 +159,21 @@ cdef class BaselineEngine(PooledEngine):
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
         self.engine.start(batch_of(utterances, columns))
         self.finish()
-        self._raise_first_error()
-        return [self._answers(i) for i in range(self.engine.results().size())]
+        bad = self._bad()
+        return [self._answers(i) for i in range(self.engine.results().size())], bad
 
-    cdef int _raise_first_error(self) except -1:
+    cdef list _bad(self):
+        """What is no log-prob; an utterance for which room was lacking raises."""
         cdef const Result* result
+        bad = []
         for i in range(self.engine.results().size()):
             result = &self.engine.results()[i]
             if result.outcome == Outcome.kBadLogProb:
-                raise BadLogProb(i, result.bad_frame, result.bad_column)
+                bad.append((i, result.bad_frame, result.bad_column))
             if result.outcome == Outcome.kOutOfMemory:
                 raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam_size, or fewer "
                                   f"threads")
-        return 0
+        return bad
 
     cdef tuple _answers(self, size_t utterance):
         cdef const Result* result = &self.engine.results()[utterance]
@@ -187,7 +191,3 @@ cdef class BaselineEngine(PooledEngine):
                      for i in range(answer.words.size())]
             found.append((answer.score, answer.am_score, answer.lm_score, words, tokens))
         return result.complete, found
-
-
-class BadLogProb(Exception):
-    """NaN or +inf at (utterance, frame, column); the caller words the message."""

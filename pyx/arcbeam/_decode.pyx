@@ -29,6 +29,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         vector[uint32_t] arcs
         double total_cost
         cbool reached_final
+        cbool complete
 
     cdef struct Work:
         uint64_t frames
@@ -149,8 +150,10 @@ cdef class CpuEngine(PooledEngine):
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, reached_final)
+        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters
+        bad : list of (utterance, frame, column)
+            Where log-probs are none: the paths of these utterances are empty. By utterance.
         """
         with self.turn():
             self.ready()
@@ -159,22 +162,24 @@ cdef class CpuEngine(PooledEngine):
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
         self.engine.start(batch_of(utterances, columns))
         self.finish()
-        self._raise_first_error()
-        return self._paths(), self._work()
+        bad = self._bad()
+        return self._paths(), self._work(), bad
 
-    cdef int _raise_first_error(self) except -1:
+    cdef list _bad(self):
+        """What is no log-prob; an utterance for which room was lacking raises."""
         cdef const Result* result
+        bad = []
         for i in range(self.engine.results().size()):
             result = &self.engine.results()[i]
             if result.outcome == Outcome.kBadLogProb:
-                raise BadLogProb(i, result.bad_frame, result.bad_column)
+                bad.append((i, result.bad_frame, result.bad_column))
             if result.outcome == Outcome.kOutOfMemory:
                 raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam or max_active, "
                                   f"or fewer threads")
             if result.outcome == Outcome.kCapacity:
                 raise CapacityError(f"utterance {i} keeps more than 2**32 tokens alive: use a smaller beam or "
                                     f"max_active")
-        return 0
+        return bad
 
     cdef list _paths(self):
         cdef const Result* result
@@ -186,7 +191,7 @@ cdef class CpuEngine(PooledEngine):
             if result.path.arcs.size() > 0:
                 into = arcs
                 memcpy(&into[0], result.path.arcs.data(), result.path.arcs.size() * sizeof(uint32_t))
-            paths.append((arcs, result.path.total_cost, result.path.reached_final))
+            paths.append((arcs, result.path.total_cost, result.path.reached_final, result.path.complete))
         return paths
 
     cdef dict _work(self):
@@ -205,7 +210,3 @@ cdef class CpuEngine(PooledEngine):
             total.lookups += work.lookups
             total.lookup_misses += work.lookup_misses
         return total
-
-
-class BadLogProb(Exception):
-    """NaN or +inf at (utterance, frame, column); the caller words the message."""

@@ -28,7 +28,6 @@ from arcbeam._shapes cimport Launches
 from arcbeam._staging cimport Staging
 
 from arcbeam import _cuda, cuda_plan
-from arcbeam._decode import BadLogProb
 from arcbeam._search import TooManyTokens
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
@@ -143,8 +142,10 @@ cdef class CudaEngine:
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, reached_final)
+        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters, None where the kernel does not count
+        bad : list of (utterance, frame, column, value)
+            Where log-probs are none: the paths of these utterances are empty. By utterance.
         """
         with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
             pass
@@ -155,8 +156,6 @@ cdef class CudaEngine:
                         found = self._decode(utterances, columns, on_host)
                     self.halvings, self.lean = max(0, self.halvings - 1), False
                     return found
-                except BadLogProb:
-                    raise
                 except TooManyTokens:
                     self._give_back()
                     raise
@@ -224,15 +223,13 @@ cdef class CudaEngine:
             except BaseException:
                 self._cancel()
                 raise
-            self._collect(order[first:last], found)
-        if found.bad:
-            raise BadLogProb(*min(found.bad))
+            self._collect(order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), found)
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
         if self.rescoring is not None:
             work |= self.rescoring.work()
-        return found.paths, work
+        return found.paths, work, sorted(found.bad)
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the shape of the launch, and sees to the lanes."""
@@ -449,7 +446,7 @@ cdef class CudaEngine:
             self.context.leave()
         return 0
 
-    cdef int _collect(self, order, Paths found) except -1:
+    cdef int _collect(self, order, frames, Paths found) except -1:
         """Takes the results over."""
         cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
         if used > EAGER_PATHS:
@@ -457,6 +454,6 @@ cdef class CudaEngine:
                 self.paths_host.reserve(4 * <size_t> used)
                 copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
                 self.stream.synchronize()
-        found.add(order, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
+        found.add(order, frames, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
                   <const uint32_t*> self.paths_host.data)
         return 0

@@ -15,19 +15,21 @@ cdef class Paths:
     def __cinit__(self, Py_ssize_t utterances):
         self.paths, self.bad = [None] * utterances, []
 
-    cdef int add(self, order, const UtteranceResult* results, const uint32_t* pool) except -1:
+    cdef int add(self, order, frames, const UtteranceResult* results, const uint32_t* pool) except -1:
         """Takes utterances over.
 
         Parameters
         ----------
         order : int64[n]
             The utterance of each result.
+        frames : int64[n]
+            Frames of each of them: a search that lived through fewer has died.
         results : UtteranceResult[n]
         pool : uint32[]
             Arcs of the paths, each last arc first, in the order in which utterances ended.
         """
         cdef const UtteranceResult* result
-        cdef const int64_t[::1] index = order
+        cdef const int64_t[::1] index = order, given = frames
         cdef uint32_t[::1] into
         cdef size_t sum_of_lengths = 0, at = 0, arc
         cdef Py_ssize_t i, n = index.shape[0]
@@ -50,7 +52,8 @@ cdef class Paths:
             self.admitted += result.admitted
             if result.outcome == Outcome.bad_log_prob:
                 self.bad.append((index[i], result.bad_frame, result.bad_column, result.bad_value))
-            self.paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0)
+            self.paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0,
+                                    <int64_t> result.frames == given[i])
             at += result.path_length
         return 0
 

@@ -148,10 +148,6 @@ cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
         const vector[Result]& results()
 
 
-class BadFrame(Exception):
-    """A value that is not finite: (utterance, frame, column), or (utterance, frame) if the network computed it."""
-
-
 cdef const Kernels* kernels_named(name) except NULL:
     cdef const Kernels* found
     for i in range(cpp_available_kernels().size()):
@@ -267,7 +263,10 @@ cdef class CpuEngine(PooledEngine):
 
         Returns
         -------
-        list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
+        found : list of (take, i)
+            take(i) is (tokens, frames, durations, log_probs, confidences, state).
+        bad : list of (utterance, frame, column), or (utterance, frame) if the network computed it
+            Where values are not finite: what the utterance has written until then is not to be used. By utterance.
         """
         with self.turn():
             self.ready()
@@ -295,17 +294,26 @@ cdef class CpuEngine(PooledEngine):
             ))
         self.engine.start(move(batch))
         self.finish()
+        bad = self._bad()
         found = [self._result(i) for i in range(self.engine.results().size())]
-        return [(found.__getitem__, i) for i in range(len(found))]
+        return [(found.__getitem__, i) for i in range(len(found))], bad
+
+    cdef list _bad(self):
+        """What is not finite; an utterance for which room was lacking raises."""
+        cdef const Result* result
+        bad = []
+        for i in range(self.engine.results().size()):
+            result = &self.engine.results()[i]
+            if result.outcome == Outcome.kBadInput:
+                bad.append((i, result.bad_frame, result.bad_column))
+            if result.outcome == Outcome.kNotFinite:
+                bad.append((i, result.bad_frame))
+            if result.outcome == Outcome.kOutOfMemory:
+                raise MemoryError(f"out of memory while decoding utterance {i}: decode fewer or shorter ones at a time")
+        return bad
 
     cdef tuple _result(self, size_t i):
         cdef const Result* result = &self.engine.results()[i]
-        if result.outcome == Outcome.kBadInput:
-            raise BadFrame(i, result.bad_frame, result.bad_column)
-        if result.outcome == Outcome.kNotFinite:
-            raise BadFrame(i, result.bad_frame)
-        if result.outcome == Outcome.kOutOfMemory:
-            raise MemoryError(f"out of memory while decoding utterance {i}: decode fewer or shorter ones at a time")
         return (
             copied(result.tokens.data(), result.tokens.size(), np.uint32).astype(np.int32),
             copied(result.frames.data(), result.frames.size(), np.int64),

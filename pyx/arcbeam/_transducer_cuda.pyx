@@ -20,7 +20,6 @@ from arcbeam._transducer_device cimport (
 from arcbeam._transducer_group cimport Group
 
 from arcbeam import _cuda, transducer_plan
-from arcbeam._transducer import BadFrame
 from arcbeam.errors import CapacityError, CudaError, CudaOutOfMemoryError
 from arcbeam.transducer_weights import padded
 
@@ -159,7 +158,10 @@ cdef class CudaEngine:
 
         Returns
         -------
-        list of (take, i), of which take(i) is (tokens, frames, durations, log_probs, confidences, state)
+        found : list of (take, i)
+            take(i) is (tokens, frames, durations, log_probs, confidences, state).
+        bad : list of (utterance, frame, column, value), or (utterance, frame) if the network computed it
+            Where values are not finite: what the utterance has written until then is not to be used. By utterance.
         """
         with self.context:
             pass
@@ -170,8 +172,6 @@ cdef class CudaEngine:
                         found = self._decode(utterances, states, on_host)
                     self.halvings = max(0, self.halvings - 1)
                     return found
-                except BadFrame:
-                    raise
                 except CudaOutOfMemoryError:
                     self._give_back()
                     if transducer_plan.MOST_LANES >> self.halvings <= 1:
@@ -202,9 +202,7 @@ cdef class CudaEngine:
                 members = order[first:last].tolist()
                 self._decode_group(np.ascontiguousarray(table[members]), members, [states[i] for i in members], on_host,
                                    results, bad)
-        if bad:
-            raise BadFrame(*min(bad))
-        return results
+        return results, sorted(bad)
 
     cdef int _decode_group(self, const int64_t[:, ::1] utterances, members, list states, bint on_host, list results,
                            list bad) except -1:

@@ -353,7 +353,7 @@ class Collected:
         self.with_durations, self.with_confidence = with_durations, with_confidence
 
     def add_to(self, bad, members):
-        """What is not finite, as BadFrame is told."""
+        """Adds what is not finite, as the engine tells it."""
         for i in np.flatnonzero(self.lanes["outcome"] != 0):
             lane = self.lanes[i]
             frame, feature = int(lane["bad_frame"]), int(lane["bad_feature"])

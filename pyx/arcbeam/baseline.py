@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcbeam._baseline import BadLogProb, BaselineEngine
+from arcbeam._baseline import BaselineEngine
+from arcbeam.bad_values import check_errors, log_prob_errors
 from arcbeam.baseline_lexicon import Spellings
 from arcbeam.baseline_options import LexiconFreeOptions, LexiconOptions
-from arcbeam.baseline_results import Hypothesis, Result
+from arcbeam.baseline_results import Hypothesis, Result, undecoded
 from arcbeam.decoder import usable_cores
 from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
@@ -151,7 +152,7 @@ class _Decoder:
         make: Any = type(self)
         return functools.partial(make, sil=self._sil, **dataclasses.asdict(self._options))
 
-    def decode(self, log_probs: Any, lengths: Any = None) -> list[Result]:
+    def decode(self, log_probs: Any, lengths: Any = None, *, errors: str = "raise") -> list[Result]:
         """Decodes a batch of utterances.
 
         Parameters
@@ -161,6 +162,10 @@ class _Decoder:
             memory. Not copied unless the columns of a frame lie apart. ``-inf`` means never.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
+        errors : "raise" or "return"
+            What becomes of an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
+            and nothing of the batch. "return": in its place stands a result of one hypothesis without words, whose
+            ``error`` is that ValueError; the others are what they are without it.
 
         Returns
         -------
@@ -171,29 +176,28 @@ class _Decoder:
         TypeError
             Values that are not float32 or float16, arrays in another place, lengths that are not integers.
         ValueError
-            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+            NaN or +inf among the frames, unless `errors` is "return"; wrong dimensions or width, a length that is
+            negative or beyond the frames.
         MemoryError
             The search does not fit; the decoder can still be used.
         """
+        check_errors(errors)
         utterances = as_utterances(log_probs, lengths, columns=len(self.tokens), exact=True)
-        try:
-            found = self._engine.decode(utterances.table, utterances.columns)
-        except BadLogProb as bad:
-            i, frame, column = bad.args
-            raise ValueError(
-                f"log_probs: expected finite values or -inf, got {utterances.arrays[i][frame, column]} in "
-                f"utterance {i}, frame {frame}, column {column}"
-            ) from None
-        return [Result([self._hypothesis(*answer) for answer in answers], complete) for complete, answers in found]
+        found, bad = self._engine.decode(utterances.table, utterances.columns)
+        why = log_prob_errors(bad, utterances.arrays, errors)
+        return [
+            undecoded(why[i]) if i in why else Result([self._hypothesis(frames, *a) for a in answers], complete)
+            for i, (frames, (complete, answers)) in enumerate(zip(utterances.table[:, 2].tolist(), found, strict=True))
+        ]
 
-    def _hypothesis(self, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
+    def _hypothesis(self, frames: int, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
         tokens = tokens.astype(np.int32)
         shift = self._options.frame_shift
         timed = [
             Word(word, start, end, None if shift is None else start * shift, None if shift is None else end * shift)
             for word, start, end in self._timed(words, tokens)
         ]
-        return Hypothesis(timed, tokens, score, am, lm)
+        return Hypothesis(timed, tokens, score if len(tokens) == frames else -math.inf, am, lm, score)
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         raise NotImplementedError

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam._decode import BadLogProb, CpuEngine
+from arcbeam._decode import CpuEngine
+from arcbeam.bad_values import check_errors, log_prob_errors
 from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.devices import resolve_device
 from arcbeam.errors import CapacityError
@@ -33,7 +34,7 @@ class DecodeStats:
     """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
 
     None: not counted on this device, or nobody does it. All others are the same on both devices, but for
-    ``lookup_misses``.
+    ``lookup_misses``. An utterance with NaN, returned with its error, counts nothing, but on a GPU what it looked up.
 
     Attributes
     ----------
@@ -289,7 +290,9 @@ class CtcDecoder:
         models = 0 if self._rescoring is None else self._rescoring.nbytes
         return DecoderMemory(graph=sum(column.nbytes for column in columns), language_models=models)
 
-    def decode(self, log_probs: Any, lengths: Any = None, *, stream: Any = None) -> list[Hypothesis]:
+    def decode(
+        self, log_probs: Any, lengths: Any = None, *, stream: Any = None, errors: str = "raise"
+    ) -> list[Hypothesis]:
         """Decodes a batch of utterances.
 
         Parameters
@@ -304,6 +307,10 @@ class CtcDecoder:
             Frames of each utterance; the frames beyond are not read.
         stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
+        errors : "raise" or "return"
+            What becomes of an utterance with NaN or +inf among its frames. "raise": a ValueError, and nothing of the
+            batch. "return": in its place stands a hypothesis without words, whose ``error`` is that ValueError; the
+            others are what they are without it. All else that is wrong raises.
 
         Returns
         -------
@@ -315,7 +322,8 @@ class CtcDecoder:
             Values that are not float32 or float16, arrays in another place than said above, lengths that are not
             integers.
         ValueError
-            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+            NaN or +inf among the frames, unless `errors` is "return"; wrong dimensions or width, a length that is
+            negative or beyond the frames.
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         MemoryError, CudaOutOfMemoryError, CapacityError
@@ -323,6 +331,7 @@ class CtcDecoder:
         CudaError
             A call of the driver failed.
         """
+        check_errors(errors)
         graph = self._graph
         self._check_files()
         columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
@@ -336,22 +345,16 @@ class CtcDecoder:
         else:
             utterances = as_utterances(log_probs, lengths, **width)
             self._look_at(utterances)
-        try:
-            if self._ordinal is None:
-                paths, work = self._engine.decode(utterances.table, utterances.columns)
-            else:
-                paths, work = self._engine.decode(utterances.table, utterances.columns, not on_device)
-        except BadLogProb as bad:
-            i, frame, column, *values = bad.args
-            value = values[0] if values else utterances.arrays[i][frame, column]
-            raise ValueError(
-                f"log_probs: expected finite values or -inf, got {value} in utterance {i}, "
-                f"frame {frame}, column {column}"
-            ) from None
+        where = () if self._ordinal is None else (not on_device,)
+        paths, work, bad = self._engine.decode(utterances.table, utterances.columns, *where)
+        found = log_prob_errors(bad, utterances.arrays, errors)
         self._check_files()
         self._stats = DecodeStats(**work)
         shift, rescoring = self._options.frame_shift, self._rescoring
-        return [Hypothesis(graph, shift, arcs, cost, final, rescoring) for arcs, cost, final in paths]
+        return [
+            Hypothesis(graph, shift, arcs, cost, final, complete, rescoring, found.get(i))
+            for i, (arcs, cost, final, complete) in enumerate(paths)
+        ]
 
     def _look_at(self, utterances: Utterances) -> None:
         """Warns once where the first frame has values above 0: scores may, log-probs do not."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from arcbeam.rescoring import Rescoring
 
 EPSILON_COLUMN = 0xFFFF
+# What is worked out from the graph or the language models: a pickle has these in their place.
+DERIVED = ("graph_score", "rescoring_score", "tokens", "word_ids", "text", "words")
 
 
 class Word(NamedTuple):
@@ -38,15 +41,24 @@ class Word(NamedTuple):
 class Hypothesis:
     """The best path of one utterance.
 
+    A pickled one has all that its attributes say, and neither the graph nor language models.
+
     Attributes
     ----------
     arcs : uint32[n]
         Arc ids of the path in the graph, epsilon arcs included.
     score : float
         Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached;
-        with a large language model, what rescoring added.
+        with a large language model, what rescoring added. -inf if the search died, so that no ranking prefers it.
+    partial_score : float
+        What the path has, also where the search died; such a path is shorter than others, so it does not compare.
+    complete : bool
+        False if the search died: some frame admitted nothing, and the path is that of the last frame before it.
     reached_final : bool
-        False if the path ends in a state that is not final, or the search died before the last frame.
+        False if the path ends in a state that is not final, or the search died.
+    error : ValueError or None
+        Why the utterance could not be decoded, with ``errors="return"``: then there are no words, ``complete`` is False
+        and scores are -inf.
     """
 
     def __init__(
@@ -56,18 +68,23 @@ class Hypothesis:
         arcs: np.ndarray,
         total_cost: float,
         reached_final: bool,
+        complete: bool,
         rescoring: Rescoring | None = None,
+        error: ValueError | None = None,
     ) -> None:
         self._graph = graph
         self._frame_shift = frame_shift
         self._rescoring = rescoring
         self.arcs = arcs
-        self.score = 0.0 - total_cost  # never -0
+        self.partial_score = -math.inf if error is not None else 0.0 - total_cost  # never -0
+        self.score = self.partial_score if complete else -math.inf
+        self.complete = complete
         self.reached_final = reached_final
+        self.error = error
 
     @cached_property
     def graph_score(self) -> float:
-        """The graph's part of the score: weights along the path, and the final weight if one was reached."""
+        """The graph's part of the partial score: weights along the path, and the final weight if one was reached."""
         return -graph_cost(self._graph, self.arcs, self.reached_final)
 
     @cached_property
@@ -80,8 +97,8 @@ class Hypothesis:
 
     @property
     def acoustic_score(self) -> float:
-        """The rest of the score: scaled log-probs along the path, with blank penalties."""
-        return self.score - self.graph_score - self.rescoring_score
+        """The rest of the partial score: scaled log-probs along the path, with blank penalties."""
+        return self.partial_score - self.graph_score - self.rescoring_score
 
     @cached_property
     def tokens(self) -> np.ndarray:
@@ -109,5 +126,36 @@ class Hypothesis:
         """
         return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain Python values, as JSON has them: a score of -inf is None, an error its text."""
+        return {
+            "text": self.text,
+            "words": [word._asdict() for word in self.words],
+            "score": finite(self.score),
+            "partial_score": finite(self.partial_score),
+            "acoustic_score": finite(self.acoustic_score),
+            "graph_score": finite(self.graph_score),
+            "rescoring_score": finite(self.rescoring_score),
+            "reached_final": self.reached_final,
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+            "tokens": self.tokens.tolist(),
+            "word_ids": self.word_ids.tolist(),
+            "arcs": self.arcs.tolist(),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        for name in DERIVED:
+            getattr(self, name)
+        return {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_rescoring")}
+
     def __repr__(self) -> str:
-        return f"Hypothesis({self.text!r}, score={self.score:.3f}, reached_final={self.reached_final})"
+        if self.error is not None:
+            return f"Hypothesis(error={self.error!r})"
+        how = f"reached_final={self.reached_final}" if self.complete else "complete=False"
+        return f"Hypothesis({self.text!r}, score={self.score:.3f}, {how})"
+
+
+def finite(value: float) -> float | None:
+    """The number, None if it is none that JSON has."""
+    return float(value) if math.isfinite(value) else None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
-import numbers
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from arcbeam._transducer import BadFrame, CpuEngine, Network
+from arcbeam._transducer import CpuEngine, Network
+from arcbeam.bad_values import check_errors, encoder_output_errors
 from arcbeam.decoder import usable_cores
 from arcbeam.device_arrays import as_device_utterances, is_on_device
 from arcbeam.errors import CapacityError
@@ -23,6 +21,7 @@ from arcbeam.transducer_hypothesis import HypothesisForm, TransducerHypothesis, 
 from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer_options import TransducerOptions
 from arcbeam.transducer_precision import rounded
+from arcbeam.transducer_states import states_of
 from arcbeam.transducer_text import detokenizer
 
 
@@ -307,6 +306,7 @@ class TransducerDecoder:
         state: Sequence[TransducerState | None] | None = None,
         *,
         stream: Any = None,
+        errors: str = "raise",
     ) -> list[TransducerHypothesis]:
         """Decodes a batch of utterances, or of chunks of streams.
 
@@ -323,6 +323,10 @@ class TransducerDecoder:
             give the same bytes as one piece.
         stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
+        errors : "raise" or "return"
+            What becomes of an utterance whose values are not finite. "raise": a ValueError, and nothing of the batch.
+            "return": in its place stands a hypothesis without tokens, whose ``error`` is that ValueError and whose
+            ``state`` is the one it was to go on from; the others are what they are without it.
 
         Returns
         -------
@@ -333,13 +337,14 @@ class TransducerDecoder:
         TypeError
             Values that are not float32 or float16, lengths that are not integers, states that are none.
         ValueError
-            NaN or an infinity among the frames, or computed from them; wrong dimensions or features; a length that is
-            negative or beyond the frames; a state of another network.
+            NaN or an infinity among the frames, or computed from them, unless `errors` is "return"; wrong dimensions or
+            features; a length that is negative or beyond the frames; a state of another network.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
             A call of the driver failed.
         """
+        check_errors(errors)
         wanted: Any = {
             "columns": self._features,
             "exact": True,
@@ -355,61 +360,20 @@ class TransducerDecoder:
             utterances = as_device_utterances(encoder_output, lengths, **wanted, reader=reader, stream=stream)
         else:
             utterances = as_utterances(encoder_output, lengths, **wanted)
-        states = self._states(state, len(utterances.table))
-        try:
-            if self._ordinal is None:
-                results = self._engine.decode(utterances.table, states)
-            else:
-                results = self._engine.decode(utterances.table, states, not on_device)
-        except BadFrame as bad:
-            i, frame, *column = bad.args
-            if not column:
-                raise ValueError(
-                    f"encoder_output: the network's output is not finite in utterance {i}, frame {frame}: "
-                    f"the values there, or the weights, are too large for float32"
-                ) from None
-            value = column[1] if len(column) > 1 else utterances.arrays[i][frame, column[0]]
-            raise ValueError(
-                f"encoder_output: expected finite values, got {value} in "
-                f"utterance {i}, frame {frame}, feature {column[0]}"
-            ) from None
-        return [TransducerHypothesis(take, place, self._form) for take, place in results]
-
-    def _states(self, state: Any, batch: int) -> list[tuple[Any, ...] | None]:
-        if state is None:
-            return [None] * batch
-        if isinstance(state, TransducerState) or not isinstance(state, Sequence):
-            raise TypeError(f"state: expected a sequence with one for each utterance, got {type(state).__name__}")
-        if len(state) != batch:
-            raise ValueError(f"state: expected one for each utterance, {batch}, got {len(state)}")
-        return [None if item is None else self._checked(item, i) for i, item in enumerate(state)]
-
-    def _checked(self, state: TransducerState, i: int) -> tuple[Any, ...]:
-        if not isinstance(state, TransducerState):
-            raise TypeError(f"state[{i}]: expected an arcbeam.TransducerState or None, got {type(state).__name__}")
-        values = []
-        for name, shape in self._state_shapes.items():
-            array = np.asarray(getattr(state, name))
-            if array.size and array.dtype.kind not in ("iu" if name == "context" else "f"):
-                kind = "whole numbers" if name == "context" else "floats"
-                raise TypeError(f"state[{i}]: expected {name} of {kind}, got {array.dtype}")
-            if array.shape != shape:
-                raise ValueError(
-                    f"state[{i}]: of another network: expected {name} of shape {list(shape)}, got {list(array.shape)}"
-                )
-            values.append(np.ascontiguousarray(array, dtype=np.int64 if name == "context" else np.float32))
-        hidden, cell, context = values
-        if not (np.isfinite(hidden).all() and np.isfinite(cell).all()):
-            raise ValueError(f"state[{i}]: expected finite values")
-        if context.size and not (int(context.min()) >= -1 and int(context.max()) < self._tokens):
-            raise ValueError(f"state[{i}]: expected a context of tokens below {self._tokens}, got {context.tolist()}")
-        for name in ("skip", "frames"):
-            value = getattr(state, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-                raise TypeError(f"state[{i}]: expected {name} to be a whole number, got {type(value).__name__}")
-        if min(state.skip, state.frames) < 0 or max(state.skip, state.frames) >= 2**62:
-            raise ValueError(f"state[{i}]: expected frames of at least 0, got skip={state.skip}, frames={state.frames}")
-        return hidden.reshape(-1), cell.reshape(-1), context.tolist(), int(state.skip), int(state.frames)
+        states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
+        where = () if self._ordinal is None else (not on_device,)
+        results, bad = self._engine.decode(utterances.table, states, *where)
+        errors_found = encoder_output_errors(bad, utterances.arrays, errors)
+        if errors_found:  # as if they had no frames: then their states are what they were
+            empty = utterances.table[list(errors_found)]
+            empty[:, 2] = 0
+            untouched, _ = self._engine.decode(empty, [states[i] for i in errors_found], *where)
+            for i, result in zip(errors_found, untouched, strict=True):
+                results[i] = result
+        return [
+            TransducerHypothesis(take, place, self._form, errors_found.get(i))
+            for i, (take, place) in enumerate(results)
+        ]
 
 
 def _pack(

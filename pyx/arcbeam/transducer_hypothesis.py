@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+
+from arcbeam.hypothesis import finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +63,9 @@ class TransducerHypothesis:
         As the decoder's option asks for; None without.
     state : TransducerState
         What the next chunk goes on from.
+    error : ValueError or None
+        Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
+        one before them.
     """
 
     tokens: np.ndarray
@@ -69,10 +75,17 @@ class TransducerHypothesis:
     confidence: np.ndarray | None
     state: TransducerState
 
-    def __init__(self, take: Callable[[int], tuple[Any, ...]], place: int, form: HypothesisForm) -> None:
+    def __init__(
+        self,
+        take: Callable[[int], tuple[Any, ...]],
+        place: int,
+        form: HypothesisForm,
+        error: ValueError | None = None,
+    ) -> None:
         self._take: Callable[[int], tuple[Any, ...]] | None = take
         self._place = place
         self._form = form
+        self.error = error
 
     def __getattr__(self, name: str) -> Any:
         # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out when they are asked for.
@@ -101,9 +114,37 @@ class TransducerHypothesis:
         self.state = TransducerState(hidden, cell, context, skip, passed)
         self._take = None  # what the other utterances wrote may go
 
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes but `state` as plain Python values, as JSON has them; None where there is none.
+
+        A score of -inf is None, an error its text.
+        """
+        listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
+        return {
+            "text": self.text if self._has_text() else None,
+            **{name: None if (array := getattr(self, name)) is None else array.tolist() for name in listed},
+            "score": finite(self.score),
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+        }
+
+    def _has_text(self) -> bool:
+        return "text" in self.__dict__ or self._form.detokenize is not None
+
     def __getstate__(self) -> dict[str, Any]:
-        _ = self.tokens
-        return self.__dict__.copy()
+        # The text travels, and not what made it, which may be large or a function that cannot be pickled.
+        _ = self.tokens, self._has_text() and self.text
+        return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None)}
+
+    @property
+    def complete(self) -> bool:
+        """False if the frames could not be decoded: then ``error`` says why."""
+        return self.error is None
+
+    @property
+    def score(self) -> float:
+        """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded."""
+        return -math.inf if self.error is not None else math.fsum(self.log_probs.tolist())
 
     @property
     def times(self) -> np.ndarray | None:
@@ -119,10 +160,12 @@ class TransducerHypothesis:
         ValueError
             The decoder was given no tokenizer.
         """
-        if self._form.detokenize is None:
+        if self._form.detokenize is None:  # nor was there one when it was pickled
             raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
         return self._form.detokenize(self.tokens.tolist())
 
     def __repr__(self) -> str:
-        what = f"{len(self.tokens)} tokens" if self._form.detokenize is None else repr(self.text)
+        if self.error is not None:
+            return f"TransducerHypothesis(error={self.error!r})"
+        what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
         return f"TransducerHypothesis({what})"

@@ -150,6 +150,26 @@ def test_bad_log_probs(kind, name):
     assert (after.text, after.score) == (before.text, before.score)
 
 
+@pytest.mark.parametrize("kind", ["lexicon", "free"])
+def test_an_utterance_that_is_none_costs_its_own_result_alone(kind):
+    decoder = decoders()[kind]
+    alone = decoder.decode([GOOD, GOOD[:3]])
+    found = decoder.decode([GOOD, spoiled(np.nan), GOOD[:3], spoiled(np.inf)], errors="return")
+    assert [found[0], found[2]] == alone
+    assert [result.error is None for result in found] == [True, False, True, False]
+    for i, value in ((1, "nan"), (3, "inf")):
+        bad = found[i]
+        expected = f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame 5, column 3"
+        assert isinstance(bad.error, ValueError) and str(bad.error) == expected
+        assert (bad.text, bad.words, bad.complete, len(bad.nbest)) == ("", [], False, 1)
+        assert (bad.score, bad.best.partial_score, bad.best.am_score) == (-math.inf, -math.inf, -math.inf)
+        assert len(bad.best.tokens) == 0
+    with pytest.raises(TypeError, match="expected float32 or float16"):
+        decoder.decode([GOOD.astype(float)], errors="return")
+    with pytest.raises(ValueError, match="errors: expected 'raise' or 'return', got 'ignore'"):
+        decoder.decode([GOOD], errors="ignore")
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_bad_options(name):
     options, error, message = OPTIONS[name]

@@ -117,6 +117,8 @@ def test_a_search_that_dies_answers_with_what_it_had():
     assert not found.complete
     assert found.text == "ab"
     assert len(found.best.tokens) == 5
+    assert (found.score, found.best.partial_score) == (-math.inf, found.best.am_score)
+    assert found.score < decoder().decode([SAID])[0].score
 
 
 def test_minus_inf_is_never_read():

@@ -44,11 +44,12 @@ def random_log_probs(seed, frames, columns=5):
     return values
 
 
-def check(result, answers, complete, names):
+def check(result, frames, answers, complete, names):
     assert result.complete == complete
     assert len(result.nbest) == len(answers)
     for found, (score, labels, columns) in zip(result.nbest, answers, strict=True):
-        assert found.score == score
+        assert found.partial_score == score
+        assert found.score == (score if len(columns) == frames else -math.inf)
         assert found.tokens.tolist() == columns
         if names is not None:
             assert [w.word for w in found.words] == [names[label] for label in labels]
@@ -83,7 +84,7 @@ def test_with_a_lexicon(folder, spellings, options, frames, seed, order, positiv
     log_probs = random_log_probs(seed, frames)
     expected = oracle.Options(blank=BLANK, silence=silence, separator=silence, unknown=len(lexicon), **options)
     answers, complete = oracle.decode(log_probs.astype(float).tolist(), columns, reference, expected)
-    check(decoder.decode([log_probs])[0], answers, complete, names)
+    check(decoder.decode([log_probs])[0], frames, answers, complete, names)
 
 
 @given(OPTIONS, st.integers(0, 6), st.integers(0, 2**32 - 1), st.sampled_from([None, 2, 3]), st.booleans())
@@ -98,4 +99,4 @@ def test_without_a_lexicon(folder, options, frames, seed, order, with_silence):
     log_probs = random_log_probs(seed, frames)
     expected = oracle.Options(blank=BLANK, silence=SILENCE if with_silence else None, **options)
     answers, complete = oracle.decode(log_probs.astype(float).tolist(), None, reference, expected)
-    check(decoder.decode([log_probs])[0], answers, complete, None)
+    check(decoder.decode([log_probs])[0], frames, answers, complete, None)

@@ -1,12 +1,15 @@
 """Decoders and language models go to other processes: pickled and copied."""
 
 import copy
+import json
+import math
 import multiprocessing
 import os
 import pickle
 
 import pytest
 
+import arcbeam
 from arcbeam import baseline
 from arcbeam.build.lexicon import Lexicon
 from arcbeam.errors import FormatError
@@ -56,6 +59,41 @@ def test_another_process_decodes(lm):
         (found,) = pool.apply(decoder.decode, ([SAID],))
     assert found == decoder.decode([SAID])[0]
     assert found != decoder.decode([SAID[:-1]])[0]
+
+
+def test_results_travel(lm):
+    dead = SAID.copy()
+    dead[5:] = -math.inf
+    spoiled = SAID.copy()
+    spoiled[2, 1] = math.nan
+    for decoder in (baseline.LexiconDecoder(LEXICON, TOKENS, lm, **OPTIONS), baseline.LexiconFreeDecoder(TOKENS)):
+        for result in decoder.decode([SAID, dead, spoiled, SAID[:0]], errors="return"):
+            data = pickle.dumps(result)
+            assert len(data) < 1000 * len(result.nbest)
+            again = pickle.loads(data)
+            assert again == result
+            assert str(again.error) == str(result.error)
+            assert again.to_dict() == result.to_dict()
+
+
+def test_as_a_dictionary():
+    dead = SAID.copy()
+    dead[5:] = -math.inf
+    spoiled = SAID.copy()
+    spoiled[2, 1] = math.nan
+    decoder = baseline.LexiconDecoder(LEXICON, TOKENS, nbest=2, frame_shift=0.02)
+    found, died, bad = results = decoder.decode([SAID, dead, spoiled], errors="return")
+    values, *_ = all_values = [result.to_dict() for result in results]
+    assert list(values) == ["nbest", "complete", "error"]
+    assert list(values["nbest"][0]) == ["text", "words", "tokens", "score", "partial_score", "am_score", "lm_score"]
+    assert values["nbest"][0]["text"] == found.text
+    assert [arcbeam.Word(**word) for word in values["nbest"][0]["words"]] == found.words
+    assert values["nbest"][1]["score"] == found.nbest[1].score
+    best = died.to_dict()["nbest"][0]
+    assert (best["score"], best["partial_score"]) == (None, died.best.partial_score)
+    assert bad.to_dict()["error"].endswith("got nan in utterance 2, frame 2, column 1")
+    for one in all_values:
+        assert json.loads(json.dumps(one, allow_nan=False)) == one
 
 
 def test_a_language_model_goes_by_its_path(lm, tmp_path, monkeypatch):

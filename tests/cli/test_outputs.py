@@ -11,27 +11,21 @@ import pytest
 from arcbeam.cli.inputs import Utterance
 from arcbeam.cli.outputs import Format, open_output, write
 from arcbeam.errors import FormatError
+from arcbeam.hypothesis import Word
 
-WORDS = [SimpleNamespace(word="he", start=0.02, end=0.1, start_frame=1, end_frame=5),
-         SimpleNamespace(word="was", start=0.12, end=0.3, start_frame=6, end_frame=15)]  # fmt: skip
-HYPOTHESIS = SimpleNamespace(
-    text="he was",
-    words=WORDS,
-    score=3.5,
-    acoustic_score=1.0,
-    graph_score=2.25,
-    rescoring_score=0.25,
-    reached_final=True,
-)
-NOTHING = SimpleNamespace(
-    text="",
-    words=[],
-    score=float("inf"),
-    acoustic_score=0.0,
-    graph_score=0.0,
-    rescoring_score=0.0,
-    reached_final=False,
-)
+
+def hypothesis(text, words, **values):
+    fields = {"text": text, "words": [word._asdict() for word in words], **values}
+    fields |= {"error": None, "tokens": [1], "word_ids": [2], "arcs": [3]}
+    return SimpleNamespace(text=text, words=words, to_dict=lambda: fields)
+
+
+WORDS = [Word("he", 1, 5, 0.02, 0.1), Word("was", 6, 15, 0.12, 6 * 0.05)]
+HYPOTHESIS = hypothesis(
+    "he was", WORDS, score=3.5, partial_score=3.5, acoustic_score=1.0, graph_score=2.25, rescoring_score=0.25000000001,
+    reached_final=True, complete=True,
+)  # fmt: skip
+NOTHING = hypothesis("", [], score=None, partial_score=-1.25, reached_final=False, complete=False)
 
 
 def utterance(name):
@@ -49,9 +43,9 @@ def test_formats():
     assert written(Format.trn, HYPOTHESIS) == "he was (utt)\n"
     assert written(Format.ctm, HYPOTHESIS) == "utt 1 0.020 0.080 he\nutt 1 0.120 0.180 was\n"
     assert json.loads(written(Format.json, HYPOTHESIS)) == {
-        "id": "utt", "text": "he was", "score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
-        "rescoring_score": 0.25, "reached_final": True,
-        "frames": 20, "words": [vars(w) for w in WORDS],
+        "id": "utt", "text": "he was", "score": 3.5, "partial_score": 3.5, "acoustic_score": 1.0, "graph_score": 2.25,
+        "rescoring_score": 0.25, "reached_final": True, "complete": True,
+        "frames": 20, "words": [WORDS[0]._asdict(), WORDS[1]._asdict() | {"end": 0.3}],
     }  # fmt: skip
 
 
@@ -59,7 +53,8 @@ def test_empty_transcript():
     assert written(Format.text, NOTHING) == "utt\n"
     assert written(Format.trn, NOTHING) == "(utt)\n"
     assert written(Format.ctm, NOTHING) == ""
-    assert json.loads(written(Format.json, NOTHING))["score"] is None
+    found = json.loads(written(Format.json, NOTHING))
+    assert (found["score"], found["partial_score"], found["complete"]) == (None, -1.25, False)
 
 
 @pytest.mark.parametrize("name", ["two words", "line\nfeed", ""])
@@ -71,7 +66,7 @@ def test_ids_with_spaces_only_fit_json(name):
 
 
 def test_ctm_without_times():
-    untimed = SimpleNamespace(words=[SimpleNamespace(word="he", start=None, end=None)])
+    untimed = hypothesis("he", [Word("he", 1, 5, None, None)])
     with pytest.raises(FormatError, match="--frame-shift"):
         written(Format.ctm, untimed)
 

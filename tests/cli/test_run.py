@@ -20,13 +20,17 @@ class Spelling:
 
     batches: list
 
-    def decode(self, log_probs):
+    def decode(self, log_probs, errors):
+        assert errors == "return"
         self.batches.append(len(log_probs))
-        if any(np.isnan(u).any() for u in log_probs):
-            worst = next(i for i, u in enumerate(log_probs) if np.isnan(u).any())
-            raise ValueError(f"log_probs: expected finite values, got nan in utterance {worst}, frame 0, column 0")
-        texts = [" ".join("abc"[c] for c in u.argmax(1)) for u in log_probs]
-        return [SimpleNamespace(text=text, reached_final=text != "c") for text in texts]
+        return [self._spelled(i, u) for i, u in enumerate(log_probs)]
+
+    def _spelled(self, i, log_probs):
+        if np.isnan(log_probs).any():
+            error = ValueError(f"log_probs: expected finite values, got nan in utterance {i}, frame 0, column 0")
+            return SimpleNamespace(text="", error=error)
+        text = " ".join("abc"[c] for c in log_probs.argmax(1))
+        return SimpleNamespace(text=text, reached_final=text != "c", complete=text != "b", error=None)
 
 
 def utterance(name, text):
@@ -50,9 +54,15 @@ def test_order_and_counts():
     done = []
     lines, speed, sizes = decode(UTTERANCES, update=done.append)
     assert lines == [("u1", "a b"), ("u2", "c a b"), ("u3", "c")]
-    assert (speed.utterances, speed.frames, speed.unfinished) == (3, 6, 1)
+    assert (speed.utterances, speed.frames, speed.unfinished, speed.dead) == (3, 6, 1, [])
     assert sizes == [2, 1]
     assert done == [2, 3]
+
+
+def test_searches_that_died_are_named():
+    lines, speed, _ = decode([*UTTERANCES, utterance("u4", "b")])
+    assert lines[-1] == ("u4", "b")
+    assert (speed.unfinished, speed.dead) == (1, ["u4"])
 
 
 def test_summary():
@@ -60,6 +70,8 @@ def test_summary():
     assert speed.describe(0.02, "cpu") == (
         "decoded 3 utterances, 1000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; 1 ended in no final state"
     )
+    died = Speed(utterances=3, frames=1000, seconds=0.5, dead=["u1", "u3"])
+    assert died.describe(None, "cpu").endswith("; the search died before the last frame of 2 utterances: u1, u3")
     assert "in 2.00 s (RTFx 10)" in Speed(3, 1000, 2.0).describe(0.02, "cpu")
     assert Speed(1, 10, 0.1).describe(None, "cpu") == (
         "decoded 1 utterance, 10 frames in 100.0 ms (100 frames/s; RTFx needs --frame-shift) on cpu"
@@ -84,6 +96,14 @@ def test_bad_values_name_the_utterance():
     bad = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz"))
     with pytest.raises(ValueError, match=r"in.npz: utterance 'bad': log_probs: .*, got nan in frame 0, column 0$"):
         decode([UTTERANCES[0], bad])
+
+
+def test_what_comes_before_bad_values_in_their_batch_is_written():
+    bad, lines = Utterance("bad", np.full((2, 3), np.nan, np.float32), Path("in.npz")), []
+    with pytest.raises(ValueError, match="utterance 'bad'"):
+        decode_all(Spelling([]), GRAPH, [*UTTERANCES[:2], bad, UTTERANCES[2]], lambda u, h: lines.append(u.id),
+                   batch_size=4)  # fmt: skip
+    assert lines == ["u1", "u2"]
 
 
 def test_scores():

@@ -1,5 +1,7 @@
 """When two lists of hypotheses are the same: in every byte that a user can see."""
 
+import math
+
 import numpy as np
 
 
@@ -12,7 +14,16 @@ def same(got, wanted):
         assert one.arcs.tobytes() == other.arcs.tobytes()
         assert np.float64(one.score).tobytes() == np.float64(other.score).tobytes()
         assert np.float64(one.graph_score).tobytes() == np.float64(other.graph_score).tobytes()
-        assert one.reached_final == other.reached_final
+        assert np.float64(one.partial_score).tobytes() == np.float64(other.partial_score).tobytes()
+        assert (one.reached_final, one.complete) == (other.reached_final, other.complete)
         assert one.text == other.text
         assert one.words == other.words
         assert one.tokens.tobytes() == other.tokens.tobytes()
+
+
+def as_the_oracle(found, wanted):
+    """Asserts that a hypothesis is what an oracle answered; a search that died ranks behind all others."""
+    assert found.arcs.tolist() == wanted.arcs
+    assert -found.partial_score == wanted.total_cost
+    assert found.score == (found.partial_score if wanted.complete else -math.inf)
+    assert (found.reached_final, found.complete) == (wanted.reached_final, wanted.complete)

@@ -21,6 +21,7 @@ class Answer(NamedTuple):
     arcs: list[int]
     total_cost: float
     reached_final: bool
+    complete: bool
 
 
 def decode(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0) -> Answer:
@@ -61,7 +62,7 @@ def decode(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank
         if alive and np.isfinite(f32(token.cost + graph.finals[state]))
     }
     best = min((ends or tokens).items(), key=lambda item: (item[1].cost, item[0]))[1]
-    return Answer(list(best.path), offset + float(best.cost), bool(ends))
+    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
 
 
 def _arcs(graph, state):

@@ -121,7 +121,7 @@ def decode(
         if alive and np.isfinite(cost) and np.isfinite(f32(cost + deviations.end(history))):
             ends[state, history] = Token(f32(cost + deviations.end(history)), token.path, history)
     best = min((ends or tokens).items(), key=lambda item: (item[1].cost, item[0]))[1]
-    return Answer(list(best.path), offset + float(best.cost), bool(ends))
+    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
 
 
 class Search:

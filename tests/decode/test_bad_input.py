@@ -1,5 +1,6 @@
 """What a user can get wrong when decoding: the right exception, what was expected and got, a decoder that goes on."""
 
+import math
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from arcbeam import CtcDecoder
 from tests.decode import graphs
+from tests.decode.equality import same
 
 GOOD = graphs.random_log_probs(0, 12)
 
@@ -112,14 +114,28 @@ def test_all_minus_inf_frame_is_legal(device):
     logp[4] = -np.inf
     (found,) = make(device).decode([logp])
     assert len(found.tokens) == 4
-    assert not found.reached_final
+    assert (found.reached_final, found.complete, found.score) == (False, False, -math.inf)
+    assert found.partial_score < 0
 
 
 def test_values_that_overflow_are_never_admitted(device):
     huge = np.full_like(GOOD, 3e38)
     (found,) = make(device, acoustic_scale=2.0).decode([huge])
     assert len(found.tokens) == 0
-    assert not found.reached_final
+    assert (found.reached_final, found.complete) == (False, False)
+    assert (found.score, found.partial_score) == (-math.inf, 0.0)
+
+
+def test_a_search_that_dies_ranks_behind_all_others(device):
+    """Whatever the place in its batch, and however long the others are; no frames at all are no death."""
+    dead = GOOD.copy()
+    dead[0] = -np.inf
+    batch = [GOOD, dead, GOOD[:0], GOOD[:3], dead[:1]]
+    found = make(device).decode(batch)
+    assert [h.complete for h in found] == [True, False, True, True, False]
+    assert max(found, key=lambda h: h.score) is found[2]
+    assert sorted(range(5), key=lambda i: found[i].score)[:2] == [1, 4]
+    same(found, make("cpu").decode(batch))
 
 
 OPTIONS = {

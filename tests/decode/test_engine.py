@@ -1,5 +1,6 @@
 """The whole CPU engine against the oracle, and the invariances of the law, compared as bytes."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph
 from tests.decode import graphs, oracle
+from tests.decode.equality import as_the_oracle
 
 
 def as_bytes(hypotheses):
     return [
         h.arcs.tobytes()
-        + struct.pack("<3d?", h.score, h.acoustic_score, h.graph_score, h.reached_final)
+        + struct.pack("<4d2?", h.score, h.partial_score, h.acoustic_score, h.graph_score, h.reached_final, h.complete)
         + h.tokens.tobytes()
         + repr((h.text, h.words)).encode()
         for h in hypotheses
@@ -39,9 +41,7 @@ def test_agrees_with_the_oracle(graph, batch, beam, max_active, scale, penalty):
     options = {"beam": beam, "max_active": max_active, "acoustic_scale": scale, "blank_penalty": penalty}
     for logp, got in zip(batch, CtcDecoder(graph, device="cpu", threads=2, **options).decode(batch), strict=True):
         wanted = oracle.decode(graph, logp, **options)
-        assert got.arcs.tolist() == wanted.arcs
-        assert -got.score == wanted.total_cost
-        assert got.reached_final == wanted.reached_final
+        as_the_oracle(got, wanted)
 
 
 @pytest.mark.parametrize("beam", [2.0, 6.0])
@@ -51,8 +51,7 @@ def test_agrees_with_the_oracle_on_real_weights(beam):
     options = {"beam": beam, "max_active": 60, "acoustic_scale": 0.7, "blank_penalty": 0.3}
     for logp, got in zip(batch, CtcDecoder(graph, device="cpu", **options).decode(batch), strict=True):
         wanted = oracle.decode(graph, logp, **options)
-        assert got.arcs.tolist() == wanted.arcs
-        assert -got.score == wanted.total_cost
+        as_the_oracle(got, wanted)
 
 
 @pytest.fixture(scope="module")
@@ -250,11 +249,26 @@ def test_a_dead_search_reports_its_last_live_frame():
     (found,) = CtcDecoder(graph, device="cpu").decode([rows])
     assert found.word_ids.tolist() == [4, 5]
     assert not found.reached_final
+    assert not found.complete
     assert len(found.tokens) == 2
+    assert (found.score, found.partial_score) == (-math.inf, 2 * float(rows[0, 0]) - 2.0)
+    assert found.acoustic_score == 2 * float(rows[0, 0])
+    assert repr(found) == "Hypothesis('4 5', score=-inf, complete=False)"
     rows[1] = -np.inf
     (found,) = CtcDecoder(graph, device="cpu").decode([rows])
     assert found.word_ids.tolist() == [4]
-    assert not found.reached_final
+    assert not found.complete
+    rows[0] = -np.inf
+    (found,) = CtcDecoder(graph, device="cpu").decode([rows])
+    assert (found.text, found.score, found.partial_score, found.complete) == ("", -math.inf, 0.0, False)
+
+
+def test_an_end_in_no_final_state_is_complete():
+    """It is told apart from a search that died, and ranks by its score."""
+    graph = Graph.from_arcs([(0, 1, 1, 4, 1.0), (1, 2, 2, 5, 1.0)], start=0, finals={2: 0.0}, num_columns=2)
+    (found,) = CtcDecoder(graph, device="cpu").decode([np.full((1, 2), np.log(0.5), np.float32)])
+    assert (found.complete, found.reached_final) == (True, False)
+    assert found.score == found.partial_score == float(np.log(np.float32(0.5))) - 1.0
 
 
 def test_work_is_counted(graph, batch):

@@ -186,10 +186,12 @@ def test_a_word_that_both_models_exclude_is_never_said():
     """+inf from both: the deviation is no number, and the path is not admitted."""
     never = language_model(WORDS, {(): (UNIGRAMS | {"cat": np.inf}, 0.0)})
     found = decode(graph(lm_digest=never.digest), large=never, small=never)
-    assert (found.text, found.reached_final) == ("the", False)
+    assert (found.text, found.reached_final, found.complete) == ("the", False, False)
 
 
 def test_dead_searches_report_the_last_live_frame():
     never = language_model(WORDS, {(): (UNIGRAMS | {"cat": np.inf}, 0.0)})
     found = decode(graph(), large=never)
-    assert (found.text, found.reached_final, len(found.tokens)) == ("the", False, 1)
+    assert (found.text, found.reached_final, found.complete, len(found.tokens)) == ("the", False, False, 1)
+    # the arc's 1, of which the small model's 1 comes off for the large model's 1
+    assert (found.score, found.partial_score, found.rescoring_score) == (-np.inf, -1.0, 0.0)

@@ -18,11 +18,12 @@ def check(graph, batch, *, room=None, shape=None, schedule=None, from_host=None,
     host = SearchHost(graph, room=room, **options)
     found = host.decode(batch, shape, from_host=from_host, **(schedule or {}))
     wanted = decoder.decode(batch)
-    for got, want in zip(found, wanted, strict=True):
+    for got, want, logp in zip(found, wanted, batch, strict=True):
         assert got.outcome == DECODED
         assert got.arcs.tolist() == want.arcs.tolist()
-        assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.score).tobytes()
+        assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
         assert got.reached_final == want.reached_final
+        assert (got.work[0] == len(logp)) == want.complete  # by which the host tells that a search has died
     stats = decoder.stats
     work = np.sum([got.work for got in found], axis=0).tolist() if found else [0] * 4
     assert work == [stats.frames, stats.tokens, stats.leaving_arcs, stats.admitted]

@@ -22,7 +22,9 @@ from tests.transducer.networks import random_arrays, random_frames
 ROOT = Path(__file__).resolve().parents[2]
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
-PYTHON = {"baseline.md", "gpu.md", "kernels.md", "language-models.md", "large-lms.md", "transducers.md"}
+PYTHON = {
+    "baseline.md", "gpu.md", "kernels.md", "language-models.md", "large-lms.md", "results.md", "transducers.md",
+}  # fmt: skip
 COMMANDS = {"language-models.md", "large-lms.md", "transducers.md"}
 NOT_RUN = {"benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own"}
 NEMO = """
@@ -141,6 +143,19 @@ def test_gpu(parts, speech, capsys):
     names = parts | {"graph": graph_of(parts), "log_probs": utterances, "lengths": None}
     run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names)  # the GPU if there is one
     assert [hypothesis.text for hypothesis in names["hypotheses"]] == said
+
+
+def test_results(parts, speech, capsys):
+    (code,) = examples("results.md")
+    spoiled, dead = speech[0][0].copy(), speech[0][1].copy()
+    spoiled[0, 0], dead[60:] = np.nan, -np.inf
+    decoder = arcbeam.CtcDecoder(graph_of(parts), device="cpu")
+    run("results.md", code, {"decoder": decoder, "log_probs": [spoiled, dead, speech[0][2]], "lengths": None})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not decoded: log_probs: expected finite values or -inf, got nan in utterance 0")
+    assert lines[1].startswith("the search died; until then it heard: ")
+    assert lines[2].endswith(speech[1][2])
+    assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
 
 
 def test_kernels():

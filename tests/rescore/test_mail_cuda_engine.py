@@ -75,6 +75,11 @@ def test_equal_bytes(gpu, asked, n, cache):
     assert gpu.errors == []
 
 
+def test_an_utterance_that_is_none_costs_itself_alone(gpu, asked):
+    cpu = CtcDecoder(GRAPH, device="cpu", **(asked | {"placement": "cpu"} | OPTIONS))
+    resident.check_none_among_others(on_gpu(asked), cpu)
+
+
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),

@@ -308,3 +308,23 @@ def test_what_runs_under_the_sanitizers(emulated_gpu, monkeypatch, capsys, argv)
     sanitized_rescoring.main()
     assert capsys.readouterr().out.startswith("rescored ")
     assert {("wide", 1), ("dense", 1), ("cluster", 4), ("cluster", 2)} == set(emulated_gpu.launched)
+
+
+def check_none_among_others(one, cpu):
+    """`one` decodes utterances of which some are none, one of these in the midst of its questions; `cpu` the others."""
+    batch = [BATCH[0], BATCH[2].copy(), BATCH[2], BATCH[3], BATCH[4].copy()]
+    batch[1][4, 6] = np.nan
+    batch[4][6, 11] = np.inf
+    found = one.decode(batch * 2, errors="return")
+    wanted = cpu.decode([batch[i] for i in (0, 2, 3)])
+    for at in (0, 5):  # the second time in lanes that have met one
+        check_same([found[at + i] for i in (0, 2, 3)], wanted)
+        assert f"got nan in utterance {at + 1}, frame 4, column 6" in str(found[at + 1].error)
+        assert f"got inf in utterance {at + 4}, frame 6, column 11" in str(found[at + 4].error)
+        assert found[at + 1].rescoring_score == 0.0
+
+
+@pytest.mark.parametrize("placement", ["resident", "host-direct"])
+def test_an_utterance_that_is_none_costs_itself_alone(gpu, placement):
+    cpu = CtcDecoder(GRAPH, device="cpu", hypotheses_per_state=3, **MODELS, **OPTIONS)
+    check_none_among_others(on_gpu(placement=placement, hypotheses_per_state=3), cpu)

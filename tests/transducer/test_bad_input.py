@@ -1,5 +1,6 @@
 """What a user can get wrong: the right exception, what was expected and got, a decoder that goes on."""
 
+import math
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 import arcbeam
 from arcbeam import ConfidenceMethod, Joint, LstmLayer, LstmPrediction, StatelessPrediction, TransducerDecoder
 from tests.conftest import ROOT
+from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
 ARRAYS = random_arrays(0, tokens=13, size=9, units=11, joint=15, features=7, layers=2)
@@ -59,6 +61,54 @@ def test_encoder_output(case, algorithm):
     with pytest.raises(error, match=message):
         one.decode(frames, lengths)
     assert one.decode([GOOD])[0].log_probs.tobytes() == before.tobytes()
+
+
+def as_it_was(found, wanted, frames):
+    """Asserts that an utterance that could not be decoded has no tokens and its state from before."""
+    assert (len(found.tokens), len(found.frames), len(found.log_probs), found.complete) == (0, 0, 0, False)
+    assert found.score == -math.inf
+    same([found], [wanted])
+    assert found.state.frames == frames
+
+
+@pytest.mark.parametrize("kind", ["lstm", "tdt", "stateless"])
+@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
+def test_an_utterance_that_is_none_costs_its_own_result_alone(kind, algorithm):
+    arrays = {"lstm": ARRAYS, "tdt": TDT, "stateless": random_arrays(0, layers=0, context=2, groups=3)}[kind]
+    durations = [0, 2, 5] if kind == "tdt" else None
+    one = TransducerDecoder.from_arrays(arrays, 0, durations=durations, algorithm=algorithm, threads=2, tokenizer=str)
+    before = one.decode([GOOD] * 4)
+    batch = [GOOD, spoiled(np.nan), GOOD[:4], spoiled(-np.inf)]
+    for states in (None, [h.state for h in before]):
+        found = one.decode(batch, state=states, errors="return")
+        good = one.decode([batch[0], batch[2]], state=states and [states[0], states[2]])
+        same([found[0], found[2]], good)
+        assert [h.error is None for h in found] == [True, False, True, False]
+        assert found[0].complete and found[0].score == math.fsum(found[0].log_probs.tolist())
+        nothing = one.decode([GOOD[:0]] * 2, state=states and states[1::2])
+        for i, value in ((1, "nan"), (3, "-inf")):
+            as_it_was(found[i], nothing[i // 2], frames=12 if states else 0)
+            expected = f"encoder_output: expected finite values, got {value} in utterance {i}, frame 5, feature 3"
+            assert isinstance(found[i].error, ValueError) and str(found[i].error) == expected
+            assert repr(found[i]) == f"TransducerHypothesis(error=ValueError({expected!r}))"
+        # the stream goes on as if the chunk had not been there
+        again = one.decode([GOOD] * 4, state=[h.state for h in found])
+        same([again[1]], one.decode([GOOD], state=states and [states[1]]))
+    with pytest.raises(ValueError, match="got nan in utterance 1"):
+        one.decode(batch)
+    with pytest.raises(TypeError, match="expected float32 or float16"):
+        one.decode([GOOD.astype(float)], errors="return")
+    with pytest.raises(ValueError, match="errors: expected 'raise' or 'return', got None"):
+        one.decode(batch, errors=None)
+
+
+def test_what_the_network_computes_may_be_none():
+    arrays = dict(ARRAYS, encoder_weight=np.full_like(ARRAYS["encoder_weight"], 9.0))
+    one = TransducerDecoder.from_arrays(arrays, 0, activation="relu")
+    found = one.decode([GOOD, spoiled(3e38)], errors="return")
+    same(found[:1], one.decode([GOOD]))
+    assert "the network's output is not finite in utterance 1, frame 5" in str(found[1].error)
+    same(found[1:], one.decode([GOOD[:0]]))
 
 
 def test_nan_beyond_the_length_is_not_read():

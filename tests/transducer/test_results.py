@@ -2,6 +2,8 @@
 
 import copy
 import io
+import json
+import math
 import os
 import pickle
 
@@ -202,6 +204,54 @@ def test_a_tokenizer_that_cannot_be_pickled():
     ):
         pickle.dumps(decoder)
     assert copy.copy(decoder).decode([FRAMES])[0].text == copy.deepcopy(decoder).decode([FRAMES])[0].text == "x"
+
+
+def pieces_of(ids):
+    """A tokenizer that can be pickled, and that is not to travel with every hypothesis."""
+    return " ".join(PIECES[i] for i in ids)
+
+
+PIECES = [f"piece{i}" for i in range(13)]
+
+
+@pytest.mark.parametrize("tokenizer", [None, PIECES, pieces_of, lambda ids: "x" * len(ids)])
+def test_a_pickled_hypothesis_leaves_its_tokenizer_behind(tokenizer):
+    more = {"threads": 1, "confidence": "entropy", "frame_shift": 0.08, "tokenizer": tokenizer}
+    decoder = TransducerDecoder.from_arrays(ARRAYS, 12, **more)
+    spoiled = np.full_like(FRAMES[:1], np.nan)
+    for found in decoder.decode([FRAMES, FRAMES[:0], spoiled], errors="return"):
+        data = pickle.dumps(found)
+        again = pickle.loads(data)
+        same([again], [found])
+        assert again.to_dict() == found.to_dict()
+        assert repr(again) == repr(found)
+        assert (again.score, again.complete, str(again.error)) == (found.score, found.complete, str(found.error))
+        text = 0 if tokenizer is None else len(found.text)
+        state = found.state.hidden.nbytes + found.state.cell.nbytes
+        assert len(data) < 1600 + text + state + 24 * len(found.tokens)
+        assert b"pieces_of" not in data and b"transducer_text" not in data
+        if tokenizer is None:
+            with pytest.raises(ValueError, match="text: the decoder has no tokenizer"):
+                _ = again.text
+
+
+def test_as_a_dictionary():
+    (found,) = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1, tokenizer=pieces_of).decode([FRAMES])
+    values = found.to_dict()
+    assert list(values) == [
+        "text", "tokens", "frames", "times", "durations", "log_probs", "confidence", "score", "complete", "error",
+    ]  # fmt: skip
+    assert values["text"] == found.text
+    assert (values["tokens"], values["frames"]) == (found.tokens.tolist(), found.frames.tolist())
+    assert values["log_probs"] == found.log_probs.astype(float).tolist()
+    assert (values["times"], values["durations"], values["confidence"], values["error"]) == (None, None, None, None)
+    assert values["score"] == math.fsum(values["log_probs"])
+    assert json.loads(json.dumps(values, allow_nan=False)) == values
+    spoiled = np.full_like(FRAMES, np.inf)
+    (bad,) = TransducerDecoder.from_arrays(ARRAYS, 12, threads=1).decode([spoiled], errors="return")
+    values = bad.to_dict()
+    assert (values["text"], values["tokens"], values["score"], values["complete"]) == (None, [], None, False)
+    assert values["error"] == "encoder_output: expected finite values, got inf in utterance 0, frame 0, feature 0"
 
 
 def test_hypotheses_are_cut_out_when_they_are_asked_for():

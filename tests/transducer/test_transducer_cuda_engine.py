@@ -376,3 +376,23 @@ def test_the_plan():
             assert shapes[0].tests == min(
                 transducer_plan.MOST_TESTS[shapes[0].kernel], utterances * shapes[0].first_window
             )
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+def test_an_utterance_that_is_none_costs_itself_alone(gpu, kind, wrap):
+    batch = [x.copy() for x in BATCH]
+    batch[2][6, 3] = np.nan
+    batch[4][0, 0] = np.inf
+    cpu, decoder = make("cpu", kind), make("cuda", kind)
+    states = None
+    for _ in range(2):
+        found = decoder.decode([wrap(x) for x in batch], state=states, errors="return")
+        wanted = cpu.decode(batch, state=states, errors="return")
+        same(found, wanted)
+        assert [str(h.error) for h in found] == [str(h.error) for h in wanted]
+        assert [h.complete for h in found] == [True, True, False, True, False]
+        states = [h.state for h in found]
+    assert found[0].state.frames == 2 * len(batch[0]) and found[2].state.frames == 0
+    with pytest.raises(ValueError, match="got nan in utterance 2, frame 6, feature 3"):
+        decoder.decode([wrap(x) for x in batch])

@@ -5,12 +5,14 @@
 ``trn``    ``transcript (id)``, for sclite
 ``ctm``    ``id 1 start duration word``, times in seconds, one word a line; needs the frame shift
 ``json``   one JSON object a line: id, text, words with their times (frames always, seconds where the frame shift
-           is known), scores (natural logs; the higher the better), reached_final, frames
+           is known), scores (natural logs; the higher the better), reached_final, complete, frames
 =========  =================================================================================================
+
+A search that died has in any of them the words up to its last live frame; JSON says complete: false and, since it has
+no infinity, score: null.
 """
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from arcbeam.hypothesis import Hypothesis
 
 STDOUT = "-"
+LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON: utterances with an error are not written
 
 
 class Format(StrEnum):
@@ -82,27 +85,18 @@ def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
 
 
 def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
-    fields: dict[str, Any] = {
-        "id": utterance.id,
-        "text": hypothesis.text,
-        "words": [
-            {"word": w.word, "start": _number(w.start), "end": _number(w.end),
-             "start_frame": int(w.start_frame), "end_frame": int(w.end_frame)}
-            for w in hypothesis.words
-        ],
-        "score": _number(hypothesis.score),
-        "acoustic_score": _number(hypothesis.acoustic_score),
-        "graph_score": _number(hypothesis.graph_score),
-        "rescoring_score": _number(hypothesis.rescoring_score),
-        "reached_final": bool(hypothesis.reached_final),
-        "frames": len(utterance.log_probs),
-    }  # fmt: skip
+    said = {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
+    fields = {"id": utterance.id, **_rounded(said), "frames": len(utterance.log_probs)}
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _number(value: float | None) -> float | None:
-    # JSON has neither infinity nor NaN; multiples of a frame shift are wanted without the noise of binary fractions.
-    return round(float(value), 6) if value is not None and math.isfinite(value) else None
+def _rounded(value: Any) -> Any:
+    # Multiples of a frame shift are wanted without the noise of binary fractions.
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 WRITERS: dict[Format, Callable[["Utterance", "Hypothesis"], str]] = {

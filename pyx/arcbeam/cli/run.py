@@ -1,7 +1,7 @@
 """The loop behind ``arcbeam decode``: batches of utterances in, transcripts, word error rate and speed out."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,17 @@ class Speed:
         How many were decoded.
     seconds : float
         Wall time within the decoder; reading and writing files is not in it.
+    unfinished : int
+        How many ended in no final state.
+    dead : list of str
+        Utterances whose search died before the last frame.
     """
 
     utterances: int = 0
     frames: int = 0
     seconds: float = 0.0
     unfinished: int = 0
+    dead: list[str] = field(default_factory=list)
 
     def describe(self, frame_shift: float | None, device: str) -> str:
         """Return the summary line; audio seconds and RTFx are in it where `frame_shift` (seconds) is known."""
@@ -47,6 +52,8 @@ class Speed:
         text = f"decoded {amount} in {took} ({rate}) on {device}"
         if self.unfinished:
             text += f"; {self.unfinished} ended in no final state"
+        if self.dead:
+            text += f"; the search died before the last frame of {_named(self.dead)}"
         return text
 
 
@@ -121,10 +128,12 @@ def decode_all(
         start = time.perf_counter()
         hypotheses = decode_batch(decoder, batch)
         speed.seconds += time.perf_counter() - start
-        for utterance, hypothesis in zip(batch, hypotheses, strict=True):
+        for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
             speed.frames += len(utterance.log_probs)
-            speed.unfinished += not hypothesis.reached_final
+            speed.unfinished += hypothesis.complete and not hypothesis.reached_final
+            if not hypothesis.complete:
+                speed.dead.append(utterance.id)
         if referee:
             referee.add(batch, hypotheses)
         speed.utterances += len(batch)
@@ -146,18 +155,17 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
 
 
 def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
-    """The hypotheses of a decoder, of either kind; an error names the file and the utterance."""
-    try:
-        return decoder.decode([u.log_probs for u in batch])
-    except ValueError:
-        # One utterance spoils its batch: find it, so that the message can name it.
-        for utterance in batch:
-            try:
-                decoder.decode([utterance.log_probs])
-            except ValueError as error:
-                what = str(error).replace("in utterance 0, ", "in ")  # it was alone there, and has a name here
-                raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from error
-        raise
+    """The hypotheses of a decoder, of either kind; those of utterances that are not to be decoded say so."""
+    return decoder.decode([u.log_probs for u in batch], errors="return")
+
+
+def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:
+    """Pairs of both, up to the first that could not be decoded: a `ValueError` that names file and utterance."""
+    for i, (utterance, hypothesis) in enumerate(zip(batch, hypotheses, strict=True)):
+        if hypothesis.error is not None:
+            what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # it has a name here
+            raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
+        yield utterance, hypothesis
 
 
 def _named(names: list[str]) -> str:

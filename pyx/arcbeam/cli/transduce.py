@@ -58,7 +58,7 @@ def transduce(
     from arcbeam import TransducerDecoder
     from arcbeam.cli.inputs import batches, count, find_inputs, read_all
     from arcbeam.cli.outputs import open_output
-    from arcbeam.cli.run import Speed, decode_batch
+    from arcbeam.cli.run import Speed, decode_batch, decoded
 
     found = find_inputs(inputs)
     given = {"tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
@@ -74,7 +74,7 @@ def transduce(
             start = time.perf_counter()
             hypotheses = decode_batch(decoder, batch)
             speed.seconds += time.perf_counter() - start
-            for utterance, hypothesis in zip(batch, hypotheses, strict=True):
+            for utterance, hypothesis in decoded(batch, hypotheses):
                 _write(file, format, utterance, hypothesis, decoder.has_text)
                 speed.frames += len(utterance.log_probs)
             speed.utterances += len(batch)
