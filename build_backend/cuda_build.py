@@ -17,11 +17,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
+
+sys.path.append(str(Path(__file__).resolve().parent))  # for who loads this file by its path
+import source_digest
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / "build" / "kernels"
@@ -114,27 +118,28 @@ def units():
 
 def sources_of(unit):
     """A file and all of ours that it includes, in whatever way."""
-    found, left = set(), [unit]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            named = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
-            places = [folder / name for name in named for folder in (path.parent, ROOT / "cuda")]
-            left += [place.resolve() for place in places if place.is_file()]
-    return sorted(found)
+    return sorted(_read(unit).files)
 
 
 def sources_digests():
-    """SHA-256 over names and texts of the sources of each fatbin: what a benchmark result was measured with."""
+    """A digest of the code of each fatbin, wherever it lies: what a benchmark result was measured with."""
+    return {unit.stem: source_digest.digest(_read(unit).tokens) for unit in units()}
+
+
+def text_digests():
+    """SHA-256 over names and texts of the sources of each fatbin, which tells a profiler files and lines."""
     return {unit.stem: _digest(sources_of(unit)) for unit in units()}
+
+
+def _read(unit):
+    return source_digest.unit_of(unit.resolve(), [ROOT / "cuda"])
 
 
 def _digest(paths):
     digest = hashlib.sha256()
     for path in paths:
         text = path.read_bytes()
-        digest.update(f"{path.relative_to(ROOT).as_posix()} {len(text)}\n".encode())
+        digest.update(f"{path.relative_to(ROOT.resolve()).as_posix()} {len(text)}\n".encode())
         digest.update(text)
     return digest.hexdigest()
 
@@ -168,7 +173,7 @@ def build_kernels(folder):
         record["nvcc"] = re.search(r"V(\d+\.\d+\.\d+)", version)[1]
         record["architectures"] = [re.sub(r"(\d)(\D*)$", r".\1\2", a) for a in architectures]
         record["ptx"] = record["architectures"][-1]
-        record["kernels"] = _compile_all(nvcc, version, architectures, record["sources"])
+        record["kernels"] = _compile_all(nvcc, version, architectures, text_digests())
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.fatbin"):
         old.unlink()
