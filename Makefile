@@ -47,7 +47,7 @@ export ARCBEAM_DATA
 endif
 
 CXX_FILES = find cuda cpu_reference pyx tests benchmarks -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh'
-SOURCES := setup.py build_backend/cuda_build.py pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
+SOURCES := setup.py $(wildcard build_backend/*.py) pyproject.toml README.md LICENSE $(shell find pyx cuda cpu_reference data/demo -type f \
 	'(' -name '*.py' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]pp' -o -name '*.cu' -o -name '*.cuh' -o -path 'data/demo/*' ')' 2>/dev/null)
 
 .PHONY: help demo test check test-data test-long mutants lint format sanitize release-check bench-check clean

@@ -5,7 +5,6 @@ layer over the driver. Times are between two events on their stream; every answe
 """
 
 import hashlib
-import importlib.util
 import statistics
 import struct
 import subprocess
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks import backend
 from benchmarks.datasets import CACHE
 from benchmarks.gpu import DeviceMemory, Wrong, require
 from benchmarks.record import ROOT
@@ -47,10 +47,7 @@ class Size:
 
 def compile_kernels(capability: tuple[int, int], source: Path = SOURCE) -> bytes:
     """The fatbin of a file of kernels for this compute capability; compiled once, then from the cache."""
-    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
-    assert spec is not None and spec.loader is not None
-    cuda_build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(cuda_build)
+    cuda_build = backend.load("cuda_build")
     nvcc = cuda_build.find_nvcc()
     if nvcc is None:
         raise ImportError("nvcc is missing, which compiles benchmarks/kernels")

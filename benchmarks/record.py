@@ -2,7 +2,7 @@
 
 The header holds what a reader needs to judge or repeat the run: command, commit, processor, load of the machine
 before the run and after, versions, repeats, seeds; of a run on a GPU also the GPU, its driver, its clocks before and
-after (an idle GPU lowers them), and digests of the sources of its kernels, by which a result is stale once these have
+after (an idle GPU lowers them), and digests of the code of its kernels, by which a result is stale once this has
 changed, and of the code around them. A file is written only when its experiment has ended. Where a result needs a word
 later, ``remark`` and ``commit_remark`` are added to its header by hand; the page shows them.
 """
@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import host_code
+from benchmarks import backend, host_code
 from benchmarks.registry import Row
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -135,7 +135,7 @@ def device_folder(name: str) -> str:
 
 
 def built_kernels() -> dict[str, str]:
-    """Digests of the sources that the kernels in use were built from."""
+    """Digests of the code that the kernels in use were built from."""
     from arcbeam.kernel_images import build_record
 
     return build_record().sources
@@ -150,11 +150,7 @@ def built_with() -> str | None:
 
 def tree_kernels() -> dict[str, str]:
     """The same of the sources of this checkout."""
-    spec = importlib.util.spec_from_file_location("cuda_build", ROOT / "build_backend" / "cuda_build.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.sources_digests())
+    return dict(backend.load("cuda_build").sources_digests())
 
 
 def changed_kernels(head: Row, kernels: dict[str, str]) -> list[str]:

@@ -27,6 +27,9 @@ from typing import NamedTuple
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that stay as they are
 
+sys.path.append(str(Path(__file__).resolve().parent))  # for who loads this file by its path
+import source_digest
+
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = Path(os.environ.get("ARCBEAM_KERNEL_CACHE") or ROOT / "build" / "kernels")
 
@@ -131,27 +134,28 @@ def units():
 
 def sources_of(unit):
     """A file and all of ours that it includes, in whatever way."""
-    found, left = set(), [unit]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            named = re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
-            places = [folder / name for name in named for folder in (path.parent, ROOT / "cuda")]
-            left += [place.resolve() for place in places if place.is_file()]
-    return sorted(found)
+    return sorted(_read(unit).files)
 
 
 def sources_digests():
-    """SHA-256 over names and texts of the sources of each fatbin: what a benchmark result was measured with."""
+    """A digest of the code of each fatbin, wherever it lies: what a benchmark result was measured with."""
+    return {unit.stem: source_digest.digest(_read(unit).tokens) for unit in units()}
+
+
+def text_digests():
+    """SHA-256 over names and texts of the sources of each fatbin, which tells a profiler files and lines."""
     return {unit.stem: _digest(sources_of(unit)) for unit in units()}
+
+
+def _read(unit):
+    return source_digest.unit_of(unit.resolve(), [ROOT / "cuda"])
 
 
 def _digest(paths):
     digest = hashlib.sha256()
     for path in paths:
         text = path.read_bytes()
-        digest.update(f"{path.relative_to(ROOT).as_posix()} {len(text)}\n".encode())
+        digest.update(f"{path.relative_to(ROOT.resolve()).as_posix()} {len(text)}\n".encode())
         digest.update(text)
     return digest.hexdigest()
 
@@ -262,7 +266,7 @@ def build_kernels(folder):
         record["nvcc"] = re.search(r"V(\d+\.\d+\.\d+)", version)[1]
         record["architectures"] = [] if choice.ptx_alone else [dotted(name) for name in names]
         record["ptx"] = dotted(names[-1])
-        record["kernels"] = _compile_all(nvcc, version, names, record["sources"], choice.ptx_alone)
+        record["kernels"] = _compile_all(nvcc, version, names, text_digests(), choice.ptx_alone)
     record["summary"] = summary(record, choice)
     print(record["summary"])
     folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ class BuildRecord:
     Attributes
     ----------
     sources : dict of str to str
-        SHA-256 of the sources of each fatbin; a result measured with other ones is stale.
+        A digest of the code of each fatbin; a result measured with another is stale.
     nvcc : str or None
         Version of the compiler.
     architectures : tuple of str

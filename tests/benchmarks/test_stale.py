@@ -104,28 +104,6 @@ def test_other_code_around_the_kernels_is_told(experiment, tmp_path, monkeypatch
     assert report.STALE in stale and report.OTHER_HOST_CODE not in stale
 
 
-def test_what_drives_the_kernels():
-    search, transducer = (
-        {path.relative_to(record.ROOT).as_posix() for path in host_code.sources(names)}
-        for names in (host_code.SEARCH, host_code.TRANSDUCER)
-    )
-    modules = ("_staging.pyx", "_mail.pxd", "cuda_plan.py", "device_layout.py")
-    assert {f"pyx/arcbeam/{name}" for name in modules} <= search
-    assert {"cpu_reference/requests/server.cpp", "cuda/decode/search.hpp"} <= search
-    assert {"pyx/arcbeam/_transducer_cuda.pyx", "pyx/arcbeam/transducer_plan.py"} <= transducer
-    assert not {"pyx/arcbeam/_staging.pyx", "pyx/arcbeam/decoder.py"} & transducer
-    assert not any(path.endswith((".cuh", ".cu")) for path in search | transducer)
-    assert host_code.digest(["search", "rescore"]) == host_code.digest(["search"]) != host_code.digest(["transducer"])
-
-
-def test_remarks_are_no_code(tmp_path):
-    (tmp_path / "a.pyx").write_text('"""One.\n\nMore."""\n\ncdef int x  # why\n\n    x = 1\n')
-    (tmp_path / "b.pyx").write_text('cdef int x\n"""Two."""\nx = 1\n# then\n')
-    (tmp_path / "c.hpp").write_text("// One\nint x;  // why\n")
-    assert host_code.code(tmp_path / "a.pyx") == host_code.code(tmp_path / "b.pyx") == "cdef int x\nx = 1"
-    assert host_code.code(tmp_path / "c.hpp") == "int x;"
-
-
 def test_results_of_the_cpu_are_never_stale():
     assert not record.changed_kernels(HEAD, {"search": "f" * 64})
 

@@ -36,7 +36,7 @@ def build(tmp_path, monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     (tmp_path / "cuda" / "decode").mkdir(parents=True)
-    (tmp_path / "cuda" / "decode" / "decode.cu").write_text("// the kernel\n")
+    (tmp_path / "cuda" / "decode" / "decode.cu").write_text("int kernel;\n")
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "CACHE", tmp_path / "cache")
@@ -205,20 +205,34 @@ def test_only_what_changed_is_compiled_again(build, with_nvcc, tmp_path, monkeyp
     assert record_of(build, tmp_path) == first
     assert len(compiled(tmp_path)) == 1
     stage = tmp_path / "cuda" / "decode" / "stage.cuh"
-    stage.write_text("// not included\n")
+    stage.write_text("int not_included;\n")
     assert record_of(build, tmp_path) == first
     with (tmp_path / "cuda" / "decode" / "decode.cu").open("a") as unit:
         unit.write('#include "decode/stage.cuh"\n')
     second = record_of(build, tmp_path)
     assert second["sources"] != first["sources"]
     assert len(compiled(tmp_path)) == 2
-    stage.write_text("// included\n")
+    stage.write_text("int included;\n")
     third = record_of(build, tmp_path)
     assert third["sources"] not in (first["sources"], second["sources"])
     assert len(compiled(tmp_path)) == 3
     monkeypatch.setenv("ARCBEAM_CUDA_ARCHS", "90")
     assert record_of(build, tmp_path)["architectures"] == ["9.0"]
     assert len(compiled(tmp_path)) == 4
+
+
+def test_lines_that_have_moved_are_compiled_again_and_are_the_same_kernel(build, with_nvcc, tmp_path, monkeypatch):
+    with_nvcc()
+    monkeypatch.setenv("ARCBEAM_CUDA", "1")
+    unit = tmp_path / "cuda" / "decode" / "decode.cu"
+    first = record_of(build, tmp_path)
+    unit.write_text("// A remark moves what follows.\n" + unit.read_text())
+    assert record_of(build, tmp_path)["sources"] == first["sources"]
+    assert len(compiled(tmp_path)) == 2
+    (tmp_path / "cuda" / "inner").mkdir()
+    unit.rename(tmp_path / "cuda" / "inner" / "decode.cu")
+    assert record_of(build, tmp_path)["sources"] == first["sources"]
+    assert len(compiled(tmp_path)) == 3
 
 
 def test_a_kernel_that_is_gone_leaves_no_fatbin(build, with_nvcc, tmp_path, monkeypatch):
@@ -269,3 +283,13 @@ def test_the_backend_has_all_hooks():
         [sys.executable, "-c", code], cwd=ROOT / "build_backend", capture_output=True, text=True, check=True
     )
     assert got.stdout.strip() == "[]"
+
+
+def test_the_backend_finds_its_neighbour_when_it_is_loaded_by_its_path():
+    code = (
+        "import importlib.util as u, sys; s = u.spec_from_file_location('cuda_build', sys.argv[1]); "
+        "m = u.module_from_spec(s); s.loader.exec_module(m); print(*sorted(m.sources_digests()))"
+    )
+    backend = str(ROOT / "build_backend" / "cuda_build.py")
+    got = subprocess.run([sys.executable, "-c", code, backend], cwd="/", capture_output=True, text=True, check=True)
+    assert got.stdout.split() == sorted(path.stem for path in (ROOT / "cuda").rglob("*.cu"))
