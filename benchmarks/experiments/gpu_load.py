@@ -1,7 +1,7 @@
 """How long the driver takes to load the kernels, small as they are built, and without compression.
 
-A load is a module and its first entry, in a process that has a context; the median of 20, for the driver keeps nothing of
-a module that has gone. The other is compiled for this GPU alone, and takes a minute for each unit the first time.
+A load is a module and its first entry, in a process that has a context; the median of 20, for the driver keeps nothing
+of a module that has gone. The other is compiled for this GPU alone, which takes up to a minute a unit the first time.
 """
 
 import statistics
