@@ -201,13 +201,17 @@ $(VENV)/made:
 	@python=$$(.ci/find-python $(or $(PYTHON),python3.12 python3.11 python3)); \
 	echo "virtual environment $(VENV) of $$python"; \
 	"$$python" -m venv --clear $(VENV)
+	@$(INSTALL) "setuptools>=77" "cython>=3.1"
 	@touch $@
 
-# A module that was deleted or renamed must not reach the wheel from an earlier build.
+# What builds is in the virtual environment, too: in one of its own, new every time, Cython would seem newer than what it
+# has made, and all would be made again. A module that was deleted or renamed must not reach the wheel from an earlier build.
 define install_arcbeam
 	@rm -rf build/bdist.*; find build/lib* -name '*.py' -delete 2>/dev/null || true
 	@echo "installing arcbeam$(1) into $(VENV)"
-	@$(2) $(INSTALL) '.$(1)'
+	@needs=$$(cd build_backend && $(abspath $(BIN))/python -c 'import cuda_build; print(*map(repr, cuda_build.requirements()))'); \
+	[ -z "$$needs" ] || eval $(INSTALL) "$$needs"
+	@$(2) $(INSTALL) --no-build-isolation '.$(1)'
 	@cd $(VENV) && bin/python -c 'from arcbeam.kernel_images import build_record; print(build_record().summary)'
 	@touch $@
 endef

@@ -1,7 +1,7 @@
 // The thread pool and the whole engine, for ThreadSanitizer: many utterances over a random graph, on many threads,
 // again and again; cancelled batches; engines that share a graph and die right after a batch. Every answer must
-// have the bytes that one thread gives. With -DRACE a job writes a shared plain counter, with -DLEAK memory is lost: the
-// sanitizer must report it, or the silence of the other builds means nothing.
+// have the bytes that one thread gives. With -DRACE a job writes a shared plain counter, with -DLEAK memory is
+// lost: the sanitizer must report it, or the silence of the other builds means nothing.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
