@@ -315,7 +315,8 @@ class CtcDecoder:
             Values that are not float32 or float16, arrays in another place than said above, lengths that are not
             integers.
         ValueError
-            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames.
+            NaN or +inf among the frames, wrong dimensions or width, a length that is negative or beyond the frames; on
+            a GPU an array that is misaligned or not in one allocation of the device, and a stream of another device.
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         MemoryError, CudaOutOfMemoryError, CapacityError

@@ -29,6 +29,7 @@ class FakeDriver:
         library.fake_launches.restype = ctypes.c_char_p
         library.fake_journal.restype = ctypes.c_char_p
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
+        library.fake_lend.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t]
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
         self.library.fake_reset(devices, memory)
@@ -39,6 +40,10 @@ class FakeDriver:
 
     def fail(self, call: str, code: int, nth: int = 1) -> None:
         self.library.fake_fail(call.encode(), nth, code)
+
+    def lend(self, kind: str, address: int, bytes: int, device: int = 0) -> None:
+        """Memory of others: ``"memory"`` of a device, ``"managed"``, ``"pinned"``, or ``"moved"``, unreachable."""
+        self.library.fake_lend(kind.encode(), device, address, bytes)
 
     def refuse(self, *calls: str, code: int = 2, nth: int = 1) -> None:
         """All of these calls fail from the nth on."""
