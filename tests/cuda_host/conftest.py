@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from arcbeam._cuda_launch import Stream
 
 from arcbeam import CudaError, _cuda, kernel_images
 from arcbeam.kernel_images import BuildRecord
+from tests.cuda_host.exporters import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
@@ -120,3 +122,17 @@ def fake(fake_library, monkeypatch):
     yield fake_library
     fake_library.check_empty()
     fake_library.stop()
+
+
+@pytest.fixture
+def reader(fake):
+    """A stream of the first of two devices, and memory of each kind that others have."""
+    fake.start(devices=2)
+    for start, kind, device in (
+        (0x10000, "memory", 0), (0x20000, "memory", 0), (0x30000, "memory", 1), (0x40000, "managed", 1),
+        (0x50000, "pinned", 0), (0x60000, "moved", 0),
+    ):  # fmt: skip
+        fake.lend(kind, start, 0x1000, device)
+    made = Reader(Stream(_cuda.context_of(0)))
+    yield made
+    made.stream = None
