@@ -156,6 +156,7 @@ MAY_INCLUDE = {
     "cuda/shared": {"shared"},
     "cpu_reference/pool": {"pool"},
     "cpu_reference/arpa": {"arpa", "shared"},
+    "cpu_reference/file_map": {"file_map"},
     "cpu_reference/graph": {"graph", "shared"},
     "cpu_reference/language_model": {"language_model", "graph", "shared"},
     "cpu_reference/kenlm": {"kenlm"},

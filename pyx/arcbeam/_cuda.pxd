@@ -34,6 +34,16 @@ cdef struct DeviceState:
     int clusters
     uint64_t memory_bytes
 
+# What the driver knows of the memory at an address.
+cdef struct Memory:
+    int is_known
+    int is_managed
+    int is_hosts  # pinned or registered
+    int on_device  # whether kernels of the current context reach it at this very address
+    int device  # the number of that which it is on; of host memory, of that which it was pinned for
+    uint64_t start  # of the allocation, or of the range of addresses that allocations are mapped into
+    uint64_t bytes  # of the same; 0 where the driver does not say
+
 cdef DriverTable* driver() noexcept nogil
 cdef int check(DeviceState* state, int code, const char* action) except -1 nogil
 cdef tuple describe(int code)
@@ -50,4 +60,5 @@ cdef class Context:
     cdef int enter_to_free(self) noexcept nogil
     cdef int memory_info(self, size_t* free_bytes, size_t* total_bytes) except -1 nogil
 
+cdef Memory memory_at(Context context, uint64_t address) except *
 cpdef Context context_of(int ordinal)

@@ -11,9 +11,10 @@ from cpython.ref cimport Py_XDECREF, PyObject
 from libc.string cimport memset
 
 from arcbeam._driver_table cimport (
-    forked, is_sticky, kClusterLaunch, kL2Bytes, kMajor, kMemoryPools, kMinor, kMultiprocessors, kNoDevice, kNotFound,
-    kNotInitialized, kOutOfMemory, kPointerDeviceOrdinal, kSharedPerBlock, kSharedPerMultiprocessor, kStubLibrary, kSystemDriverMismatch,
-    kThreadsPerMultiprocessor, watch_forks,
+    forked, is_sticky, kClusterLaunch, kHostMemory, kInvalidContext, kInvalidValue, kL2Bytes, kMajor, kMemoryPools, kMinor,
+    kMultiprocessors, kNoDevice, kNotFound, kNotInitialized, kOutOfMemory, kPointerDeviceOrdinal, kPointerIsManaged,
+    kPointerMemoryType, kPointerOnDevice, kPointerRangeBytes, kPointerRangeStart, kSharedPerBlock,
+    kSharedPerMultiprocessor, kStubLibrary, kSystemDriverMismatch, kThreadsPerMultiprocessor, watch_forks,
 )
 
 from arcbeam.errors import CudaError, CudaOutOfMemoryError, MissingDependencyError
@@ -360,12 +361,34 @@ cpdef Context context_of(int ordinal):
     return context
 
 
+cdef Memory memory_at(Context context, uint64_t address) except *:
+    """Inside enter(): whose memory an address is in, by one call.
+
+    The range is not cuMemGetAddressRange's, which for memory that is mapped in pieces, as growing segments of torch are,
+    is one piece of an array.
+    """
+    cdef Memory found
+    cdef unsigned int kind = 0, managed = 0
+    cdef uint64_t there = 0
+    cdef int[6] attributes = [kPointerMemoryType, kPointerIsManaged, kPointerOnDevice, kPointerDeviceOrdinal,
+                              kPointerRangeStart, kPointerRangeBytes]
+    cdef void* values[6]
+    values[0], values[1], values[2] = &kind, &managed, &there
+    values[3], values[4], values[5] = &found.device, &found.start, &found.bytes
+    memset(&found, 0, sizeof(found))
+    found.device = -1
+    code = table.pointer_attributes(6, attributes, values, address)
+    if code != kInvalidValue and code != kInvalidContext:  # which say that the address is not the driver's
+        check(context.state, code, b"asking whose memory an address is")
+        found.is_known = kind != 0 or managed != 0
+        found.is_managed, found.is_hosts = managed != 0, kind == kHostMemory
+        found.on_device = there == address
+    return found
+
+
 def device_of_address(Context context, uint64_t address):
     """int : the device whose memory an address is in; -1 if the driver does not know the address."""
-    cdef int ordinal = -1
+    cdef Memory found
     with context:
-        code = table.pointer_attribute(&ordinal, kPointerDeviceOrdinal, address)
-    if code == 1:  # invalid value: not an address of the driver's
-        return -1
-    check(context.state, code, b"asking whose memory an address is")
-    return ordinal
+        found = memory_at(context, address)
+    return found.device if found.is_known else -1

@@ -23,6 +23,9 @@ cdef extern from *:
     SAME(kStubLibrary, CUDA_ERROR_STUB_LIBRARY);
     SAME(kDeviceUnavailable, CUDA_ERROR_DEVICE_UNAVAILABLE);
     SAME(kNoDevice, CUDA_ERROR_NO_DEVICE);
+    SAME(kInvalidValue, CUDA_ERROR_INVALID_VALUE);
+    SAME(kInvalidContext, CUDA_ERROR_INVALID_CONTEXT);
+    SAME(kInvalidHandle, CUDA_ERROR_INVALID_HANDLE);
     SAME(kInvalidImage, CUDA_ERROR_INVALID_IMAGE);
     SAME(kNoBinaryForGpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
     SAME(kEccUncorrectable, CUDA_ERROR_ECC_UNCORRECTABLE);
@@ -82,7 +85,14 @@ cdef extern from *:
     SAME(kRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);
     SAME(kRegisterReadOnly, CU_MEMHOSTREGISTER_READ_ONLY);
     SAME(kReadOnlyRegister, CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
+    SAME(kPointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+    SAME(kPointerOnDevice, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
+    SAME(kPointerIsManaged, CU_POINTER_ATTRIBUTE_IS_MANAGED);
     SAME(kPointerDeviceOrdinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    SAME(kPointerRangeStart, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+    SAME(kPointerRangeBytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+    SAME(kHostMemory, CU_MEMORYTYPE_HOST);
+    SAME(kDeviceMemory, CU_MEMORYTYPE_DEVICE);
     SAME(kConcurrentManagedAccess, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
     SAME(kManagedGlobal, CU_MEM_ATTACH_GLOBAL);
     SAME(kAdvisePreferredLocation, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
@@ -224,7 +234,7 @@ fill(table.copy_to_host, cydriver.cuMemcpyDtoHAsync)
 fill(table.copy_on_device, cydriver.cuMemcpyDtoDAsync)
 fill(table.set_bytes, cydriver.cuMemsetD8Async)
 fill(table.set_words, cydriver.cuMemsetD32Async)
-fill(table.pointer_attribute, cydriver.cuPointerGetAttribute)
+fill(table.pointer_attributes, cydriver.cuPointerGetAttributes)
 
 
 def address():

@@ -86,12 +86,13 @@ struct DriverTable {
     int (*copy_on_device)(Address to, Address from, size_t bytes, void* stream);
     int (*set_bytes)(Address to, unsigned char value, size_t count, void* stream);
     int (*set_words)(Address to, unsigned value, size_t count, void* stream);
-    int (*pointer_attribute)(void* value, int attribute, Address address);
+    int (*pointer_attributes)(unsigned count, int* attributes, void** values, Address address);
 };
 
 // The driver's numbers, by cuda.h's names without their prefixes.
 enum Code {
     kSuccess = 0,
+    kInvalidValue = 1,
     kOutOfMemory = 2,
     kNotInitialized = 3,
     kDeinitialized = 4,
@@ -99,6 +100,7 @@ enum Code {
     kDeviceUnavailable = 46,
     kNoDevice = 100,
     kInvalidImage = 200,
+    kInvalidContext = 201,
     kNoBinaryForGpu = 209,
     kEccUncorrectable = 214,
     kInvalidPtx = 218,
@@ -108,6 +110,7 @@ enum Code {
     kJitDisabled = 223,
     kContained = 226,
     kOperatingSystem = 304,
+    kInvalidHandle = 400,
     kNotFound = 500,
     kNotReady = 600,
     kIllegalAddress = 700,
@@ -154,6 +157,17 @@ enum FunctionAttribute {
     kFunctionNonPortableCluster = 14,
 };
 
+enum PointerAttribute {
+    kPointerMemoryType = 2,
+    kPointerOnDevice = 3,
+    kPointerIsManaged = 8,
+    kPointerDeviceOrdinal = 9,
+    kPointerRangeStart = 11,
+    kPointerRangeBytes = 12,
+};
+
+enum MemoryType { kHostMemory = 1, kDeviceMemory = 2 };
+
 enum PoolAttribute { kReleaseThreshold = 4, kReserved = 5, kUsed = 7, kUsedHigh = 8 };
 
 enum Flag {
@@ -163,7 +177,6 @@ enum Flag {
     kHostPortable = 1,
     kRegisterPortable = 1,
     kRegisterReadOnly = 8,
-    kPointerDeviceOrdinal = 9,
     kManagedGlobal = 1,
     kAdvisePreferredLocation = 3,
     kAdviseAccessedBy = 5,

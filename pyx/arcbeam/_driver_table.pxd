@@ -67,19 +67,21 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*copy_on_device)(Address, Address, size_t, void*) noexcept nogil
         int (*set_bytes)(Address, unsigned char, size_t, void*) noexcept nogil
         int (*set_words)(Address, unsigned int, size_t, void*) noexcept nogil
-        int (*pointer_attribute)(void*, int, Address) noexcept nogil
+        int (*pointer_attributes)(unsigned int, int*, void**, Address) noexcept nogil
 
     cdef enum:
         kSuccess, kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
         kNoBinaryForGpu, kInvalidPtx, kJitCompilerNotFound, kUnsupportedPtxVersion, kJitDisabled, kNotFound, kNotReady
-        kSystemDriverMismatch, kAlreadyRegistered
+        kSystemDriverMismatch, kAlreadyRegistered, kInvalidValue, kInvalidContext, kInvalidHandle
         kThreadsPerBlock, kMultiprocessors, kL2Bytes, kThreadsPerMultiprocessor, kMajor, kMinor
         kSharedPerMultiprocessor, kSharedPerBlock, kConcurrentManagedAccess, kMemoryPools, kClusterLaunch
         kReadOnlyRegister
         kFunctionThreads, kFunctionShared, kFunctionLocal, kFunctionRegisters, kFunctionDynamicShared
         kFunctionNonPortableCluster, kFunctionPtxVersion, kFunctionBinaryVersion
         kReleaseThreshold, kReserved, kUsed, kUsedHigh
-        kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable, kPointerDeviceOrdinal
+        kStreamNonBlocking, kEventBlockingSync, kEventDisableTiming, kHostPortable
+        kPointerMemoryType, kPointerOnDevice, kPointerIsManaged, kPointerDeviceOrdinal, kPointerRangeStart
+        kPointerRangeBytes, kHostMemory, kDeviceMemory
         kManagedGlobal, kAdvisePreferredLocation, kAdviseAccessedBy, kOnHost, kRegisterPortable, kRegisterReadOnly
 
     cbool is_sticky(int code)

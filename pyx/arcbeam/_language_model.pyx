@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from libc.stdint cimport uint32_t, uintptr_t
-from libcpp cimport bool as cbool
+from libc.stdint cimport uint32_t
 from libcpp.string cimport string
 
 from arcbeam._lm_view cimport LmStep, LmView, lm_step, lm_view_of
@@ -26,33 +25,6 @@ cdef extern from "graph/status.hpp" namespace "arcbeam" nogil:
 
 cdef extern from "language_model/validate.hpp" namespace "arcbeam" nogil:
     Status validate_ "arcbeam::validate"(const LmView&, unsigned) except +
-
-
-cdef extern from "language_model/map_guard.hpp" namespace "arcbeam" nogil:
-    size_t guard_map(const void*, size_t) except +
-    cbool cpp_is_broken "arcbeam::is_broken"(size_t)
-    void release_guard(size_t) except +
-
-
-cdef class MapGuard:
-    """Keeps a mapped file that shrinks from ending the process: what is lost reads as zeros.
-
-    Guards the map as long as both live; beyond 256 guards there is no protection.
-    """
-
-    cdef size_t handle
-
-    def __cinit__(self, data):
-        view = np.frombuffer(data, np.uint8)
-        self.handle = guard_map(<const void*> <uintptr_t> view.ctypes.data, len(view))
-
-    def __dealloc__(self):
-        release_guard(self.handle)
-
-    @property
-    def is_broken(self):
-        """Whether a part of the map was lost."""
-        return cpp_is_broken(self.handle)
 
 
 def validate(columns, about):

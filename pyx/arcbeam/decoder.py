@@ -323,7 +323,8 @@ class CtcDecoder:
             integers.
         ValueError
             NaN or +inf among the frames, unless `errors` is "return"; wrong dimensions or width, a length that is
-            negative or beyond the frames.
+            negative or beyond the frames; on a GPU an array that is misaligned or not in one allocation of the device,
+            and a stream of another device.
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         MemoryError, CudaOutOfMemoryError, CapacityError

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from array import array as packed
 from dataclasses import dataclass
+from operator import index as whole
 from typing import Any
 
 import numpy as np
 
+from arcbeam._array_memory import why_not
 from arcbeam._dlpack import Import
+from arcbeam.errors import CudaError
 from arcbeam.log_probs import Utterances, check_shape, one_width, table_of, table_of_batch
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
+_INVALID_HANDLE, _INVALID_CONTEXT = 400, 201  # what the driver says to a stream of another device
 _TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float16"}
 
 
@@ -88,10 +92,13 @@ def as_device_utterances(
     TypeError
         A type other than float32 or float16, something that is not an array, an array of another device.
     ValueError
-        Wrong number of dimensions or columns, values of a frame that lie apart, lengths out of range.
+        Wrong number of dimensions or columns, values of a frame that lie apart, lengths out of range; an address that
+        is misaligned or not the device's, an array that leaves its allocation, a stream of another device.
     """
     if stream is not None:
-        reader.wait_for_stream(stream_address(stream))
+        handle = stream_address(stream)
+        _check_device_of(stream, reader.context.ordinal)
+        _wait_for(reader, handle, "stream")
     ask = stream is None
     if not isinstance(log_probs, (list, tuple)):
         batch = import_array(log_probs, name, reader, ask, values)
@@ -148,7 +155,7 @@ class _Producers:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
         self.reader, self.ask, self.ordinal = reader, ask, reader.context.ordinal
         self.stream = reader.address if ask else -1  # which a producer makes wait for its own; -1 is none
-        self.streams: set[int] = set()
+        self.streams: dict[int, int | None] = {}  # and the first array that named each
         self.asked: type | None = None
         self.old: type | None = None
 
@@ -156,7 +163,16 @@ class _Producers:
         return self.name if index is None else f"{self.name}[{index}]"
 
     def take(self, item: Any, index: int | None = None) -> _Taken:
-        """Takes one array over; `index` is its place in a list."""
+        """Takes one array over, all of which kernels can read; `index` is its place in a list."""
+        taken = self.unchecked(item, index)
+        address, shape, strides, dtype, _ = taken
+        wrong = why_not(self.reader.context, address, shape, strides, _VALUE_BYTES[dtype])
+        if wrong is not None:
+            raise ValueError(f"{self.name_of(index)}: expected {wrong[0]}, got {wrong[1]}")
+        return taken
+
+    def unchecked(self, item: Any, index: int | None) -> _Taken:
+        """As its maker describes it."""
         told = getattr(item, "__dlpack_device__", None)
         if told is None:
             said = getattr(item, "__cuda_array_interface__", None)
@@ -196,30 +212,68 @@ class _Producers:
         return taken.address, taken.shape, taken.strides, dtype, taken
 
     def by_interface(self, item: Any, said: Any, index: int | None) -> _Taken:
-        dtype = _TYPESTRS.get(said["typestr"])
+        try:
+            dtype, address = _TYPESTRS.get(said["typestr"]), whole(said["data"][0] or 0)
+            shape, steps = tuple([whole(n) for n in said["shape"]]), said.get("strides")
+            steps = steps if steps is None else tuple([whole(n) for n in steps])
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
+            raise TypeError(
+                f"{self.name_of(index)}: expected whole numbers for data[0], shape and strides, and a typestr, in "
+                f"__cuda_array_interface__, got {said!r}"
+            ) from error
         if dtype is None:
             raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {said['typestr']}")
         if said.get("mask") is not None:
             raise TypeError(f"{self.name_of(index)}: expected an array without a mask")
-        shape, steps = tuple(said["shape"]), said.get("strides")
         if steps is None:
             strides = (shape[1], 1) if len(shape) == 2 else _row_major(shape)
         else:
             size = _VALUE_BYTES[dtype]
+            if len(steps) != len(shape):
+                raise ValueError(
+                    f"{self.name_of(index)}: expected a stride for each dimension of {shape}, got strides {steps}"
+                )
             if any(step % size for step in steps):
                 raise ValueError(
-                    f"{self.name_of(index)}: expected strides of whole values, got {tuple(steps)} bytes for {dtype}"
+                    f"{self.name_of(index)}: expected strides of whole values, got {steps} bytes for {dtype}"
                 )
             strides = tuple([step // size for step in steps])
         stream = said.get("stream")
         if stream is not None and self.ask:
-            self.streams.add(stream if type(stream) is int and stream > 0 else stream_address(stream))
-        return said["data"][0], shape, strides, dtype, item
+            handle = stream if type(stream) is int and stream > 0 else stream_address(stream)
+            self.streams.setdefault(handle, index)
+        return address, shape, strides, dtype, item
 
     def finish(self) -> None:
         """Has the reader wait for the streams that arrays named."""
-        for stream in self.streams:
-            self.reader.wait_for_stream(stream)
+        for stream, index in self.streams.items():
+            _wait_for(self.reader, stream, f"{self.name_of(index)}: stream in __cuda_array_interface__")
+
+
+def _wait_for(reader: Any, stream: int, name: str) -> None:
+    try:
+        reader.wait_for_stream(stream)
+    except CudaError as error:
+        if error.code not in (_INVALID_HANDLE, _INVALID_CONTEXT):
+            raise
+        raise ValueError(
+            f"{name}: expected a stream of cuda:{reader.context.ordinal}, where the decoder is, got the handle "
+            f"{stream:#x}, which is none there ({error.name})"
+        ) from error
+
+
+def _check_device_of(stream: Any, ordinal: int) -> None:
+    """Raises ValueError where a stream of torch, CuPy or cuda.core says that it is of another device.
+
+    The driver would not: the default stream has the same handle on every device.
+    """
+    device = getattr(stream, "device", None)
+    for owner, attribute in ((stream, "device_id"), (device, "index"), (device, "device_id")):
+        number = getattr(owner, attribute, None)
+        if isinstance(number, int) and number >= 0 and number != ordinal:
+            raise ValueError(
+                f"stream: expected a stream of cuda:{ordinal}, where the decoder is, got one of cuda:{number}"
+            )
 
 
 def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:

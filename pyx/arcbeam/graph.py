@@ -240,7 +240,7 @@ class Graph:
         A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
         replaces files and never does that). One that is changed all the same is a FormatError when the graph next
         decodes, is saved, or is taken by a decoder; one that is changed meanwhile may end the process, if it does not
-        just shrink.
+        just shrink. That holds for any number of mapped graphs; none of their files is kept open.
 
         Parameters
         ----------

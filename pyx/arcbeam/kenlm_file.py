@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from arcbeam._language_model import MapGuard
+from arcbeam._file_map import MapGuard
 from arcbeam.errors import FormatError
+from arcbeam.file_watch import FileWatch, mapped_parts
 
 MAGIC = b"mmap lm http://kheafield.com/code"
 Model = TypeVar("Model")
@@ -30,40 +29,27 @@ class WatchedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        weakref.finalize(self, os.close, self._file)
-        self._first = os.fstat(self._file)
-        self._guards: list[MapGuard] = []
+        self._first = os.stat(path)
+        self._watch = FileWatch(path, self._first)
+        self._guards: dict[int, MapGuard] = {}  # by address
 
     def load(self, load: Callable[[], Model]) -> Model:
         """What `load` returns; the parts of the file that it maps are guarded from now on."""
-        before = self._maps()
+        before = self._parts()
         model = load()
-        for address, size in self._maps() - before:
-            self._guards.append(MapGuard((ctypes.c_ubyte * size).from_address(address)))
+        self._guards = {begin: MapGuard(begin, end - begin) for begin, end in sorted(self._parts() - before)}
         return model
 
-    def _maps(self) -> set[tuple[int, int]]:
-        """Address and size of what this process maps of the file; nothing where the system does not tell."""
-        found = set()
+    def _parts(self) -> set[tuple[int, int]]:
+        """The addresses at which this process maps the file."""
         device = f"{os.major(self._first.st_dev):02x}:{os.minor(self._first.st_dev):02x}"
-        try:
-            lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
-        except OSError:
-            return set()
-        for line in lines:
-            addresses, _, _, where, inode = line.split(maxsplit=5)[:5]
-            if (where, int(inode)) == (device, self._first.st_ino):
-                begin, end = (int(x, 16) for x in addresses.split("-"))
-                found.add((begin, end - begin))
-        return found
+        where = (device, self._first.st_ino)
+        return {(part.begin, part.end) for part in mapped_parts() if (part.device, part.inode) == where}
 
     def check(self) -> None:
         """FormatError if the file has been changed in place since: what is read now may be anything."""
-        now, first = os.fstat(self._file), self._first
-        if (now.st_size, now.st_mtime_ns) == (first.st_size, first.st_mtime_ns) and not any(
-            guard.is_broken for guard in self._guards
-        ):
+        what = self._watch.change(next(iter(self._guards), None))
+        if what is None and not any(guard.is_broken for guard in self._guards.values()):
             return
-        what = f"shrank from {first.st_size} to {now.st_size} bytes" if now.st_size < first.st_size else "was changed"
+        what = "was changed" if what is None else what.removesuffix(" in place")
         raise FormatError(f"{self._path}: the file {what} while KenLM had it mapped; load it again")

@@ -1,6 +1,5 @@
 """OpenFst on disk and in memory: reading, FST objects of other packages, and writing of vector files from arrays."""
 
-import mmap
 import os
 import shutil
 import struct
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam import _graph
+from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.symbols import SymbolTable, TokenTable, drop_epsilon
 
@@ -96,12 +96,15 @@ def read_bytes(
 def read_file(path: str | os.PathLike[str], *, source: object = None, **options: Any) -> Compiled:
     """Reads an OpenFst file through a memory map; messages call it `source`, or its path. See `read_bytes`."""
     with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
             raise FormatError(f"{path}: expected an OpenFst file, got an empty file")
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            if hasattr(data, "madvise"):
-                data.madvise(mmap.MADV_WILLNEED)
-            return read_bytes(data, path if source is None else source, **options)
+        data = FileMap(file.fileno(), size)
+    try:
+        return read_bytes(data, path if source is None else source, **options)
+    finally:
+        if data.is_broken:  # whatever the zeros in its place have led to
+            raise FormatError(f"{path}: the file shrank while it was read; load it again")
 
 
 def from_object(fst: Any, **options: Any) -> Compiled:

@@ -13,11 +13,9 @@ Checksums find accidents; who reads a file validates its arrays before using the
 
 import errno
 import json
-import mmap
 import os
 import secrets
 import struct
-import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
@@ -26,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam import _graph
-from arcbeam._language_model import MapGuard
+from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError
+from arcbeam.file_watch import FileWatch
 
 HEADER = struct.Struct("<8sIIQQQ24x")
 SECTION = struct.Struct("<32sQQQ8x")
@@ -70,31 +69,33 @@ class Kind:
 class Mapped:
     """A mapped file. Should it shrink, what is lost reads as zeros; `check` finds that, and other changes in place.
 
-    A file that is replaced under its name leaves the mapped one as it was.
+    A file that is replaced under its name leaves the mapped one as it was. None is kept open.
 
     Parameters
     ----------
     path : path
     file : int
         A descriptor of the file, which may be closed afterwards.
-    data : mmap.mmap
+
+    Attributes
+    ----------
+    path : str
+    data : memoryview
+        The bytes of the file; they stay as long as somebody looks into them.
     """
 
-    def __init__(self, path: str | os.PathLike[str], file: int, data: mmap.mmap) -> None:
-        self.path = os.path.abspath(path)
-        self.data = data
-        self._guard = MapGuard(data)
-        self._file = os.dup(file)
-        weakref.finalize(self, os.close, self._file)
-        self._written = os.fstat(self._file).st_mtime_ns
+    def __init__(self, path: str | os.PathLike[str], file: int) -> None:
+        first = os.fstat(file)
+        self._watch, self._map = FileWatch(path, first), FileMap(file, first.st_size)
+        self.path, self.data = self._watch.path, memoryview(self._map)
 
     def check(self) -> None:
         """FormatError if the file has been changed in place since: what is read now may be anything."""
-        now, size = os.fstat(self._file), len(self.data)
-        if now.st_size == size and now.st_mtime_ns == self._written and not self._guard.is_broken:
-            return
-        what = f"shrank from {size} to {now.st_size} bytes" if now.st_size < size else "was changed in place"
-        raise FormatError(f"{self.path}: the file {what} while it was mapped; load it again")
+        what = self._watch.change(self._map.address)
+        if what is None and self._map.is_broken:
+            what = "was changed in place"
+        if what is not None:
+            raise FormatError(f"{self.path}: the file {what} while it was mapped; load it again")
 
 
 def write(
@@ -168,11 +169,8 @@ def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArra
         size = os.fstat(file.fileno()).st_size
         if size < HEADER.size:
             raise FormatError(f"{path}: expected {kind.name} with a header of {HEADER.size} bytes, got {size}")
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        mapped = Mapped(path, file.fileno(), data)
-    if hasattr(data, "madvise"):
-        data.madvise(mmap.MADV_WILLNEED)
-    arrays = read_sections(path, kind, data, len(data))
+        mapped = Mapped(path, file.fileno())
+    arrays = read_sections(path, kind, mapped.data, len(mapped.data))
     return arrays, read_about(path, kind, arrays.pop("about").tobytes()), mapped
 
 

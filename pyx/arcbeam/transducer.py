@@ -338,7 +338,8 @@ class TransducerDecoder:
             Values that are not float32 or float16, lengths that are not integers, states that are none.
         ValueError
             NaN or an infinity among the frames, or computed from them, unless `errors` is "return"; wrong dimensions or
-            features; a length that is negative or beyond the frames; a state of another network.
+            features; a length that is negative or beyond the frames; a state of another network; on a GPU an array that
+            is misaligned or not in one allocation of the device, and a stream of another device.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError

@@ -8,9 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from arcbeam._cuda_launch import Stream
 
 from arcbeam import CudaError, _cuda, kernel_images
 from arcbeam.kernel_images import BuildRecord
+from tests.cuda_host.exporters import Reader
 
 ROOT = Path(__file__).resolve().parents[2]
 STRICT = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
@@ -29,6 +31,7 @@ class FakeDriver:
         library.fake_launches.restype = ctypes.c_char_p
         library.fake_journal.restype = ctypes.c_char_p
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
+        library.fake_lend.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t]
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
         self.library.fake_reset(devices, memory)
@@ -39,6 +42,10 @@ class FakeDriver:
 
     def fail(self, call: str, code: int, nth: int = 1) -> None:
         self.library.fake_fail(call.encode(), nth, code)
+
+    def lend(self, kind: str, address: int, bytes: int, device: int = 0) -> None:
+        """Memory of others: ``"memory"`` of a device, ``"managed"``, ``"pinned"``, or ``"moved"``, unreachable."""
+        self.library.fake_lend(kind.encode(), device, address, bytes)
 
     def refuse(self, *calls: str, code: int = 2, nth: int = 1) -> None:
         """All of these calls fail from the nth on."""
@@ -115,3 +122,17 @@ def fake(fake_library, monkeypatch):
     yield fake_library
     fake_library.check_empty()
     fake_library.stop()
+
+
+@pytest.fixture
+def reader(fake):
+    """A stream of the first of two devices, and memory of each kind that others have."""
+    fake.start(devices=2)
+    for start, kind, device in (
+        (0x10000, "memory", 0), (0x20000, "memory", 0), (0x30000, "memory", 1), (0x40000, "managed", 1),
+        (0x50000, "pinned", 0), (0x60000, "moved", 0),
+    ):  # fmt: skip
+        fake.lend(kind, start, 0x1000, device)
+    made = Reader(Stream(_cuda.context_of(0)))
+    yield made
+    made.stream = None

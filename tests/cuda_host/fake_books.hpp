@@ -18,7 +18,7 @@ namespace {
 
 using namespace arcbeam::gpu;
 
-constexpr int kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400;
+constexpr int kInvalidDevice = 101;
 
 struct Device {
     int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1, managed = 1;
@@ -59,6 +59,8 @@ std::mutex guard;
 std::vector<Device> devices;
 std::map<void*, Thing> things;
 std::map<uintptr_t, Thing> registered;  // the host's own memory, by its first byte
+std::vector<Thing> lent;      // memory of others than arcbeam, by what a test says of it; `owner` is its first byte
+bool host_is_device = false;  // whether memory of the host counts as the current device's
 std::vector<Launch> launches;
 std::vector<Failure> failures;
 std::ostringstream journal;

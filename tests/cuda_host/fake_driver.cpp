@@ -61,7 +61,7 @@ const DriverTable table = {
     copy_on_device,
     set_bytes,
     set_words,
-    pointer_attribute,
+    pointer_attributes,
 };
 
 }  // namespace
@@ -76,6 +76,8 @@ void fake_reset(int count, size_t memory) {
     for (Device& device : devices) device.memory = memory;
     things.clear();
     registered.clear();
+    lent.clear();
+    host_is_device = false;
     launches.clear();
     failures.clear();
     journal.str("");
@@ -112,6 +114,17 @@ void fake_device(int ordinal, int major, int minor, int pools) {
     devices[static_cast<size_t>(ordinal)].minor = minor;
     devices[static_cast<size_t>(ordinal)].pools = pools;
 }
+
+// Memory of others: "memory" of a device, "managed", "pinned" of the host, or "moved", which kernels reach
+// elsewhere.
+void fake_lend(const char* kind, int ordinal, Address address, size_t bytes) {
+    const std::string wanted = kind;
+    for (const char* known : {"memory", "managed", "pinned", "moved"})
+        if (wanted == known)
+            lent.push_back(Thing{known, ordinal, "", bytes, reinterpret_cast<void*>(address), 0, 0});
+}
+void fake_take_back() { lent.clear(); }
+void fake_host_is_device(int whether) { host_is_device = whether != 0; }
 
 void fake_writable_alone(int ordinal) { devices[static_cast<size_t>(ordinal)].read_only = 0; }
 void fake_unmanaged(int ordinal) { devices[static_cast<size_t>(ordinal)].managed = 0; }

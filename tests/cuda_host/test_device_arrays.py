@@ -1,6 +1,5 @@
 """Arrays on a device, from exporters as torch, CuPy and JAX write them: addresses, order of streams, ownership."""
 
-import ctypes
 import gc
 
 import numpy as np
@@ -10,109 +9,8 @@ from arcbeam._cuda_memory import DeviceBuffer, MemoryPool
 from arcbeam._dlpack import Import
 
 from arcbeam import _cuda
-from arcbeam.device_arrays import as_device_utterances, import_array, is_on_device, stream_address
-
-I32, I64, U8, U16, U32, U64, P = (
-    ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p,
-)  # fmt: skip
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", P), ("device_type", I32), ("device_id", I32), ("ndim", I32), ("code", U8), ("bits", U8),
-        ("lanes", U16), ("shape", ctypes.POINTER(I64)), ("strides", ctypes.POINTER(I64)), ("byte_offset", U64),
-    ]  # fmt: skip
-
-
-DELETER = ctypes.CFUNCTYPE(None, P)
-
-
-class Managed(ctypes.Structure):
-    _fields_ = [("tensor", Tensor), ("context", P), ("deleter", DELETER)]
-
-
-class Versioned(ctypes.Structure):
-    _fields_ = [
-        ("major", U32),
-        ("minor", U32),
-        ("context", P),
-        ("deleter", DELETER),
-        ("flags", U64),
-        ("tensor", Tensor),
-    ]
-
-
-new_capsule = ctypes.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [P, ctypes.c_char_p, P]
-capsule_name = ctypes.pythonapi.PyCapsule_GetName
-capsule_name.restype, capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
-
-CODES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "bfloat16": (4, 16), "int32": (0, 32)}
-
-
-class Exporter:
-    """An array on a device with DLPack; strides in values."""
-
-    def __init__(self, shape, strides=None, dtype="float32", address=0x10000, device=(2, 0), offset=0, major=None):
-        self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
-        self.address, self.offset, self.major = address, offset, major
-        self.released, self.streams, self.capsules = 0, [], []
-
-    def __dlpack_device__(self):
-        return self.device
-
-    def __dlpack__(self, *, stream=None, max_version=None):
-        self.streams.append(stream)
-        self.deleter = DELETER(self._release)
-        one = Managed() if self.major is None else Versioned(self.major, 0)
-        self.held = [one, (I64 * 9)(*self.shape), (I64 * 9)(*(self.strides or ()))]
-        code, bits = CODES[self.dtype]
-        strides = ctypes.cast(self.held[2], ctypes.POINTER(I64)) if self.strides else None
-        shape = ctypes.cast(self.held[1], ctypes.POINTER(I64))
-        one.tensor = Tensor(self.address, *self.device, len(self.shape), code, bits, 1, shape, strides, self.offset)
-        one.deleter = self.deleter
-        self.name = b"dltensor" if self.major is None else b"dltensor_versioned"
-        capsule = new_capsule(ctypes.addressof(one), self.name, None)
-        self.capsules.append(capsule)
-        return capsule
-
-    def _release(self, _):
-        self.released += 1
-
-
-class OldExporter(Exporter):
-    """From before version 1 of the protocol."""
-
-    def __dlpack__(self, *, stream=None):
-        return super().__dlpack__(stream=stream)
-
-
-class InterfaceOnly:
-    def __init__(self, **said):
-        defaults = {"shape": (2, 3, 4), "typestr": "<f4", "data": (0x20000, True), "version": 3}
-        self.__cuda_array_interface__ = defaults | said
-
-
-class Reader:
-    """A stream that goes with its test, though pytest keeps the fixture."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-
-@pytest.fixture
-def reader(fake):
-    fake.start(devices=2)
-    made = Reader(Stream(_cuda.context_of(0)))
-    yield made
-    made.stream = None
-
-
-def import_all(log_probs, reader, lengths=None, columns=4, exact=True, **options):
-    return as_device_utterances(log_probs, lengths, columns=columns, exact=exact, reader=reader, **options)
+from arcbeam.device_arrays import import_array, is_on_device, stream_address
+from tests.cuda_host.exporters import Exporter, InterfaceOnly, OldExporter, Reader, capsule_name, import_all
 
 
 @pytest.mark.parametrize("kind", [Exporter, OldExporter])
@@ -163,8 +61,8 @@ def test_producers_are_asked_where_the_reader_is(reader, fake):
             return super().__dlpack__(**asked)
 
     second, contexts = Reader(Stream(_cuda.context_of(1))), []
-    import_all(Asked((2, 3, 4), device=(2, 1)), second)
-    import_all([Asked((3, 4), device=(2, 1)) for _ in range(2)], second)
+    import_all(Asked((2, 3, 4), device=(2, 1), address=0x30000), second)
+    import_all([Asked((3, 4), device=(2, 1), address=0x30000) for _ in range(2)], second)
     import_all(Asked((2, 3, 4)), reader)
     assert contexts == [1, 1, 1, 0]
     assert fake.library.fake_current() == 0
@@ -245,6 +143,12 @@ def test_streams_of_others():
         (InterfaceOnly(strides=(50, 17, 4)), ValueError, "strides of whole values"),
         ([Exporter((3, 4)), np.zeros((3, 4), np.float32)], TypeError, r"log_probs\[1\]: .* got one in CPU memory"),
         ([Exporter((3, 4)), Exporter((2, 3, 4))], ValueError, r"log_probs\[1\]: expected \[frames, columns\]"),
+        (InterfaceOnly(strides=(48, 16)), ValueError, r"each dimension of \(2, 3, 4\), got strides \(48, 16\)"),
+        (InterfaceOnly(data=("address", True)), TypeError, r"log_probs: expected whole numbers for data\[0\]"),
+        (InterfaceOnly(shape=(2, 3.0, 4)), TypeError, r"log_probs: expected whole numbers for .* shape"),
+        (InterfaceOnly(data=None), TypeError, r"log_probs: expected whole numbers for data\[0\]"),
+        ([InterfaceOnly(shape=(-1, 4))], ValueError, r"log_probs\[0\]: expected a shape without negative .*\(-1, 4\)"),
+        (Exporter((2, 3, 4), (2**61, 4, 1)), ValueError, r"strides of fewer than 2\*\*62 bytes, got"),
     ],
 )
 def test_bad_input(reader, item, error, said):
@@ -272,7 +176,8 @@ def test_what_is_refused_is_given_back(reader):
 
 
 def test_managed_memory_fits_every_device(reader):
-    assert import_array(Exporter((3, 4), device=(13, 1)), "log_probs", reader).device == 0
+    assert import_array(Exporter((3, 4), device=(13, 1), address=0x40000), "log_probs", reader).device == 0
+    assert import_all([InterfaceOnly(shape=(3, 4), data=(0x40000, True))], reader).table[0, 0] == 0x40000
 
 
 def test_a_capsule_is_taken_once():

@@ -63,6 +63,7 @@ class EmulatedGpu:
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
         self.fake.start(devices, memory)
         self.fake.on_launch(self.callback)
+        self.fake.library.fake_host_is_device(1)  # as arrays of tests say of theirs
 
     def begin_with(self, room: cuda_plan.Room) -> None:
         """Decoders made from now on begin with this room."""
@@ -132,3 +133,18 @@ class DeviceArray:
             "strides": array.strides,
             "version": 3,
         }
+
+
+def unreadable(fake: Any, array: np.ndarray) -> Iterator[tuple[DeviceArray, str]]:
+    """Copies of an array where no kernel of the first of two devices may read, and what is said of each."""
+    foreign, short = array.copy(), array.copy()
+    fake.lend("memory", foreign.ctypes.data, foreign.nbytes, device=1)
+    fake.lend("memory", short.ctypes.data, short.nbytes - 4)
+    askew = np.frombuffer(bytes(2) + array.tobytes(), array.dtype, offset=2).reshape(array.shape)
+    yield DeviceArray(foreign), "memory of cuda:0, where the decoder is, got an address on cuda:1"
+    yield DeviceArray(short), "got 4 bytes outside of it"
+    yield DeviceArray(askew), "an address that is a multiple of 4"
+    fake.library.fake_host_is_device(0)
+    yield DeviceArray(array.copy()), "which the driver does not know: memory of the host"
+    fake.library.fake_host_is_device(1)
+    fake.library.fake_take_back()  # before others get this memory

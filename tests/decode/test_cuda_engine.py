@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arcbeam import CapacityError, CtcDecoder, CudaError, cuda_plan
 from tests.decode import graphs
-from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.emulated_gpu import TIGHT, DeviceArray, unreadable
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, on_cpu
 
@@ -103,6 +103,39 @@ def test_arrays_in_the_wrong_place(gpu):
     with pytest.raises(ValueError, match="stream: expected None, since the log-probs"):
         decoder.decode(BATCH, stream=2)
     same(decoder.decode(BATCH), on_cpu())
+
+
+def test_memory_that_kernels_cannot_read(gpu):
+    """It is refused before a kernel looks there, which would cost the process its GPU."""
+    gpu.start(devices=2)
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    for array, said in unreadable(gpu.fake, BATCH[2]):
+        with pytest.raises(ValueError, match=rf"log_probs\[0\]: expected .*{said}"):
+            decoder.decode([array])
+    batch = np.stack([graphs.random_log_probs(seed, 8, 12) for seed in range(3)])
+    for array, said in unreadable(gpu.fake, batch):
+        with pytest.raises(ValueError, match=f"log_probs: expected .*{said}"):
+            decoder.decode(array)
+    launched = len(gpu.launched)
+    same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu())
+    assert launched == 0
+
+
+def test_streams_of_another_device(gpu):
+    gpu.start(devices=2)
+    decoder, other = (CtcDecoder(GRAPH, device=device, **OPTIONS) for device in ("cuda:0", "cuda:1"))
+    batch = [DeviceArray(logp) for logp in BATCH]
+    with pytest.raises(ValueError, match="stream: expected a stream of cuda:0, where the decoder is, got the handle"):
+        decoder.decode(batch, stream=other._engine.stream.address)
+    same(decoder.decode(batch, stream=decoder._engine.stream.address), on_cpu())
+
+
+def test_rows_in_reverse_and_on_top_of_each_other(gpu):
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    values = graphs.random_log_probs(3, 40, 12)
+    again = np.lib.stride_tricks.sliding_window_view(values.reshape(-1), 12)[::5][:20]
+    for batch in ([values[::-1]], [again, again[::-1]], [np.broadcast_to(values[:1], values.shape)]):
+        same(decoder.decode([DeviceArray(logp) for logp in batch]), on_cpu([np.array(logp) for logp in batch]))
 
 
 @pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])

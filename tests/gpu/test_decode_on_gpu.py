@@ -7,6 +7,7 @@ every graph that they fit.
 
 import gc
 import os
+import re
 import signal
 import threading
 from dataclasses import replace
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from arcbeam._cuda_launch import load
 
-from arcbeam import CapacityError, CtcDecoder, Graph, cuda_plan
+from arcbeam import CapacityError, CtcDecoder, Graph, _cuda, cuda_plan
 from arcbeam.devices import why_no_cuda
+from arcbeam.kernel_images import build_record
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 
@@ -95,6 +98,19 @@ def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for first in range(0, len(batch), 8):  # as few as clusters are for
         same(decoder.decode(batch[first : first + 8]), wanted[first : first + 8])
+
+
+@pytest.mark.parametrize("name", ["search", "rescore", "bucketed"])
+def test_clusters_are_those_of_the_code(gpu, name):
+    """Also of a build for older devices, whose PTX the driver has compiled for this one."""
+    record, device = build_record(), _cuda.device_properties(gpu)
+    major, minor = device["compute_capability"]
+    built = [int(re.sub(r"\D", "", capability)) for capability in record.architectures]
+    machine = [version for version in built if version // 10 == major and version <= 10 * major + minor]
+    known = max(machine) if machine else int(re.sub(r"\D", "", record.ptx))
+    function = load(_cuda.context_of(gpu), name).function(f"arcbeam_{name}_cluster")
+    assert function.architecture == known
+    assert (function.clusters(2, 512) > 0) == (known >= 90)
 
 
 def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):

@@ -269,9 +269,18 @@ def producers():
 
 
 class InterfaceOnly:
-    def __init__(self, array):
+    def __init__(self, array, **said):
         self.array = array
-        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self.__cuda_array_interface__ = array.__cuda_array_interface__ | said
+
+
+class Claimed:
+    """Memory at an address, as somebody says."""
+
+    def __init__(self, address, shape, strides=None):
+        self.__cuda_array_interface__ = {
+            "data": (address, True), "shape": shape, "strides": strides, "typestr": "<f4", "version": 3,
+        }  # fmt: skip
 
 
 def read_rows(engine, utterances, half):
@@ -305,6 +314,55 @@ def test_the_array_interface_and_a_given_stream(gpu, library):
     array = InterfaceOnly(producers()[library](False))
     got = as_device_utterances(array, columns=8, exact=True, reader=engine.stream, stream=0)
     assert (read_rows(engine, got, False) == np.arange(800)).all()
+
+
+def refused(engine, array, said):
+    with pytest.raises(ValueError, match=said):
+        as_device_utterances([array], columns=8, exact=True, reader=engine.stream)
+
+
+def test_memory_that_kernels_cannot_read(gpu):
+    """Of arcbeam's pools, of the host alone, and what both see."""
+    engine, far = Engine(gpu), SharedBuffer(_cuda.context_of(gpu), 0)
+    engine.buffer.resize(1 << 20)
+    address = engine.buffer.address
+    whole = Claimed(address, (1 << 15, 8))
+    got = as_device_utterances([whole], columns=8, exact=True, reader=engine.stream)
+    assert got.table.tolist() == [[address, 8, 1 << 15, 0]]
+    refused(engine, Claimed(address, (1 << 20, 8), (1 << 22, 4)), "all of the array in one allocation")
+    refused(engine, Claimed(address + (1 << 19), (1 << 20, 8), (-(1 << 22), 4)), "all of the array in one allocation")
+    refused(engine, Claimed(address + 2, (3, 8)), "an address that is a multiple of 4")
+    host = np.zeros((3, 8), np.float32)
+    refused(engine, Claimed(host.ctypes.data, host.shape), "which the driver does not know: memory of the host")
+    far.resize(1 << 20)  # managed, or pinned where that is refused
+    taken = as_device_utterances([Claimed(far.host_address, (3, 8))], columns=8, exact=True, reader=engine.stream)
+    assert taken.table[0, 0] == far.host_address
+    engine.stream.finish()
+    assert engine.context.lost == 0
+
+
+def test_memory_of_torch_that_kernels_cannot_read(gpu):
+    """Segments of its allocator may be mapped in pieces (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)."""
+    torch = pytest.importorskip("torch")
+    engine = Engine(gpu)
+    array = torch.zeros((1 << 17, 8), device=f"cuda:{gpu}")
+    for taken in (array, InterfaceOnly(array), array.expand(3, 1 << 17, 8)[1], array[:1].expand(50, 8)):
+        got = as_device_utterances([taken], columns=8, exact=True, reader=engine.stream)
+        assert got.table[0, 0] == array.data_ptr()
+    refused(engine, InterfaceOnly(array, strides=(1 << 30, 4)), "all of the array in one allocation")
+
+
+def test_streams_of_another_device(gpu):
+    if _cuda.device_count() < 2:
+        pytest.skip("one device only")
+    torch = pytest.importorskip("torch")
+    engine, other = Engine(gpu), Stream(_cuda.context_of(1))
+    array = torch.zeros((3, 8), device=f"cuda:{gpu}")
+    for stream in (other.address, torch.cuda.default_stream(1), torch.cuda.Stream(device=1)):
+        with pytest.raises(ValueError, match=f"stream: expected a stream of cuda:{gpu}, where the decoder is"):
+            as_device_utterances([array], columns=8, exact=True, reader=engine.stream, stream=stream)
+    as_device_utterances([array], columns=8, exact=True, reader=engine.stream, stream=torch.cuda.Stream(device=gpu))
+    assert engine.context.lost == 0
 
 
 def test_a_side_stream_of_torch(gpu):

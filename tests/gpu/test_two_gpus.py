@@ -10,6 +10,7 @@ from arcbeam import CtcDecoder, TransducerDecoder, _cuda
 from arcbeam.devices import why_no_cuda
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.gpu.test_driver_on_gpu import InterfaceOnly
 from tests.gpu.test_rescoring_on_gpu import made
 from tests.transducer.equality import same as same_transcripts
 from tests.transducer.networks import random_arrays, random_frames
@@ -86,6 +87,8 @@ def test_arrays_of_torch_on_either(graph, batch, wanted):
         same(decoder.decode(mine), wanted)
         with pytest.raises(TypeError, match=f"expected an array on cuda:{i}.*got one on cuda:{1 - i}"):
             decoder.decode(other)
+        with pytest.raises(ValueError, match=f"expected memory of cuda:{i}, .*got an address on cuda:{1 - i}"):
+            decoder.decode([InterfaceOnly(logp) for logp in other])
         same(decoder.decode(mine), wanted)
         assert torch.cuda.current_device() == 0
 

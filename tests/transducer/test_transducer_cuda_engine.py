@@ -10,7 +10,7 @@ import pytest
 
 from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
 from tests.cuda_host.forks import told_in_a_child
-from tests.decode.emulated_gpu import DeviceArray
+from tests.decode.emulated_gpu import DeviceArray, unreadable
 from tests.gpu import sanitized_transducers
 from tests.transducer.equality import as_bytes, same
 from tests.transducer.networks import random_arrays, random_frames
@@ -199,6 +199,22 @@ def test_arrays_on_the_device_are_not_copied(gpu, dtype):
         decoder.decode([DeviceArray(batch[0]), batch[1]])
     with pytest.raises(ValueError, match="stream: expected None, since the encoder output"):
         decoder.decode(batch, stream=2)
+
+
+def test_memory_that_kernels_cannot_read(gpu):
+    gpu.start(devices=2)
+    decoder, frames = make("cuda"), random_frames(1, 6)
+    for array, said in unreadable(gpu.fake, frames):
+        with pytest.raises(ValueError, match=rf"encoder_output\[0\]: expected .*{said}"):
+            decoder.decode([array])
+    for array, said in unreadable(gpu.fake, frames[None]):
+        with pytest.raises(ValueError, match=f"encoder_output: expected .*{said}"):
+            decoder.decode(array)
+    with pytest.raises(ValueError, match="stream: expected a stream of cuda:0, where the decoder is, got the handle"):
+        decoder.decode([DeviceArray(frames)], stream=0x7777)
+    assert gpu.launches == []
+    rows = [frames, frames[::-1], np.broadcast_to(frames[:1], frames.shape)]
+    same(decoder.decode([DeviceArray(array) for array in rows]), make("cpu").decode([np.array(row) for row in rows]))
 
 
 def test_auto_takes_the_gpu_if_it_can(gpu):

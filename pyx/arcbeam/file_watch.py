@@ -1,0 +1,97 @@
+"""Whether a file that is mapped is still what it was: asked by its name, for a process may have few descriptors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Part(NamedTuple):
+    """A part of a file that this process maps, as the system tells of it.
+
+    Attributes
+    ----------
+    begin, end : int
+        Addresses.
+    device : str
+        Of the file, as ``"fd:01"``; both numbers are hexadecimal.
+    inode : int
+    name : str
+        The file's name now, with " (deleted)" behind it where it has none.
+    """
+
+    begin: int
+    end: int
+    device: str
+    inode: int
+    name: str
+
+
+def mapped_parts() -> Iterator[Part]:
+    """Parts of files that this process maps; none where the system does not tell."""
+    try:
+        with open("/proc/self/maps", "rb") as lines:
+            for line in lines:
+                addresses, _, _, device, inode, *name = line.rstrip(b"\n").split(maxsplit=5)
+                if inode != b"0" and name:
+                    begin, end = (int(address, 16) for address in addresses.split(b"-"))
+                    found = os.fsdecode(name[0].replace(rb"\012", b"\n"))
+                    yield Part(begin, end, device.decode(), int(inode), found)
+    except OSError:
+        return
+
+
+class FileWatch:
+    """A file, by its name when it was opened and the names it is given afterwards.
+
+    Once it has none, because it was deleted or another has taken its place, nobody changes it but who has it open;
+    what is lost of it then is known to the guard of its map alone.
+
+    Parameters
+    ----------
+    path : path
+    first : os.stat_result
+        Of the file when it was opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], first: os.stat_result) -> None:
+        self.path = os.path.abspath(path)
+        self._first = first
+        self._name: str | None = self.path
+
+    def change(self, address: int | None) -> str | None:
+        """What has been done to the file, as the end of a sentence; None if nothing was.
+
+        Parameters
+        ----------
+        address : int or None
+            Where it is mapped, by which a new name is found.
+        """
+        now, first = self._now(address), self._first
+        if now is None or (now.st_size, now.st_mtime_ns) == (first.st_size, first.st_mtime_ns):
+            return None
+        if now.st_size < first.st_size:
+            return f"shrank from {first.st_size} to {now.st_size} bytes"
+        return "was changed in place"
+
+    def _now(self, address: int | None) -> os.stat_result | None:
+        if self._name is None:
+            return None
+        try:
+            found = self._called(self._name)
+            if found is None:
+                self._name = next((part.name for part in mapped_parts() if part.begin == address), None)
+                found = None if self._name is None else self._called(self._name)
+                self._name = None if found is None else self._name
+        except OSError:  # not to be had now, and perhaps later
+            return None
+        return found
+
+    def _called(self, name: str) -> os.stat_result | None:
+        """The file, if this is its name."""
+        try:
+            found = os.stat(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return found if os.path.samestat(found, self._first) else None

@@ -1,0 +1,99 @@
+"""Arrays on a device as torch, CuPy and JAX export them, for tests on the fake driver."""
+
+import ctypes
+
+from arcbeam.device_arrays import as_device_utterances
+
+I32, I64, U8, U16, U32, U64, P = (
+    ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p,
+)  # fmt: skip
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", P), ("device_type", I32), ("device_id", I32), ("ndim", I32), ("code", U8), ("bits", U8),
+        ("lanes", U16), ("shape", ctypes.POINTER(I64)), ("strides", ctypes.POINTER(I64)), ("byte_offset", U64),
+    ]  # fmt: skip
+
+
+DELETER = ctypes.CFUNCTYPE(None, P)
+
+
+class Managed(ctypes.Structure):
+    _fields_ = [("tensor", Tensor), ("context", P), ("deleter", DELETER)]
+
+
+class Versioned(ctypes.Structure):
+    _fields_ = [
+        ("major", U32),
+        ("minor", U32),
+        ("context", P),
+        ("deleter", DELETER),
+        ("flags", U64),
+        ("tensor", Tensor),
+    ]
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype, new_capsule.argtypes = ctypes.py_object, [P, ctypes.c_char_p, P]
+capsule_name = ctypes.pythonapi.PyCapsule_GetName
+capsule_name.restype, capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+
+CODES = {"float32": (2, 32), "float16": (2, 16), "float64": (2, 64), "bfloat16": (4, 16), "int32": (0, 32)}
+
+
+class Exporter:
+    """An array on a device with DLPack; strides in values."""
+
+    def __init__(self, shape, strides=None, dtype="float32", address=0x10000, device=(2, 0), offset=0, major=None):
+        self.shape, self.strides, self.dtype, self.device = shape, strides, dtype, device
+        self.address, self.offset, self.major = address, offset, major
+        self.released, self.streams, self.capsules = 0, [], []
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, *, stream=None, max_version=None):
+        self.streams.append(stream)
+        self.deleter = DELETER(self._release)
+        one = Managed() if self.major is None else Versioned(self.major, 0)
+        self.held = [one, (I64 * 9)(*self.shape), (I64 * 9)(*(self.strides or ()))]
+        code, bits = CODES[self.dtype]
+        strides = ctypes.cast(self.held[2], ctypes.POINTER(I64)) if self.strides else None
+        shape = ctypes.cast(self.held[1], ctypes.POINTER(I64))
+        one.tensor = Tensor(self.address, *self.device, len(self.shape), code, bits, 1, shape, strides, self.offset)
+        one.deleter = self.deleter
+        self.name = b"dltensor" if self.major is None else b"dltensor_versioned"
+        capsule = new_capsule(ctypes.addressof(one), self.name, None)
+        self.capsules.append(capsule)
+        return capsule
+
+    def _release(self, _):
+        self.released += 1
+
+
+class OldExporter(Exporter):
+    """From before version 1 of the protocol."""
+
+    def __dlpack__(self, *, stream=None):
+        return super().__dlpack__(stream=stream)
+
+
+class InterfaceOnly:
+    def __init__(self, **said):
+        defaults = {"shape": (2, 3, 4), "typestr": "<f4", "data": (0x20000, True), "version": 3}
+        self.__cuda_array_interface__ = defaults | said
+
+
+class Reader:
+    """A stream that goes with its test, though pytest keeps the fixture."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+def import_all(log_probs, reader, lengths=None, columns=4, exact=True, **options):
+    return as_device_utterances(log_probs, lengths, columns=columns, exact=exact, reader=reader, **options)
