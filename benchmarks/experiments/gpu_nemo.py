@@ -110,7 +110,8 @@ def every_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Dat
 
 def scores(found: list[Any], said: list[adapters.Answer]) -> tuple[float, float]:
     """Shares of the utterances in which our score is higher than theirs, and lower."""
-    gains = [h.score + a.cost for h, a in zip(found, said, strict=True)]
+    # Of two searches that died neither is better.
+    gains = [0.0 if h.score == -a.cost else h.score + a.cost for h, a in zip(found, said, strict=True)]
     return sum(g > SLACK for g in gains) / len(gains), sum(g < -SLACK for g in gains) / len(gains)
 
 
