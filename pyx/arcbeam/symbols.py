@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.errors import FormatError
+from arcbeam.files import replacing
 
 T = TypeVar("T")
 
@@ -166,7 +167,7 @@ class SymbolTable:
                     f"{os.fspath(path)}: expected symbols that a line of text can hold, with no line feed and no white "
                     f"space at the end, got {symbol!r} with id {found}; Graph.save keeps any symbol"
                 )
-        with open(os.fspath(path), "w", encoding="utf-8", newline="\n") as out:
+        with replacing(path, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{symbol} {found}\n" for found, symbol in self.items())
 
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
