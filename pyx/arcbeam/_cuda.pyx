@@ -108,8 +108,8 @@ cdef int _raise_unusable(DeviceState* state) except -1:
     if forked():
         raise CudaError(
             f"CUDA was first used in process {first_process}, and this process {os.getpid()} was forked from it: the "
-            f"driver does not work in a forked child. Use multiprocessing's start method 'spawn' or 'forkserver', or "
-            f"make decoders only after the fork",
+            f"driver does not work in a forked child. Use multiprocessing's start method 'spawn' or 'forkserver', make "
+            f"decoders only after the fork, or use device=\"cpu\"",
             name="CUDA_ERROR_NOT_INITIALIZED", code=kNotInitialized, action="using CUDA after a fork",
         )
     name, text = describe(state.lost)
@@ -171,7 +171,8 @@ cdef str _why_no_start(int code, str name, str text):
     if code == kNoDevice:
         return f"no CUDA device: the driver sees none; CUDA_VISIBLE_DEVICES may hide them {said}"
     if code == kNotInitialized:
-        return f"the CUDA driver does not start; it never does in a process forked from one that used it {said}"
+        return ("the CUDA driver does not start, as it never does in a process forked from one that used it. Use "
+                f"multiprocessing's start method 'spawn' or 'forkserver', or device=\"cpu\" {said}")
     if code == kSystemDriverMismatch:
         return f"the CUDA driver's library and the kernel's module differ in version: reboot after an update {said}"
     return f"the CUDA driver does not start {said}"

@@ -171,6 +171,7 @@ class CtcDecoder:
     Warns
     -----
     UserWarning
+        A GPU is there and cannot be used, so ``device="auto"`` is the CPU: the message says why, and what to do.
         The system refuses pinned memory, here or in `decode`: the same results take longer, or the model is placed
         elsewhere; the message says what was refused, and how much.
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from glob import glob
 
 from arcbeam.errors import CudaError, MissingDependencyError
+from arcbeam.warn import warn
 
 # The first driver of each generation of CUDA, for error messages.
 _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
+
+_NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
+_told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU beside a GPU
+_looked_in_vain = False  # whether "auto" was the CPU here, or there
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ def require_cuda(ordinal: int = 0) -> Device:
     MissingDependencyError
         arcbeam was built without CUDA, or a package is missing.
     CudaError
-        No driver, one too old, no such device, or one that no kernel was built for.
+        No driver, one too old, no such device, one that no kernel was built for, or one without memory pools.
     """
     from arcbeam import _cuda
     from arcbeam.kernel_images import build_record
@@ -76,6 +83,13 @@ def require_cuda(ordinal: int = 0) -> Device:
             f"docs/gpu.md says how to build it for CUDA"
         )
     count = _cuda.device_count()
+    if count == 0:
+        raise CudaError(
+            "no CUDA device: the driver shows none; CUDA_VISIBLE_DEVICES may hide them",
+            name="CUDA_ERROR_NO_DEVICE",
+            code=_NO_DEVICE,
+            action="looking for a device",
+        )
     found, needed = _cuda.driver_version(), record.needed_driver()
     if found < needed:
         first = _FIRST_DRIVER.get(needed[0])
@@ -84,13 +98,6 @@ def require_cuda(ordinal: int = 0) -> Device:
             f"{needed[0]}.{needed[1]}" + (f" (driver {first} or newer)" if first else ""),
             name="CUDA_ERROR_INSUFFICIENT_DRIVER",
             code=35,
-            action="looking for a device",
-        )
-    if count == 0:
-        raise CudaError(
-            "no CUDA device: the driver shows none; CUDA_VISIBLE_DEVICES may hide them",
-            name="CUDA_ERROR_NO_DEVICE",
-            code=100,
             action="looking for a device",
         )
     device = Device(**_cuda.device_properties(ordinal))
@@ -103,6 +110,13 @@ def require_cuda(ordinal: int = 0) -> Device:
             f"{', and '.join(built)}; ARCBEAM_CUDA_ARCHS chooses them when arcbeam is built",
             name="CUDA_ERROR_NO_BINARY_FOR_GPU",
             code=209,
+            action="looking for a device",
+        )
+    if not device.memory_pools:
+        raise CudaError(
+            f"cuda:{ordinal} ({device.name}) has no stream-ordered memory pools, which arcbeam needs",
+            name="CUDA_ERROR_NOT_SUPPORTED",
+            code=801,
             action="looking for a device",
         )
     return device
@@ -124,21 +138,60 @@ def resolve_device(device: str) -> int | None:
     ----------
     device : str
         ``"cpu"``, ``"cuda"`` (the same as ``"cuda:0"``), ``"cuda:N"``, or ``"auto"``: ``"cuda:0"`` where it can decode,
-        else the CPU.
+        else the CPU. A GPU that is there and cannot decode is one warning, for a process and a reason.
 
     Raises
     ------
     ValueError
         Another name.
     MissingDependencyError, CudaError
-        A GPU is named and cannot decode: the message says why.
+        A GPU is named and cannot decode: the message says why. Of ``"auto"`` a CudaError in a process that was forked
+        from one that used CUDA.
     """
     check_name(device)
     if device == "cpu":
         return None
     if device == "auto":
-        return None if why_no_cuda() else 0
+        return _auto()
     return require_cuda(int(device.partition(":")[2] or 0)).ordinal
+
+
+def _auto() -> int | None:
+    global _looked_in_vain
+    try:
+        return require_cuda(0).ordinal
+    except (MissingDependencyError, CudaError) as error:
+        if getattr(error, "code", None) == _NOT_INITIALIZED:
+            # A fork. Who decodes on the CPU has used CUDA only to look, and his children need not look again.
+            if _looked_in_vain:
+                return None
+            raise
+        _looked_in_vain = True
+        if _is_about_a_gpu(error) and str(error) not in _told:
+            _told.add(str(error))
+            warn(
+                f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: {error}. '
+                'device="cpu" says that this is meant'
+            )
+        return None
+
+
+def _is_about_a_gpu(error: MissingDependencyError | CudaError) -> bool:
+    """Whether there is a GPU at all that could be used, but for this."""
+    if isinstance(error, CudaError):
+        if error.code == _NO_DEVICE:
+            return False
+        if error.action != "starting the driver":  # which shows one
+            return True
+    return _nodes_of_gpus()
+
+
+def _nodes_of_gpus() -> bool:
+    """Whether the system has a node for a GPU of NVIDIA's, and nobody hides it: known without the driver."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() in ("", "-1", "NoDevFiles"):
+        return False
+    in_windows = os.path.exists("/dev/dxg") and os.path.exists("/usr/lib/wsl/lib/libcuda.so.1")
+    return bool(glob("/dev/nvidia[0-9]*")) or in_windows
 
 
 def check_name(device: object) -> None:

@@ -170,7 +170,12 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
         return frames
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
         lengths = lengths.tolist() if hasattr(lengths, "tolist") else np.from_dlpack(lengths)
-    elif isinstance(lengths, Iterable) and not isinstance(lengths, np.ndarray):
+    elif isinstance(lengths, Iterable) and not hasattr(lengths, "__array__"):
+        if isinstance(lengths, str | bytes | bytearray) or not isinstance(lengths, Sequence):
+            raise TypeError(
+                f"lengths: expected a sequence or array of integers, in the order of the batch, got "
+                f"{type(lengths).__name__}"
+            )
         lengths = list(lengths)
     try:
         given = np.asarray(lengths)

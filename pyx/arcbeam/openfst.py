@@ -14,6 +14,7 @@ import numpy.typing as npt
 from arcbeam import _graph
 from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError, GraphError
+from arcbeam.files import replacing
 from arcbeam.symbols import SymbolTable, TokenTable, drop_epsilon
 
 FST_MAGIC = 2125659606
@@ -259,7 +260,7 @@ def write_vector(
         struct.pack("<i", len(text)) + text for text in (b"vector", b"standard")
     )
     header += struct.pack("<iiQqqq", VECTOR_VERSION, 0, VECTOR_PROPERTIES, start, num_states, len(arcs[0]))
-    with open(path, "wb") as out:
+    with replacing(path) as out:
         out.write(header)
         body.tofile(out)
 

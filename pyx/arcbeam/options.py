@@ -116,7 +116,8 @@ class DecoderOptions:
     """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
     memory, and look words up that the GPU asks for; None for as many as help."""
     device: str = "auto"
-    """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU."""
+    """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
+    with a warning where there is a GPU."""
     memory_limit: int | str | None = None
     """Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
     limit of its own."""

@@ -11,10 +11,8 @@ A section is one array of its `Kind`, or ``about``: a JSON object with the numbe
 Checksums find accidents; who reads a file validates its arrays before using them.
 """
 
-import errno
 import json
 import os
-import secrets
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +25,7 @@ from arcbeam import _graph
 from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError
 from arcbeam.file_watch import FileWatch
+from arcbeam.files import replacing
 
 HEADER = struct.Struct("<8sIIQQQ24x")
 SECTION = struct.Struct("<32sQQQ8x")
@@ -108,22 +107,10 @@ def write(
     """Writes a file; it appears under its name only when it is complete, and `check_source` raises nothing."""
     text = json.dumps(about, ensure_ascii=False, sort_keys=True)
     arrays = arrays | {"about": np.frombuffer(text.encode(), np.uint8)}
-    path = os.fsdecode(path)
-    folder, name = os.path.split(path)
-    for found, code in ((not os.path.isdir(folder or "."), errno.ENOENT), (os.path.isdir(path), errno.EISDIR)):
-        if found:  # before gigabytes are written
-            raise OSError(code, os.strerror(code), path)
-    partial = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(partial, "xb") as out:
-            write_sections(out, kind, arrays)
+    with replacing(path) as out:
+        write_sections(out, kind, arrays)
         if check_source is not None:
             check_source()
-        os.replace(partial, path)
-    except BaseException:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise
 
 
 def write_sections(out: IO[bytes], kind: Kind, arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.errors import FormatError
+from arcbeam.files import replacing
 
 T = TypeVar("T")
 
@@ -151,8 +152,22 @@ class SymbolTable:
         return f"<SymbolTable of {len(self)} symbols>"
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes a symbol and its id a line, which `read` gives back."""
-        with open(os.fspath(path), "w", encoding="utf-8", newline="\n") as out:
+        """Writes a symbol and its id a line, which `read` gives back.
+
+        Raises
+        ------
+        ValueError
+            A symbol that such a line cannot hold: with a line feed in it, with white space at its end, or empty.
+            Nothing is written then.
+        """
+        for at, (found, symbol) in enumerate(self.items()):
+            begins = symbol if at else symbol.removeprefix("\ufeff")  # where a file begins that is no symbol's
+            if "\n" in symbol or begins != symbol or split_line(f"{symbol} {found}") != (symbol, found):
+                raise ValueError(
+                    f"{os.fspath(path)}: expected symbols that a line of text can hold, with no line feed and no white "
+                    f"space at the end, got {symbol!r} with id {found}; Graph.save keeps any symbol"
+                )
+        with replacing(path, "w", encoding="utf-8", newline="\n") as out:
             out.writelines(f"{symbol} {found}\n" for found, symbol in self.items())
 
     def arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from arcbeam.devices import resolve_device
+from arcbeam.devices import resolve_device, why_no_cuda
 from arcbeam.transducer_confidence import Measure
 from arcbeam.transducer_network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer_options import TransducerOptions
 from arcbeam.transducer_weights import device_weights
+from arcbeam.warn import warn
 
 MOST_LAYERS = 8
 """Of an LSTM on a GPU."""
@@ -47,9 +48,14 @@ class TransducerMemory:
 
 
 def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
-    """The number of the GPU that decodes, None for the CPU. ``"auto"`` takes a GPU that can decode this network."""
+    """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network."""
     layers = len(getattr(prediction, "layers", ()))
     if options.device == "auto" and layers > MOST_LAYERS:
+        if why_no_cuda() is None:
+            warn(
+                f'device: "auto" decodes on the CPU, since a GPU takes at most {MOST_LAYERS} LSTM layers, and the '
+                f'network has {layers}; device="cpu" says that this is meant'
+            )
         return None
     return resolve_device(options.device)
 

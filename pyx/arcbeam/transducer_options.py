@@ -28,7 +28,8 @@ class TransducerOptions:
     """``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and activations
     are rounded to bfloat16 and summed in float32."""
     device: str = "auto"
-    """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU."""
+    """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
+    where there is a GPU."""
     threads: int | None = None
     """CPU threads; None for one a usable core."""
     frame_shift: float | None = None

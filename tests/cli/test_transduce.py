@@ -94,3 +94,18 @@ def test_errors(run, models):
         result = run("transduce", *paths)
         assert result.exit_code == code, result.output
         assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_run_that_breaks_off_leaves_the_file_as_it_was(run, models, tmp_path):
+    bad = random_frames(1, 5)
+    bad[3, 2] = np.inf
+    np.savez(tmp_path / "frames.npz", a=random_frames(0, 4), b=bad)
+    out = tmp_path / "out.txt"
+    out.write_text("what was there\n")
+    result = run("transduce", models / "m.nemo", tmp_path / "frames.npz", "-o", out)
+    assert result.exit_code == 1
+    note, error = result.stderr.splitlines()
+    assert note == f"note: broken off: {out}.partial has what was done, 1 utterance; {out} is as it was"
+    assert "utterance 'b': encoder_output: expected finite values, got inf in frame 3, feature 2" in error
+    assert out.with_suffix(".txt.partial").read_text().startswith("a")
+    assert out.read_text() == "what was there\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from arcbeam._cuda_launch import Stream
 
-from arcbeam import CudaError, _cuda, kernel_images
+from arcbeam import CudaError, _cuda, devices, kernel_images
 from arcbeam.kernel_images import BuildRecord
 from tests.cuda_host.exporters import Reader
 
@@ -35,6 +35,7 @@ class FakeDriver:
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
         self.library.fake_reset(devices, memory)
+        forget_devices()
         _cuda.use_driver(self.library.fake_table())
 
     def stop(self) -> None:
@@ -95,6 +96,12 @@ class FakeDriver:
 
     def journal(self) -> list[list[str]]:
         return [line.split() for line in self.library.fake_journal().decode().splitlines()]
+
+
+def forget_devices() -> None:
+    """As in a process that has not looked for a GPU yet."""
+    devices._told.clear()
+    devices._looked_in_vain = False
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,13 @@ INPUTS = {
     "lengths real": (GOOD[None], [3.0], TypeError, r"lengths: expected integers, got float64"),
     "lengths bool": (GOOD[None], [True], TypeError, r"lengths: expected integers, got bool"),
     "lengths a number": (GOOD[None], 3, ValueError, r"got shape \(\)"),
+    "lengths a set": ([GOOD, GOOD], {3, 12}, TypeError, r"expected a sequence or array of integers, .* got set"),
+    "lengths a dict": ([GOOD, GOOD], {3: 0, 12: 1}, TypeError, r"lengths: expected a sequence .* got dict$"),
+    "lengths keys": ([GOOD, GOOD], {3: 0, 12: 1}.keys(), TypeError, r"lengths: expected a sequence .* got dict_keys"),
+    "lengths bytes": ([GOOD, GOOD], b"\3\4", TypeError, r"lengths: expected a sequence .* got bytes"),
+    "lengths bytearray": ([GOOD, GOOD], bytearray(2), TypeError, r"lengths: expected a sequence .* got bytearray"),
+    "lengths text": ([GOOD, GOOD], "34", TypeError, r"lengths: expected a sequence .* got str"),
+    "lengths a generator": ([GOOD], (n for n in [3]), TypeError, r"lengths: expected a sequence .* got generator"),
     "lengths for no batch": ([], [3], ValueError, r"lengths: expected one a batch entry, \[0\]"),
     "float64": (
         [GOOD.astype(np.float64)],

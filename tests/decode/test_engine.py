@@ -7,6 +7,8 @@ import signal
 import struct
 import threading
 import time
+from array import array
+from collections import deque
 
 import numpy as np
 import pytest
@@ -115,11 +117,29 @@ def padded(batch, dtype=np.float32, fill=np.nan):
     return array, [len(logp) for logp in batch]
 
 
+def packed(lengths):
+    return array("i", lengths)
+
+
+class Arraylike:
+    """As a Series of pandas: neither a sequence nor an array of numpy, and it can be iterated over."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+
 def test_list_or_padded(graph, batch, answer):
     """Padding is never read, not even NaN in it."""
     array, lengths = padded(batch)
     assert as_bytes(decoder(graph).decode(array, lengths)) == answer
-    assert as_bytes(decoder(graph).decode(array, np.array(lengths, dtype=np.uint16))) == answer
+    for given_as in (tuple, deque, packed, Arraylike, lambda n: np.array(n, dtype=np.uint16)):
+        assert as_bytes(decoder(graph).decode(array, given_as(lengths))) == answer
 
 
 def test_float16_equals_its_float32_copy(graph, batch):

@@ -1,5 +1,7 @@
 """Tables of words and tokens."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,41 @@ def test_symbols_survive_write_and_read(tmp_path_factory, symbols, first, step):
         assert table[symbol_id] == symbol and table.id(symbol) == symbol_id and symbol in table
     assert table.get(first + step * len(symbols), None) is None and table.get(-1, "x") == "x"
     assert bytes(table.known(1 << 20)) == bytes(int(i in ids) for i in range(max(ids, default=-1) + 1))
+
+
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=3) | st.text("a \t\n\r\ufeff4", max_size=3)
+
+
+@given(st.lists(ANY, unique=True, min_size=1, max_size=3))
+def test_what_is_written_is_what_is_read(tmp_path_factory, symbols):
+    """Or else nothing is."""
+    table = SymbolTable.from_list(symbols)
+    path = tmp_path_factory.mktemp("symbols") / "words.txt"
+    path.write_text("before")
+    try:
+        table.write(path)
+    except ValueError:
+        assert path.read_text() == "before"
+        assert any("\n" in s or s.startswith("\ufeff") or s != s.rstrip(" \t") or not s for s in symbols)
+    else:
+        assert SymbolTable.read(path) == table
+
+
+@pytest.mark.parametrize("symbol", ["two\nlines", "\n", "behind ", "behind\t", "\t", ""])
+def test_symbols_that_a_line_cannot_hold(tmp_path, symbol):
+    path = tmp_path / "words.txt"
+    message = f"words.txt: expected symbols that a line of text can hold, .* got {re.escape(repr(symbol))} with id 1;"
+    with pytest.raises(ValueError, match=message):
+        SymbolTable.from_list(["a", symbol]).write(path)
+    assert not path.exists()
+
+
+def test_white_space_that_a_line_can_hold(tmp_path):
+    table = SymbolTable.from_list([" ", "new york", " before", "\r", "\u2028", "a 7"])
+    table.write(tmp_path / "words.txt")
+    assert SymbolTable.read(tmp_path / "words.txt") == table
+    with pytest.raises(ValueError, match=r"got '\\ufeffa' with id 0"):
+        SymbolTable.from_list(["\ufeffa"]).write(tmp_path / "words.txt")
 
 
 def test_forms_of_a_line(tmp_path):

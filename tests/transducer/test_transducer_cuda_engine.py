@@ -220,12 +220,15 @@ def test_memory_that_kernels_cannot_read(gpu):
 def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto").device == "cuda:0"
     many = random_arrays(1, layers=9, units=3)
-    assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
+    with pytest.warns(UserWarning, match=r'"auto" decodes on the CPU, since .* at most 8 LSTM .* has 9;') as told:
+        assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
+    assert [w.filename for w in told] == [__file__]
     with pytest.raises(ValueError, match="layers: expected at most 8"):
         TransducerDecoder.from_arrays(many, 0, device="cuda")
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
-    assert make("auto").device == "cpu"
+    with pytest.warns(UserWarning, match=r"a GPU is there and cannot be used.* compute capability 7\.5"):
+        assert make("auto").device == "cpu"
     with pytest.raises(CudaError, match=r"compute capability 7\.5"):
         make("cuda")
 

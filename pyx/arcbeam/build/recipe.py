@@ -16,6 +16,7 @@ from arcbeam.build.lexicon import Lexicon, find_separator
 from arcbeam.build.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.build.progress import Progress, Reporter
 from arcbeam.build.topology import TOPOLOGIES, make_topology
+from arcbeam.files import beside
 from arcbeam.options import as_float
 
 if TYPE_CHECKING:
@@ -279,8 +280,9 @@ def _compile(
     words = options.pop("word_symbols")
     with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
         path = os.path.join(folder, "TLG.fst") if openfst is None else os.fspath(openfst)
-        if fst.write(path) is False:
-            raise OSError(f"cannot write {path}")
+        with beside(path) as name:
+            if fst.write(name) is False:
+                raise OSError(f"cannot write {path}")
         del fst
         meta["build_seconds"] = round(reporter.seconds, 1)
         graph = Graph.load(path, words=words, tokens=table, meta=meta, **options)

@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -44,7 +45,7 @@ def explain(error: BaseException) -> str:
 
 
 def guarded(command: Command) -> Command:
-    """Make every failure of a command one line on stderr and an exit code.
+    """Make every failure of a command one line on stderr and an exit code, and every warning a note.
 
     The command's ``debug`` argument, where it has one, asks for the traceback as well.
     """
@@ -52,7 +53,9 @@ def guarded(command: Command) -> Command:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            result = command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _note_warning
+                result = command(*args, **kwargs)
             sys.stdout.flush()
             return result
         except (typer.Exit, typer.Abort, typer.BadParameter):
@@ -69,6 +72,11 @@ def guarded(command: Command) -> Command:
             raise typer.Exit(USAGE if isinstance(error, MissingDependencyError) else ERROR) from None
 
     return run  # type: ignore[return-value]
+
+
+def _note_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    """What Python calls with a warning: of a user's no line of the program's is of use at the terminal."""
+    note(f"note: {message}" if category is UserWarning else f"{category.__name__}: {message}")
 
 
 def _silence_stdout() -> None:

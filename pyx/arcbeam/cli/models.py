@@ -64,16 +64,11 @@ def load(path: Path) -> "LanguageModel":
 
 
 def make_decoder(graph: "Graph", large: Path | None, small: Path | None, settings: dict[str, Any]) -> "CtcDecoder":
-    """Return a decoder with the models of these files, if there are any; its warnings become notes."""
+    """Return a decoder with the models of these files, if there are any."""
     from arcbeam import CtcDecoder
 
     if large is None or small is None:
         return CtcDecoder(graph, **settings)
     read_head(large)  # that it is there is known before the small one is built, which may take a while
     models: dict[str, Any] = {"graph_language_model": load(small), "language_model": load_large(large)}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        decoder = CtcDecoder(graph, **models, **settings)
-    for warning in caught:
-        note(f"note: {warning.message}")
-    return decoder
+    return CtcDecoder(graph, **models, **settings)

@@ -13,19 +13,23 @@ no infinity, score: null.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import IO, TYPE_CHECKING, Any
 
+from arcbeam.cli.console import note
 from arcbeam.errors import FormatError
+from arcbeam.files import replacing
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
     from arcbeam.hypothesis import Hypothesis
 
 STDOUT = "-"
+PARTIAL = ".partial"
 LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON: utterances with an error are not written
 
 
@@ -38,20 +42,57 @@ class Format(StrEnum):
     json = "json"
 
 
+class Output:
+    """Where transcripts go; knows whether any have."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file, self.utterances = file, 0
+
+    def write(self, text: str) -> None:
+        """Write what is said of one utterance."""
+        self.file.write(text)
+        self.utterances += 1
+
+
 @contextmanager
-def open_output(path: str) -> Iterator[TextIO]:
-    """Open `path` for text in UTF-8; "-" is stdout, which stays open."""
+def open_output(path: str) -> Iterator[Output]:
+    """Open `path` for text in UTF-8; "-" is stdout, which stays open.
+
+    The file gets its name when it is complete. What there was when something broke off stays in ``PATH.partial``, and
+    a note on stderr says so.
+    """
+    output: Output | None = None
+    try:
+        if path == STDOUT:
+            if hasattr(sys.stdout, "reconfigure"):
+                sys.stdout.reconfigure(encoding="utf-8")
+            output = Output(sys.stdout)
+            yield output
+            sys.stdout.flush()
+        else:
+            with replacing(path, "w", path + PARTIAL, encoding="utf-8", newline="\n") as file:
+                output = Output(file)
+                yield output
+    except BrokenPipeError:  # nobody wants the rest
+        raise
+    except BaseException:
+        if output is not None and output.utterances:
+            _tell_partial(path, output.utterances)
+        raise
+
+
+def _tell_partial(path: str, utterances: int) -> None:
+    count = f"{utterances} utterance{'s'[: utterances != 1]}"
     if path == STDOUT:
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(encoding="utf-8")
-        yield sys.stdout
-        sys.stdout.flush()
-    else:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            yield file
+        note(f"note: broken off: the standard output is partial, {count}")
+    elif os.path.exists(path + PARTIAL):
+        other = "is as it was" if os.path.exists(path) else "is not written"
+        note(f"note: broken off: {path + PARTIAL} has what was done, {count}; {path} {other}")
+    elif os.path.exists(path) and not os.path.isfile(path):  # a pipe
+        note(f"note: broken off: what went to {path} is partial, {count}")
 
 
-def write(file: TextIO, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
+def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
     """Write one transcript.
 
     Raises
@@ -64,7 +105,7 @@ def write(file: TextIO, format: Format, utterance: "Utterance", hypothesis: "Hyp
             f"{utterance.source}: the utterance id {utterance.id!r} does not fit the format {format.value}, "
             "in which an id holds no space; use --format json"
         )
-    file.write(WRITERS[format](utterance, hypothesis))
+    output.write(WRITERS[format](utterance, hypothesis))
 
 
 def _text(utterance: "Utterance", hypothesis: "Hypothesis") -> str:

@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from arcbeam.cli.outputs import STDOUT, Format
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
+    from arcbeam.cli.outputs import Output
     from arcbeam.transducer import TransducerDecoder
     from arcbeam.transducer_hypothesis import TransducerHypothesis
 
@@ -94,17 +95,17 @@ def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> N
 
 
 def _write(
-    file: TextIO, format: Format, utterance: "Utterance", hypothesis: "TransducerHypothesis", has_text: bool
+    output: "Output", format: Format, utterance: "Utterance", hypothesis: "TransducerHypothesis", has_text: bool
 ) -> None:
     text = hypothesis.text if has_text else " ".join(map(str, hypothesis.tokens.tolist()))
     if format is Format.text:
-        file.write(f"{utterance.id} {text}".rstrip() + "\n")
+        output.write(f"{utterance.id} {text}".rstrip() + "\n")
     elif format is Format.trn:
-        file.write(f"{text} ({utterance.id})".lstrip() + "\n")
+        output.write(f"{text} ({utterance.id})".lstrip() + "\n")
     else:
         fields: dict[str, Any] = {"id": utterance.id, "text": text}
         for name in ("tokens", "frames", "times", "durations", "log_probs", "confidence"):
             values = getattr(hypothesis, name)
             if values is not None:
                 fields[name] = [v if isinstance(v, int) else round(v, 6) for v in values.tolist()]
-        file.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        output.write(json.dumps(fields, ensure_ascii=False) + "\n")

@@ -1,0 +1,118 @@
+"""What is left of an output when a command breaks off: under another name, and told."""
+
+import os
+import signal
+import subprocess
+import threading
+
+import kaldiio
+import numpy as np
+import pytest
+
+from tests.cli.conftest import SPOKEN, log_probs_of
+from tests.cli.test_process import COMMAND, ENVIRONMENT, open_when_read
+
+GOOD = {name: log_probs_of([int(c) for c in columns]) for name, columns in SPOKEN.items()}
+PARTIAL = "out.txt.partial"
+
+
+def spoiled(folder):
+    """Two utterances and then one that is none."""
+    bad = GOOD["three"].copy()
+    bad[1, 2] = np.nan
+    np.savez(folder / "bad.npz", one=GOOD["one"], two=GOOD["two"], three=bad)
+    return folder / "bad.npz"
+
+
+@pytest.mark.parametrize("before", [None, "what was there\n"])
+@pytest.mark.parametrize("batch_size", [1, 2, 256])
+def test_what_was_done_is_kept_apart(run, tmp_path, before, batch_size):
+    out = tmp_path / "out.txt"
+    if before is not None:
+        out.write_text(before)
+    result = run("decode", "graph.arc", spoiled(tmp_path), "-o", out, "--batch-size", batch_size)
+    assert result.exit_code == 1
+    assert (out.read_text() if out.exists() else None) == before
+    assert (tmp_path / PARTIAL).read_text() == "one ah bee\ntwo sea sea\n"
+    note, error = result.stderr.splitlines()
+    other = "is not written" if before is None else "is as it was"
+    assert note == f"note: broken off: {out}.partial has what was done, 2 utterances; {out} {other}"
+    assert error.startswith("error: ") and "utterance 'three': log_probs: expected finite values" in error
+    # the next run, which goes through, leaves nothing of that
+    assert run("decode", "graph.arc", "in.npz", "-o", out).exit_code == 0
+    assert out.read_text() == "one ah bee\ntwo sea sea\nthree\n"
+    assert sorted(os.listdir(tmp_path)) == ["bad.npz", "out.txt"]
+
+
+@pytest.mark.parametrize("arguments", [["gone.npz"], ["in.npz", "-r", "gone.tsv"]])
+def test_nothing_done_leaves_the_file_as_it_was(run, tmp_path, arguments):
+    """Also where the input is broken from its beginning."""
+    out = tmp_path / "out.txt"
+    out.write_text("what was there\n")
+    assert run("decode", "graph.arc", *arguments, "-o", out).exit_code == 1
+    (tmp_path / "broken.npz").write_bytes(b"PK\3\4 nothing of the kind")
+    result = run("decode", "graph.arc", tmp_path / "broken.npz", "-o", out)
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert out.read_text() == "what was there\n"
+    assert sorted(os.listdir(tmp_path)) == ["broken.npz", "out.txt"]
+
+
+def test_an_output_that_cannot_be_written_is_told_before_decoding(run, tmp_path):
+    missing = run("decode", "graph.arc", "in.npz", "-o", tmp_path / "gone" / "out.txt")
+    assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/gone/out.txt: No such file or directory\n")
+    folder = run("decode", "graph.arc", "in.npz", "-o", tmp_path)
+    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: Is a directory\n")
+
+
+def test_the_standard_output_cannot_be_taken_back(run, tmp_path):
+    result = run("decode", "graph.arc", spoiled(tmp_path))
+    assert result.stdout == "one ah bee\ntwo sea sea\n"
+    assert result.stderr.splitlines()[0] == "note: broken off: the standard output is partial, 2 utterances"
+
+
+def test_links_and_modes_stay(run, tmp_path):
+    real, out = tmp_path / "real.txt", tmp_path / "out.txt"
+    real.write_text("")
+    real.chmod(0o600)
+    out.symlink_to(real)
+    assert run("decode", "graph.arc", "in.npz", "-o", out).exit_code == 0
+    assert out.is_symlink() and real.read_text().startswith("one ah bee\n")
+    assert real.stat().st_mode & 0o777 == 0o600
+
+
+def test_pipes_are_written_where_they_are(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    said = []
+    for source in ("in.npz", spoiled(tmp_path)):
+        reader = threading.Thread(target=lambda: said.append((tmp_path / "pipe").read_text()))
+        reader.start()
+        result = run("decode", "graph.arc", source, "-o", tmp_path / "pipe")
+        reader.join()
+    assert said == ["one ah bee\ntwo sea sea\nthree\n", "one ah bee\ntwo sea sea\n"]
+    assert f"note: broken off: what went to {tmp_path}/pipe is partial, 2 utterances" in result.stderr
+    assert run("decode", "graph.arc", "in.npz", "-o", os.devnull).exit_code == 0
+    assert sorted(os.listdir(tmp_path)) == ["bad.npz", "pipe"]
+
+
+def test_an_interrupted_run(files, tmp_path):
+    fifo = tmp_path / "never.ark"
+    os.mkfifo(fifo)
+    kaldiio.save_ark(str(tmp_path / "a.ark"), {k: GOOD[k] for k in ("one", "two")}, scp=str(tmp_path / "in.scp"))
+    with (tmp_path / "in.scp").open("a") as lines:
+        lines.write(f"three {fifo}:0\n")
+    with subprocess.Popen(
+        [*COMMAND, "decode", "graph.arc", str(tmp_path / "in.scp"), "--batch-size", "1", "-o",
+         str(tmp_path / "out.txt")], cwd=files, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            # From here on the command waits for the third, which never comes. It reads one ahead.
+            writer = open_when_read(fifo, process)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+            assert "out.txt.partial has what was done, 1 utterance; " in process.stderr.read()
+            os.close(writer)
+        finally:
+            process.kill()
+    assert (tmp_path / PARTIAL).read_text() == "one ah bee\n"
+    assert not (tmp_path / "out.txt").exists()
