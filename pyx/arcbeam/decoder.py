@@ -15,7 +15,7 @@ import numpy as np
 
 from arcbeam._decode import CpuEngine
 from arcbeam.bad_values import check_errors, log_prob_errors
-from arcbeam.device_arrays import as_device_utterances, is_on_device
+from arcbeam.device_arrays import as_device_utterances, is_on_device, refuse_capture
 from arcbeam.devices import resolve_device
 from arcbeam.errors import CapacityError
 from arcbeam.graph import Graph
@@ -330,7 +330,7 @@ class CtcDecoder:
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
-            A call of the driver failed.
+            A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
         graph = self._graph
@@ -344,6 +344,8 @@ class CtcDecoder:
             reader = self._engine.stream
             utterances = as_device_utterances(log_probs, lengths, **width, reader=reader, stream=stream)
         else:
+            if self._ordinal is not None:
+                refuse_capture(self._engine.stream)
             utterances = as_utterances(log_probs, lengths, **width)
             self._look_at(utterances)
         where = () if self._ordinal is None else (not on_device,)

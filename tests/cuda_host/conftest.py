@@ -28,6 +28,8 @@ class FakeDriver:
         library.fake_registered_bytes.restype = ctypes.c_int64
         library.fake_launches.restype = ctypes.c_char_p
         library.fake_journal.restype = ctypes.c_char_p
+        library.fake_foreign.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
+        library.fake_capture.argtypes = [ctypes.c_uint64]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:

@@ -6,9 +6,11 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "arcbeam/_driver_table.hpp"
@@ -17,6 +19,7 @@ namespace {
 
 using namespace arcbeam::gpu;
 
+constexpr int kCapturedEvent = 907;
 constexpr int kInvalidValue = 1, kInvalidDevice = 101, kInvalidContext = 201, kInvalidHandle = 400;
 
 struct Device {
@@ -59,6 +62,9 @@ std::map<void*, Thing> things;
 std::map<uintptr_t, Thing> registered;  // the host's own memory, by its first byte
 std::vector<Launch> launches;
 std::vector<Failure> failures;
+std::vector<std::pair<Address, size_t>> foreign;  // arrays of others on the device
+std::set<void*> capturing;                        // streams
+std::set<void*> captured;                         // events that were recorded on these
 std::ostringstream journal;
 std::string text;
 uint64_t next_handle = 0x1000;
@@ -124,6 +130,8 @@ bool is_stream(void* handle) {
 }
 
 bool inside(Address address, size_t bytes) {
+    for (auto& [start, size] : foreign)
+        if (address >= start && address + bytes <= start + size) return true;
     for (auto& [handle, thing] : things) {
         const auto start = reinterpret_cast<Address>(handle);
         if (std::strcmp(thing.kind, "memory") == 0 && address >= start && address + bytes <= start + thing.bytes)

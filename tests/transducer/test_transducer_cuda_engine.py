@@ -4,6 +4,7 @@ import gc
 import pickle
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -399,3 +400,16 @@ def test_an_utterance_that_is_none_costs_itself_alone(gpu, kind, wrap):
     assert found[0].state.frames == 2 * len(batch[0]) and found[2].state.frames == 0
     with pytest.raises(ValueError, match="got nan in utterance 2, frame 6, feature 3"):
         decoder.decode([wrap(x) for x in batch])
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+def test_nothing_is_decoded_while_a_graph_is_captured(gpu, monkeypatch, wrap):
+    stream = SimpleNamespace(cuda_stream=2)
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device: stream)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    decoder, batch = make("cuda"), [wrap(x) for x in BATCH]
+    gpu.fake.library.fake_capture(2)
+    with pytest.raises(CudaError, match="a CUDA graph is being captured: decode before the capture or after it"):
+        decoder.decode(batch)
+    gpu.fake.library.fake_end_capture()
+    same(decoder.decode(batch), make("cpu").decode(BATCH))
