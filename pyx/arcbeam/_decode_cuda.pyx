@@ -187,6 +187,18 @@ cdef class CudaEngine:
                     "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes(),
                     "bucketed": bucketed}
 
+    def release(self):
+        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        with self.context:
+            pass
+        with self.turn:
+            self._give_back()
+            self.halvings, self.lean = 0, False
+            self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+            self.staging.release()
+            if self.mail is not None:
+                self.mail.release()
+
     @property
     def placement(self):
         """str : where the large language model lives; None without one."""

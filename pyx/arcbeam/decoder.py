@@ -291,6 +291,20 @@ class CtcDecoder:
         models = 0 if self._rescoring is None else self._rescoring.nbytes
         return DecoderMemory(graph=sum(column.nbytes for column in columns), language_models=models)
 
+    def release(self) -> None:
+        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+
+        On a GPU: room for lanes, token logs, paths, log-probs, and pinned memory; the graph and language models stay,
+        with their caches, as long as a decoder has them. On a CPU: the threads and what they keep. Waits for a batch
+        that is being decoded.
+
+        Raises
+        ------
+        CudaError
+            In a process forked from one that used CUDA, or after the device was lost.
+        """
+        self._engine.release()
+
     def decode(
         self, log_probs: Any, lengths: Any = None, *, stream: Any = None, errors: str = "raise"
     ) -> list[Hypothesis]:

@@ -299,6 +299,19 @@ class TransducerDecoder:
             return TransducerMemory(weights=int(self._network.nbytes))
         return TransducerMemory(**self._engine.memory())
 
+    def release(self) -> None:
+        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+
+        On a GPU: encoder output, hypotheses and states of the batch, and pinned memory; the weights stay. On a CPU: the
+        threads and what they keep. Waits for a batch that is being decoded.
+
+        Raises
+        ------
+        CudaError
+            In a process forked from one that used CUDA, or after the device was lost.
+        """
+        self._engine.release()
+
     def decode(
         self,
         encoder_output: Any,

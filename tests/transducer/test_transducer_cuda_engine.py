@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, _cuda, transducer_plan
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray
 from tests.gpu import sanitized_transducers
@@ -413,3 +413,21 @@ def test_nothing_is_decoded_while_a_graph_is_captured(gpu, monkeypatch, wrap):
         decoder.decode(batch)
     gpu.fake.library.fake_end_capture()
     same(decoder.decode(batch), make("cpu").decode(BATCH))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_memory_is_given_back_and_grows_again(gpu, device):
+    """That of batches; the weights stay."""
+    decoder, wanted = make(device), make("cpu").decode(BATCH)
+    before, living = decoder.memory(), gpu.fake.living("memory")
+    free = _cuda.context_of(0).memory()[0]
+    for _ in range(2):
+        same(decoder.decode(BATCH), wanted)
+        assert device == "cpu" or decoder.memory().device_bytes > before.device_bytes
+        decoder.release()
+        decoder.release()
+        assert decoder.memory() == before
+        assert gpu.fake.living("memory") == living
+        assert gpu.fake.living("pinned") == 0
+        assert _cuda.context_of(0).memory()[0] == free
+    same(decoder.decode(BATCH), wanted)
