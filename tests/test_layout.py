@@ -160,6 +160,7 @@ MAY_INCLUDE = {
     "cpu_reference/graph": {"graph", "shared"},
     "cpu_reference/language_model": {"language_model", "graph", "shared"},
     "cpu_reference/kenlm": {"kenlm"},
+    "cpu_reference/looks": {"looks", "shared"},
     "cpu_reference/decode": {"decode", "kenlm", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "kenlm", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},

@@ -9,6 +9,7 @@ from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from arcbeam._kenlm cimport KenLm, KenLmModel
+from arcbeam._looks cimport Looks
 from arcbeam._log_probs cimport LogProbs, batch_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
@@ -136,7 +137,7 @@ cdef class BaselineEngine(PooledEngine):
         """Nodes of the trie."""
         return self.trie.get().size() if self.trie else 0
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks=None):
         """Decodes a batch.
 
         Parameters
@@ -144,6 +145,8 @@ cdef class BaselineEngine(PooledEngine):
         utterances : int64[batch, 4]
             Address, row stride in values, frames, and whether the values are float16. The memory must stay.
         columns : int
+        looks : arcbeam._looks.Looks, optional
+            What looks at a few frames, while threads decode.
 
         Returns
         -------
@@ -154,10 +157,12 @@ cdef class BaselineEngine(PooledEngine):
         """
         with self.turn():
             self.ready()
-            return self._decode(utterances, columns)
+            return self._decode(utterances, columns, looks)
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
         self.engine.start(batch_of(utterances, columns))
+        if looks is not None:
+            looks.at(utterances)
         self.finish()
         bad = self._bad()
         return [self._answers(i) for i in range(self.engine.results().size())], bad

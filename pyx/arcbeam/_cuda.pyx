@@ -11,10 +11,11 @@ from cpython.ref cimport Py_XDECREF, PyObject
 from libc.string cimport memset
 
 from arcbeam._driver_table cimport (
-    forked, is_sticky, kClusterLaunch, kHostMemory, kInvalidContext, kInvalidValue, kL2Bytes, kMajor, kMemoryPools, kMinor,
-    kMultiprocessors, kNoDevice, kNotFound, kNotInitialized, kOutOfMemory, kPointerDeviceOrdinal, kPointerIsManaged,
-    kPointerMemoryType, kPointerOnDevice, kPointerRangeBytes, kPointerRangeStart, kSharedPerBlock,
-    kSharedPerMultiprocessor, kStubLibrary, kSystemDriverMismatch, kThreadsPerMultiprocessor, watch_forks,
+    forked, is_sticky, kCaptureUnsupported, kCaptureWrongThread, kClusterLaunch, kHostMemory, kInvalidContext,
+    kInvalidValue, kL2Bytes, kMajor, kMemoryPools, kMinor, kMultiprocessors, kNoDevice, kNotFound, kNotInitialized,
+    kOutOfMemory, kPointerDeviceOrdinal, kPointerIsManaged, kPointerMemoryType, kPointerOnDevice, kPointerRangeBytes,
+    kPointerRangeStart, kSharedPerBlock, kSharedPerMultiprocessor, kStubLibrary, kSystemDriverMismatch,
+    kThreadsPerMultiprocessor, watch_forks,
 )
 
 from arcbeam.errors import CudaError, CudaOutOfMemoryError, MissingDependencyError
@@ -88,6 +89,8 @@ cdef int _raise(DeviceState* state, int code, const char* action) except -1:
     message = f"{name} ({code}) while {doing}{where}: {text}"
     if detail:
         message += f" ({detail})"
+    if kCaptureUnsupported <= code <= kCaptureWrongThread:
+        message += "; a CUDA graph is being captured: decode before the capture or after it"
     if code == kOutOfMemory:
         raise CudaOutOfMemoryError(message, name=name, code=code, action=doing)
     if state != NULL and is_sticky(code):

@@ -9,9 +9,9 @@ from libc.string cimport memset
 
 from arcbeam._cuda cimport Context, check, driver, ignore
 from arcbeam._driver_table cimport (
-    kEventDisableTiming, kFunctionBinaryVersion, kFunctionDynamicShared, kFunctionLocal,
+    kCaptureUnsupported, kEventDisableTiming, kFunctionBinaryVersion, kFunctionDynamicShared, kFunctionLocal,
     kFunctionNonPortableCluster, kFunctionPtxVersion, kFunctionRegisters, kFunctionShared, kFunctionThreads, kInvalidImage,
-    kInvalidPtx, kJitCompilerNotFound, kJitDisabled, kNoBinaryForGpu, kNotFound, kNotReady, kStreamNonBlocking,
+    kInvalidPtx, kJitCompilerNotFound, kJitDisabled, kNoBinaryForGpu, kNotCapturing, kNotFound, kNotReady, kStreamNonBlocking,
     kUnsupportedPtxVersion, now_ns, pause_between_looks,
 )
 
@@ -268,9 +268,23 @@ cdef class Stream:
         return check(self.context.state, driver().stream_wait_event(self.handle, event.handle, 0),
                      b"ordering streams")
 
+    def refuse_capture(self, size_t stream=0):
+        """CudaError if another stream (a driver's handle), or this one, is being captured into a CUDA graph.
+
+        A stream that waits for such a one is pulled into the capture: nothing that it is given runs then.
+        """
+        cdef int status = kNotCapturing
+        cdef void* handle = <void*> <uintptr_t> stream if stream else self.handle
+        with self.context:
+            code = driver().stream_capturing(handle, &status)
+            if code == 0 and status != kNotCapturing:
+                code = kCaptureUnsupported
+            check(self.context.state, code, b"asking whether a stream is captured")
+
     def wait_for_stream(self, size_t stream):
         """Later work of this stream starts after the work that another stream (a driver's handle) has now."""
         cdef Event event = Event(self.context)
+        self.refuse_capture(stream)
         with self.context:
             event.record_on(stream)
             self.wait_for(event)

@@ -55,6 +55,8 @@ cdef extern from *:
     SAME(kNotPermitted, CUDA_ERROR_NOT_PERMITTED);
     SAME(kNotSupported, CUDA_ERROR_NOT_SUPPORTED);
     SAME(kSystemDriverMismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+    SAME(kCaptureUnsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    SAME(kCaptureWrongThread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     SAME(kUnknown, CUDA_ERROR_UNKNOWN);
     SAME(kThreadsPerBlock, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
     SAME(kMultiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -79,6 +81,7 @@ cdef extern from *:
     SAME(kUsed, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
     SAME(kUsedHigh, CU_MEMPOOL_ATTR_USED_MEM_HIGH);
     SAME(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
+    SAME(kNotCapturing, CU_STREAM_CAPTURE_STATUS_NONE);
     SAME(kEventBlockingSync, CU_EVENT_BLOCKING_SYNC);
     SAME(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
     SAME(kHostPortable, CU_MEMHOSTALLOC_PORTABLE);
@@ -208,6 +211,7 @@ fill(table.stream_destroy, cydriver.cuStreamDestroy)
 fill(table.stream_synchronize, cydriver.cuStreamSynchronize)
 fill(table.stream_query, cydriver.cuStreamQuery)
 fill(table.stream_wait_event, cydriver.cuStreamWaitEvent)
+fill(table.stream_capturing, cydriver.cuStreamIsCapturing)
 fill(table.event_create, cydriver.cuEventCreate)
 fill(table.event_destroy, cydriver.cuEventDestroy)
 fill(table.event_record, cydriver.cuEventRecord)

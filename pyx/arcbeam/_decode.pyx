@@ -10,6 +10,7 @@ from libcpp.vector cimport vector
 from arcbeam._graph_view cimport GraphView, view_of
 from arcbeam._kenlm cimport KenLm, KenLmModel
 from arcbeam._lm_view cimport RescoringView, rescoring_view_of
+from arcbeam._looks cimport Looks
 from arcbeam._log_probs cimport LogProbs, batch_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 
@@ -139,7 +140,7 @@ cdef class CpuEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks=None):
         """Decodes a batch.
 
         Parameters
@@ -147,6 +148,8 @@ cdef class CpuEngine(PooledEngine):
         utterances : int64[batch, 4]
             Address, row stride in values, frames, and whether the values are float16. The memory must stay.
         columns : int
+        looks : arcbeam._looks.Looks, optional
+            What looks at a few frames, while threads decode.
 
         Returns
         -------
@@ -157,10 +160,12 @@ cdef class CpuEngine(PooledEngine):
         """
         with self.turn():
             self.ready()
-            return self._decode(utterances, columns)
+            return self._decode(utterances, columns, looks)
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns):
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
         self.engine.start(batch_of(utterances, columns))
+        if looks is not None:
+            looks.at(utterances)
         self.finish()
         bad = self._bad()
         return self._paths(), self._work(), bad

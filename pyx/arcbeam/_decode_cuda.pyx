@@ -14,9 +14,11 @@ from arcbeam._cuda_launch cimport Event, Stream
 from arcbeam._cuda_memory cimport (
     DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
 )
+from arcbeam._device_looks cimport DeviceLooks
 from arcbeam._device_models cimport DeviceRescoring
 from arcbeam._host_buffers cimport HostBuffer
 from arcbeam._lanes cimport Lanes, Undone
+from arcbeam._looks cimport Looks
 from arcbeam._mail cimport LaneMail
 from arcbeam._paths cimport Paths
 from arcbeam._rescoring_search cimport RescoringParams
@@ -84,6 +86,7 @@ cdef class CudaEngine:
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
     cdef HostBuffer batch_host, paths_host
+    cdef DeviceLooks device_looks
     cdef Staging staging
     cdef Lanes lanes
     cdef Launches launches
@@ -120,6 +123,7 @@ cdef class CudaEngine:
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
         self.staging = Staging(self.pool, self.copies, threads)
         self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+        self.device_looks = DeviceLooks(self.copies)
         self.room = cuda_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
         self.params.search.graph = self.graph.view
@@ -129,7 +133,7 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             self.rescoring.describe(&self.params)
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None):
         """Decodes a batch.
 
         Parameters
@@ -139,6 +143,8 @@ cdef class CudaEngine:
         columns : int
         on_host : bool
             Whether the addresses are the host's; else the engine's stream must have been told to wait for them.
+        looks : arcbeam._looks.Looks, optional
+            What looks at a few frames.
 
         Returns
         -------
@@ -153,7 +159,7 @@ cdef class CudaEngine:
             while True:
                 try:
                     with self.context:
-                        found = self._decode(utterances, columns, on_host)
+                        found = self._decode(utterances, columns, on_host, looks)
                     self.halvings, self.lean = max(0, self.halvings - 1), False
                     return found
                 except TooManyTokens:
@@ -182,10 +188,24 @@ cdef class CudaEngine:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
                 bucketed = self.rescoring.bucketed_bytes()
+            host += self.device_looks.pinned_bytes()
             return {"graph": self.graph.bytes, "language_models": models, "lanes": self.lanes.room_bytes(),
                     "token_log": self.lanes.log_bytes(), "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
                     "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes(),
                     "bucketed": bucketed}
+
+    def release(self):
+        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        with self.context:
+            pass
+        with self.turn:
+            self._give_back()
+            self.halvings, self.lean = 0, False
+            self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+            self.device_looks.release()
+            self.staging.release()
+            if self.mail is not None:
+                self.mail.release()
 
     @property
     def placement(self):
@@ -199,7 +219,7 @@ cdef class CudaEngine:
 
     # A batch
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host):
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
         cdef Paths found = Paths(utterances.shape[0])
         table = np.asarray(utterances)
         frames = table[:, 2]
@@ -213,13 +233,22 @@ cdef class CudaEngine:
             most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
             windows = cuda_plan.windows_of(sorted_table[:, 2] * columns * value_bytes, most)
         self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
+        looking = looks is not None and not on_host
+        if looks is not None and on_host:
+            looks.at(utterances)
         if self.rescoring is not None:
             self.rescoring.begin_batch(self.stream)
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
+                if looking:
+                    self.device_looks.begin(self.stream)
                 self._start(sorted_table[first:last], columns, on_host, room)
+                if looking:
+                    self.device_looks.fetch(looks, utterances)
                 self._finish(on_host, room)
+                if looking:
+                    self.device_looks.look(looks)
             except BaseException:
                 self._cancel()
                 raise

@@ -58,6 +58,7 @@ struct DriverTable {
     int (*stream_synchronize)(void* stream);
     int (*stream_query)(void* stream);
     int (*stream_wait_event)(void* stream, void* event, unsigned flags);
+    int (*stream_capturing)(void* stream, int* status);
 
     int (*event_create)(void** event, unsigned flags);
     int (*event_destroy)(void* event);
@@ -128,6 +129,8 @@ enum Code {
     kNotPermitted = 800,
     kNotSupported = 801,
     kSystemDriverMismatch = 803,
+    kCaptureUnsupported = 900,  // and up to the next: what a capture of a CUDA graph forbids, or is spoiled by
+    kCaptureWrongThread = 908,
     kUnknown = 999,
 };
 
@@ -172,6 +175,7 @@ enum PoolAttribute { kReleaseThreshold = 4, kReserved = 5, kUsed = 7, kUsedHigh 
 
 enum Flag {
     kStreamNonBlocking = 1,
+    kNotCapturing = 0,
     kEventBlockingSync = 1,
     kEventDisableTiming = 2,
     kHostPortable = 1,

@@ -41,6 +41,7 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         int (*stream_synchronize)(void*) noexcept nogil
         int (*stream_query)(void*) noexcept nogil
         int (*stream_wait_event)(void*, void*, unsigned int) noexcept nogil
+        int (*stream_capturing)(void*, int*) noexcept nogil
         int (*event_create)(void**, unsigned int) noexcept nogil
         int (*event_destroy)(void*) noexcept nogil
         int (*event_record)(void*, void*) noexcept nogil
@@ -73,6 +74,7 @@ cdef extern from "arcbeam/_driver_table.hpp" namespace "arcbeam::gpu" nogil:
         kSuccess, kOutOfMemory, kNotInitialized, kDeinitialized, kStubLibrary, kNoDevice, kInvalidImage
         kNoBinaryForGpu, kInvalidPtx, kJitCompilerNotFound, kUnsupportedPtxVersion, kJitDisabled, kNotFound, kNotReady
         kSystemDriverMismatch, kAlreadyRegistered, kInvalidValue, kInvalidContext, kInvalidHandle
+        kCaptureUnsupported, kCaptureWrongThread, kNotCapturing
         kThreadsPerBlock, kMultiprocessors, kL2Bytes, kThreadsPerMultiprocessor, kMajor, kMinor
         kSharedPerMultiprocessor, kSharedPerBlock, kConcurrentManagedAccess, kMemoryPools, kClusterLaunch
         kReadOnlyRegister

@@ -48,6 +48,8 @@ cdef class LaneMail:
     cdef int check(self) except -1
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1
     cdef int clear(self) except -1
+    cdef int release(self) except -1
+    cdef int _begin_histories(self) except -1
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _have_inboxes(self) except -1

@@ -61,14 +61,19 @@ cdef class LaneMail:
         self.outgoing = HostBuffer(pool.context)
         self.size = cuda_plan.MAIL_ENTRIES
         if self.asks == Asks.model:
-            self.histories = cuda_plan.MAIL_HISTORIES
             with pool.context:
-                self._share(self.words, 4 * self.histories * self.lookups.words_a_history)
-            self._number_anew()
+                self._begin_histories()
         else:
             self.halves = Half(pool.context), Half(pool.context)
             self.lookups.ship_by(new DriverCarrier(driver(), pool.context.handle, (<Half> self.halves[0]).handles(),
                                                    (<Half> self.halves[1]).handles()))
+
+    cdef int _begin_histories(self) except -1:
+        """Words of so many histories as there are at first, which have no numbers yet."""
+        self._share(self.words, 4 * <size_t> cuda_plan.MAIL_HISTORIES * self.lookups.words_a_history)
+        self.histories = cuda_plan.MAIL_HISTORIES
+        self._number_anew()
+        return 0
 
     def _number_anew(self):
         self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
@@ -78,6 +83,9 @@ cdef class LaneMail:
         cdef size_t kept, taken
         if self.asks != Asks.model:
             return 0
+        if self.histories == 0:  # they were given back
+            self._begin_histories()
+            return 1
         kept, taken = cuda_plan.kept_histories(self.lookups.kenlm.bytes_a_state()), self.lookups.kenlm.size()
         if taken <= kept // 2:
             try:
@@ -188,6 +196,13 @@ cdef class LaneMail:
         self.tables.clear()
         self.inboxes.clear()
         self.size = cuda_plan.MAIL_ENTRIES
+        return 0
+
+    cdef int release(self) except -1:
+        """Gives back the host's memory, too, once that of the device is cleared."""
+        self.boxes, self.outgoing = SharedBuffer(self.context), HostBuffer(self.context)
+        if self.asks == Asks.model:
+            self.words, self.histories = SharedBuffer(self.context), 0
         return 0
 
     @property

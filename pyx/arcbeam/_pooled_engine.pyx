@@ -21,6 +21,11 @@ cdef class PooledEngine:
                 self.lock, self.process_of_lock = mine, getpid()
         return self.lock
 
+    def release(self):
+        """Ends the threads and frees what they keep from batch to batch; the next batch makes them anew."""
+        with self.turn():
+            self.close()
+
     cdef AnyEngine* new_pool(self) except NULL:
         """The subclass's engine, which is deleted here."""
         raise NotImplementedError

@@ -62,6 +62,7 @@ cdef class Staging:
     cdef void give_up(self) noexcept nogil
     cdef void rest(self) noexcept nogil
     cdef void clear(self) noexcept nogil
+    cdef int release(self) except -1
     cdef size_t device_bytes(self) noexcept nogil
     cdef size_t pinned_bytes(self) noexcept nogil
     cdef int _send_part(self) except -1 nogil

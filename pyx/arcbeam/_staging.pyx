@@ -188,6 +188,11 @@ cdef class Staging:
         self.memory.clear()
         self.word.clear()
 
+    cdef int release(self) except -1:
+        """Gives back the host's memory, once that of the device is cleared."""
+        self.gathered = HostBuffer(self.stream.context)
+        return 0
+
     cdef size_t device_bytes(self) noexcept nogil:
         return self.memory.capacity + self.word.capacity
 

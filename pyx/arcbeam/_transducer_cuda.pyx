@@ -145,6 +145,15 @@ cdef class CudaEngine:
         with self.turn:
             return {"weights": self.weights.capacity, **self.group.memory()}
 
+    def release(self):
+        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        with self.context:
+            pass
+        with self.turn:
+            self._give_back()
+            self.halvings = 0
+            self.group.release()
+
     def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host):
         """Decodes a batch.
 

@@ -31,6 +31,7 @@ cdef class Group:
     cdef uint32_t joint_stride, unit_stride, room, num_groups
     cdef dict memory(self)
     cdef void clear(self) noexcept nogil
+    cdef int release(self) except -1
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1
     cdef void describe(self, ProjectParams* params) noexcept
     cdef int prepare(self) except -1

@@ -66,6 +66,12 @@ cdef class Group:
         self.work.clear()
         self.records.clear()
 
+    cdef int release(self) except -1:
+        """Gives back the host's memory, once that of the device is cleared."""
+        self.frames_host, self.control_host = HostBuffer(self.pool.context), HostBuffer(self.pool.context)
+        self.results_host = HostBuffer(self.pool.context)
+        return 0
+
     cdef int begin(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
         """Sends utterances, the longest first."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], layers = self.params.network.num_layers

@@ -25,6 +25,7 @@ from arcbeam.baseline_results import Hypothesis, Result, undecoded
 from arcbeam.decoder import usable_cores
 from arcbeam.errors import CapacityError
 from arcbeam.hypothesis import Word
+from arcbeam.input_looks import InputLooks, named
 from arcbeam.language_model import KenLM, case_hint
 from arcbeam.log_probs import as_utterances
 from arcbeam.options import make_options, shown
@@ -111,6 +112,8 @@ class _Decoder:
             raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
         options = self._options
         self._lm, self._sil = lm, None if silence == NO_TOKEN else silence
+        token = functools.partial(named, self.tokens)
+        self._looks = InputLooks(len(self.tokens), self.tokens.blank, True, token)
         threads = options.threads or usable_cores()
         search = {
             "beam_size": options.beam_size,
@@ -180,10 +183,18 @@ class _Decoder:
             negative or beyond the frames.
         MemoryError
             The search does not fit; the decoder can still be used.
+
+        Warns
+        -----
+        UserWarning
+            Once a decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: log-probs that look like none, or a blank
+            that is hardly ever the best column.
         """
         check_errors(errors)
         utterances = as_utterances(log_probs, lengths, columns=len(self.tokens), exact=True)
-        found, bad = self._engine.decode(utterances.table, utterances.columns)
+        found, bad = self._engine.decode(utterances.table, utterances.columns, self._looks.looks)
+        if self._looks.looks.has_news:
+            self._looks.tell()
         why = log_prob_errors(bad, utterances.arrays, errors)
         return [
             undecoded(why[i]) if i in why else Result([self._hypothesis(frames, *a) for a in answers], complete)

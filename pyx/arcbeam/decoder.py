@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from arcbeam._decode import CpuEngine
 from arcbeam.bad_values import check_errors, log_prob_errors
-from arcbeam.device_arrays import as_device_utterances, is_on_device
+from arcbeam.device_arrays import as_device_utterances, is_on_device, refuse_capture
 from arcbeam.devices import resolve_device
 from arcbeam.errors import CapacityError
 from arcbeam.graph import Graph
 from arcbeam.hypothesis import Hypothesis
+from arcbeam.input_looks import InputLooks, named
 from arcbeam.lm_automaton import LanguageModel
-from arcbeam.log_probs import Utterances, as_utterances
+from arcbeam.log_probs import as_utterances
 from arcbeam.options import DecoderOptions, make_options
 from arcbeam.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 
@@ -198,7 +195,9 @@ class CtcDecoder:
         graph.check_file()
         self._graph = graph
         self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
-        self._has_looked = False
+        self._columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        token = functools.partial(named, graph.tokens)
+        self._looks = InputLooks(self._columns, graph.blank, graph.width_is_exact, token)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         device = self._options.device
         if self._rescoring is None:
@@ -291,6 +290,20 @@ class CtcDecoder:
         models = 0 if self._rescoring is None else self._rescoring.nbytes
         return DecoderMemory(graph=sum(column.nbytes for column in columns), language_models=models)
 
+    def release(self) -> None:
+        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+
+        On a GPU: room for lanes, token logs, paths, log-probs, and pinned memory; the graph and language models stay,
+        with their caches, as long as a decoder has them. On a CPU: the threads and what they keep. Waits for a batch
+        that is being decoded.
+
+        Raises
+        ------
+        CudaError
+            In a process forked from one that used CUDA, or after the device was lost.
+        """
+        self._engine.release()
+
     def decode(
         self, log_probs: Any, lengths: Any = None, *, stream: Any = None, errors: str = "raise"
     ) -> list[Hypothesis]:
@@ -302,8 +315,8 @@ class CtcDecoder:
             Natural-log probabilities, float32 or float16. From numpy or anything with DLPack in CPU memory; not copied
             there unless the columns of a frame lie apart, and sent to the GPU, while it decodes, by a decoder on one.
             Such a decoder also takes arrays on its GPU, of anything with DLPack or ``__cuda_array_interface__``, and
-            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph. Values above 0 are taken, for
-            scaled likelihoods have them; there is one warning if the first frame that comes from CPU memory does.
+            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of every batch are
+            looked at; whatever they are, the batch is decoded.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         stream : int, or a stream of torch, CuPy or cuda.core; optional
@@ -331,13 +344,18 @@ class CtcDecoder:
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
-            A call of the driver failed.
+            A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
+
+        Warns
+        -----
+        UserWarning
+            Once a decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that is
+            hardly ever the best column. The message names the frame, and says what may be the matter.
         """
         check_errors(errors)
         graph = self._graph
         self._check_files()
-        columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
-        width: Any = {"columns": columns, "exact": graph.width_is_exact}
+        width: Any = {"columns": self._columns, "exact": graph.width_is_exact}
         on_device = self._ordinal is not None and is_on_device(log_probs)
         if stream is not None and not on_device:
             raise ValueError("stream: expected None, since the log-probs or the decoder are not on a GPU")
@@ -345,10 +363,14 @@ class CtcDecoder:
             reader = self._engine.stream
             utterances = as_device_utterances(log_probs, lengths, **width, reader=reader, stream=stream)
         else:
+            if self._ordinal is not None:
+                refuse_capture(self._engine.stream)
             utterances = as_utterances(log_probs, lengths, **width)
-            self._look_at(utterances)
         where = () if self._ordinal is None else (not on_device,)
-        paths, work, bad = self._engine.decode(utterances.table, utterances.columns, *where)
+        looks = self._looks.looks
+        paths, work, bad = self._engine.decode(utterances.table, utterances.columns, *where, looks)
+        if looks.has_news:
+            self._looks.tell()
         found = log_prob_errors(bad, utterances.arrays, errors)
         self._check_files()
         self._stats = DecodeStats(**work)
@@ -357,19 +379,6 @@ class CtcDecoder:
             Hypothesis(graph, shift, arcs, cost, final, complete, rescoring, found.get(i))
             for i, (arcs, cost, final, complete) in enumerate(paths)
         ]
-
-    def _look_at(self, utterances: Utterances) -> None:
-        """Warns once where the first frame has values above 0: scores may, log-probs do not."""
-        if self._has_looked or len(utterances.table) == 0 or utterances.table[0, 2] == 0:
-            return
-        self._has_looked = True
-        largest = float(np.max(utterances.arrays[0][0]))
-        if 0.0 < largest < math.inf:
-            warnings.warn(
-                f"log_probs: expected natural logs of probabilities, got {largest:g} in utterance 0, frame 0: are they "
-                "probabilities, or logits without log_softmax?",
-                stacklevel=3,
-            )
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""

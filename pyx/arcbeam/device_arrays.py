@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from array import array as packed
 from dataclasses import dataclass
 from operator import index as whole
@@ -89,12 +90,16 @@ def as_device_utterances(
 
     Raises
     ------
+    CudaError
+        A CUDA graph is being captured: on the current stream of torch or CuPy, where the arrays are being written, or
+        by their producer.
     TypeError
         A type other than float32 or float16, something that is not an array, an array of another device.
     ValueError
         Wrong number of dimensions or columns, values of a frame that lie apart, lengths out of range; an address that
         is misaligned or not the device's, an array that leaves its allocation, a stream of another device.
     """
+    refuse_capture(reader)
     if stream is not None:
         handle = stream_address(stream)
         _check_device_of(stream, reader.context.ordinal)
@@ -104,6 +109,7 @@ def as_device_utterances(
         batch = import_array(log_probs, name, reader, ask, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
         _check_values_together(batch.shape, batch.strides, name)
+        reader.refuse_capture()
         steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
         return Utterances(table, batch.shape[2], batch)
@@ -120,7 +126,23 @@ def as_device_utterances(
             widths.add(shape[1])
             owners.append(owner)
         producers.finish()
+    reader.refuse_capture()
     return Utterances(table_of(np.array(rows, np.int64), lengths), one_width(widths, columns), owners)
+
+
+def refuse_capture(reader: Any) -> None:
+    """CudaError while this thread captures a CUDA graph with torch or CuPy.
+
+    What a decoder asks of the driver then would spoil the capture, or become a part of it that never runs. Producers of
+    arrays are asked only afterwards, for what they answer pulls the stream `reader` into the capture.
+    """
+    ordinal = reader.context.ordinal
+    torch = getattr(sys.modules.get("torch"), "cuda", None)
+    if torch is not None and torch.is_initialized():
+        reader.refuse_capture(torch.current_stream(ordinal).cuda_stream or 1)
+    cupy = getattr(sys.modules.get("cupy"), "cuda", None)
+    if cupy is not None:
+        reader.refuse_capture(cupy.get_current_stream(ordinal).ptr or 1)
 
 
 def _check_values_together(shape: tuple[int, ...], strides: tuple[int, ...], name: str) -> None:

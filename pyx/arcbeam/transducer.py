@@ -12,7 +12,7 @@ from typing import Any
 from arcbeam._transducer import CpuEngine, Network
 from arcbeam.bad_values import check_errors, encoder_output_errors
 from arcbeam.decoder import usable_cores
-from arcbeam.device_arrays import as_device_utterances, is_on_device
+from arcbeam.device_arrays import as_device_utterances, is_on_device, refuse_capture
 from arcbeam.errors import CapacityError
 from arcbeam.log_probs import as_utterances
 from arcbeam.transducer_confidence import ConfidenceMethod, measure
@@ -299,6 +299,19 @@ class TransducerDecoder:
             return TransducerMemory(weights=int(self._network.nbytes))
         return TransducerMemory(**self._engine.memory())
 
+    def release(self) -> None:
+        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+
+        On a GPU: encoder output, hypotheses and states of the batch, and pinned memory; the weights stay. On a CPU: the
+        threads and what they keep. Waits for a batch that is being decoded.
+
+        Raises
+        ------
+        CudaError
+            In a process forked from one that used CUDA, or after the device was lost.
+        """
+        self._engine.release()
+
     def decode(
         self,
         encoder_output: Any,
@@ -343,7 +356,7 @@ class TransducerDecoder:
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
-            A call of the driver failed.
+            A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
         wanted: Any = {
@@ -360,6 +373,8 @@ class TransducerDecoder:
             reader = self._engine.stream
             utterances = as_device_utterances(encoder_output, lengths, **wanted, reader=reader, stream=stream)
         else:
+            if self._ordinal is not None:
+                refuse_capture(self._engine.stream)
             utterances = as_utterances(encoder_output, lengths, **wanted)
         states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
         where = () if self._ordinal is None else (not on_device,)

@@ -276,3 +276,14 @@ def test_debug_shows_the_traceback(run):
     assert result.exit_code == 1
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1] == "error: gone.arc: No such file or directory"
+
+
+def test_what_looks_wrong_is_a_note_that_names_the_utterance(run, tmp_path):
+    bad = {name: np.exp(log_probs_of([1, 2, 0])) for name in ("one", "two")}
+    np.savez(tmp_path / "bad.npz", **bad)
+    result = run("decode", "graph.arc", tmp_path / "bad.npz", "--batch-size", 1)
+    assert result.exit_code == 0
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: log_probs: expected natural logs")]
+    (note,) = notes
+    assert "got 0.97 in utterance 'one', frame " in note
+    assert "UserWarning" not in result.stderr

@@ -30,6 +30,7 @@ class FakeDriver:
         library.fake_registered_bytes.restype = ctypes.c_int64
         library.fake_launches.restype = ctypes.c_char_p
         library.fake_journal.restype = ctypes.c_char_p
+        library.fake_capture.argtypes = [ctypes.c_uint64]
         library.fake_reset.argtypes = [ctypes.c_int, ctypes.c_size_t]
         library.fake_lend.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_size_t]
 

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "arcbeam/_driver_table.hpp"
@@ -18,7 +20,7 @@ namespace {
 
 using namespace arcbeam::gpu;
 
-constexpr int kInvalidDevice = 101;
+constexpr int kInvalidDevice = 101, kCapturedEvent = 907;
 
 struct Device {
     int major = 9, minor = 0, multiprocessors = 132, shared = 232448, pools = 1, clusters = 1, managed = 1;
@@ -63,6 +65,8 @@ std::vector<Thing> lent;      // memory of others than arcbeam, by what a test s
 bool host_is_device = false;  // whether memory of the host counts as the current device's
 std::vector<Launch> launches;
 std::vector<Failure> failures;
+std::set<void*> capturing;  // streams
+std::set<void*> captured;   // events that were recorded on these
 std::ostringstream journal;
 std::string text;
 uint64_t next_handle = 0x1000;
@@ -128,6 +132,10 @@ bool is_stream(void* handle) {
 }
 
 bool inside(Address address, size_t bytes) {
+    for (const Thing& one : lent) {
+        const auto start = reinterpret_cast<Address>(one.owner);
+        if (address >= start && address + bytes <= start + one.bytes) return one.device == current.back();
+    }
     for (auto& [handle, thing] : things) {
         const auto start = reinterpret_cast<Address>(handle);
         if (std::strcmp(thing.kind, "memory") == 0 && address >= start && address + bytes <= start + thing.bytes)

@@ -30,6 +30,9 @@ int error_name(int code, const char** name) {
                                                      {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
                                                      {719, "CUDA_ERROR_LAUNCH_FAILED"},
                                                      {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
+                                                     {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
+                                                     {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"},
+                                                     {907, "CUDA_ERROR_CAPTURED_EVENT"},
                                                      {999, "CUDA_ERROR_UNKNOWN"}};
     const auto found = names.find(code);
     if (found == names.end()) return kInvalidValue;

@@ -35,6 +35,7 @@ const DriverTable table = {
     stream_synchronize,
     stream_query,
     stream_wait_event,
+    stream_capturing,
     event_create,
     event_destroy,
     event_record,
@@ -80,6 +81,8 @@ void fake_reset(int count, size_t memory) {
     host_is_device = false;
     launches.clear();
     failures.clear();
+    capturing.clear();
+    captured.clear();
     journal.str("");
     calls = not_ready = init_code = 0;
     version = 13000;
@@ -138,6 +141,16 @@ void fake_start(int code, int driver) {
 // Forgets sticky errors, so that a test can close the books.
 void fake_heal() {
     for (Device& device : devices) device.sticky = 0;
+}
+
+// From now on so many bytes are an array of somebody else's.
+
+// A capture of a CUDA graph begins on a stream, which another may be pulled into; and all captures end.
+void fake_capture(uint64_t stream) { capturing.insert(reinterpret_cast<void*>(stream)); }
+int fake_capturing() { return static_cast<int>(capturing.size()); }
+void fake_end_capture() {
+    capturing.clear();
+    captured.clear();
 }
 
 void fake_not_ready(int looks) { not_ready = looks; }

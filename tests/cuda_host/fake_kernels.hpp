@@ -90,6 +90,7 @@ int launch(void* function, const LaunchShape* shape, void* parameter, void* stre
     if (const int code = begins_here("launch")) return code;
     Thing* thing = find(function, "function");
     if (thing == nullptr || !is_stream(stream)) return kInvalidHandle;
+    if (capturing.count(stream) != 0) return 0;  // it goes to the graph, and does not run
     if (shape->blocks == 0 || shape->threads == 0 || shape->threads > 1024) return kInvalidValue;
     // A real driver launches such code, each of whose blocks then takes itself for a cluster.
     if (shape->cluster > 1 && (here().clusters == 0 || std::min(thing->binary, thing->ptx) < 90))
@@ -123,8 +124,14 @@ int stream_query(void* stream) {
 int stream_wait_event(void* stream, void* event, unsigned) {
     BEGIN_HERE("stream_wait_event");
     if (!is_stream(stream) || find(event, "event") == nullptr) return kInvalidHandle;
+    if (captured.count(event) != 0) capturing.insert(stream);
     journal << "wait " << reinterpret_cast<uintptr_t>(stream) << ' ' << event << '\n';
     return 0;
+}
+int stream_capturing(void* stream, int* status) {
+    BEGIN_HERE("stream_capturing");
+    if (!is_stream(stream)) return kInvalidHandle;
+    return give(status, capturing.count(stream) != 0 ? 1 : 0);
 }
 int event_create(void** event, unsigned) {
     BEGIN_HERE("event_create");
@@ -137,12 +144,14 @@ int event_destroy(void* event) {
 int event_record(void* event, void* stream) {
     BEGIN_HERE("event_record");
     if (!is_stream(stream) || find(event, "event") == nullptr) return kInvalidHandle;
+    if (capturing.count(stream) != 0) captured.insert(event);
     journal << "record " << reinterpret_cast<uintptr_t>(stream) << ' ' << event << '\n';
     return 0;
 }
 int event_query(void* event) {
     BEGIN_HERE("event_query");
     if (find(event, "event") == nullptr) return kInvalidHandle;
+    if (captured.count(event) != 0) return kCapturedEvent;
     journal << "looked\n";
     return not_ready > 0 ? (--not_ready, kNotReady) : 0;
 }

@@ -3,7 +3,9 @@
 import gc
 import itertools
 import os
+import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from arcbeam import CtcDecoder, CudaError, CudaOutOfMemoryError
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode import graphs
+from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import AS_SHIPPED, BATCH, GRAPH, OPTIONS, on_cpu
 
@@ -160,3 +163,22 @@ def test_a_forked_child_is_told(gpu):
             os._exit(0 if "forked" in str(error) else 2)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+def test_nothing_is_decoded_while_a_graph_is_captured(gpu, monkeypatch, wrap):
+    """Of torch, whose current stream this is: neither what is on the GPU nor what is on the host."""
+    stream = SimpleNamespace(cuda_stream=2)
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device: stream)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    batch, wanted = [wrap(logp) for logp in BATCH], on_cpu()
+    same(decoder.decode(batch), wanted)
+    gpu.fake.library.fake_capture(2)
+    launched = len(gpu.launched)
+    with pytest.raises(CudaError, match="a CUDA graph is being captured: decode before the capture or after it"):
+        decoder.decode(batch)
+    assert len(gpu.launched) == launched
+    assert gpu.fake.library.fake_capturing() == 1
+    gpu.fake.library.fake_end_capture()
+    same(decoder.decode(batch), wanted)

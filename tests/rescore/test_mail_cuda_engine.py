@@ -280,3 +280,16 @@ def test_what_does_not_go_together(gpu, asked):
             on_gpu(asked, placement="cpu")
         with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
             on_gpu(asked, gpu_budget=512)
+
+
+def test_memory_is_given_back_and_grows_again(gpu, asked):
+    """Boxes and tables of answers, too; histories have new numbers then, and what is cached means nothing any more."""
+    decoder, wanted = on_gpu(asked, arc_cache="1MB"), on_cpu(asked)
+    decoder.release()
+    before = decoder.memory()
+    for _ in range(3):
+        check_same(decoder.decode(BATCH), wanted)
+        assert decoder.memory().pinned > before.pinned
+        decoder.release()
+        assert decoder.memory() == before
+    check_same(decoder.decode(BATCH), wanted)

@@ -4,11 +4,12 @@ import gc
 import pickle
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, transducer_plan
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, _cuda, transducer_plan
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray, unreadable
 from tests.gpu import sanitized_transducers
@@ -415,3 +416,34 @@ def test_an_utterance_that_is_none_costs_itself_alone(gpu, kind, wrap):
     assert found[0].state.frames == 2 * len(batch[0]) and found[2].state.frames == 0
     with pytest.raises(ValueError, match="got nan in utterance 2, frame 6, feature 3"):
         decoder.decode([wrap(x) for x in batch])
+
+
+@pytest.mark.parametrize("wrap", [DeviceArray, np.asarray])
+def test_nothing_is_decoded_while_a_graph_is_captured(gpu, monkeypatch, wrap):
+    stream = SimpleNamespace(cuda_stream=2)
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device: stream)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    decoder, batch = make("cuda"), [wrap(x) for x in BATCH]
+    gpu.fake.library.fake_capture(2)
+    with pytest.raises(CudaError, match="a CUDA graph is being captured: decode before the capture or after it"):
+        decoder.decode(batch)
+    gpu.fake.library.fake_end_capture()
+    same(decoder.decode(batch), make("cpu").decode(BATCH))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_memory_is_given_back_and_grows_again(gpu, device):
+    """That of batches; the weights stay."""
+    decoder, wanted = make(device), make("cpu").decode(BATCH)
+    before, living = decoder.memory(), gpu.fake.living("memory")
+    free = _cuda.context_of(0).memory()[0]
+    for _ in range(2):
+        same(decoder.decode(BATCH), wanted)
+        assert device == "cpu" or decoder.memory().device_bytes > before.device_bytes
+        decoder.release()
+        decoder.release()
+        assert decoder.memory() == before
+        assert gpu.fake.living("memory") == living
+        assert gpu.fake.living("pinned") == 0
+        assert _cuda.context_of(0).memory()[0] == free
+    same(decoder.decode(BATCH), wanted)

@@ -1,11 +1,13 @@
 """The loop behind ``arcbeam decode``: batches of utterances in, transcripts, word error rate and speed out."""
 
+import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from arcbeam.cli.console import Failure
+from arcbeam.cli.console import Failure, note
 from arcbeam.cli.inputs import Utterance, batches
 from arcbeam.cli.score import Score
 
@@ -155,8 +157,16 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
 
 
 def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
-    """The hypotheses of a decoder, of either kind; those of utterances that are not to be decoded say so."""
-    return decoder.decode([u.log_probs for u in batch], errors="return")
+    """The hypotheses of a decoder, of either kind; those of utterances that are not to be decoded say so.
+
+    Its warnings become notes, in which utterances have their names.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return")
+    for warning in caught:
+        named = re.sub(r"utterance (\d+)", lambda found: f"utterance {batch[int(found[1])].id!r}", str(warning.message))
+        note(f"note: {named}")
+    return list(hypotheses)
 
 
 def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:

@@ -1,0 +1,77 @@
+// Looks at a few frames of every batch: are they natural logs of probabilities, and is the blank where the graph
+// has it? Only the columns that the graph reads are looked at, for a model may have others. No answer depends on a
+// look.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace arcbeam::looks {
+
+// A frame to look at, and where it is.
+struct Pick {
+    std::size_t utterance;
+    std::uint32_t frame;
+    const unsigned char* row;
+    bool is_half;
+};
+
+// What may be the matter with the input: bits of a set.
+enum Finding : std::uint32_t { kAboveZero = 1, kSumsAbove = 2, kSumsBelow = 4, kBlankSeldom = 8 };
+
+// Where something was seen last, and what: the largest value, or the sum of the probabilities.
+struct Sight {
+    std::size_t utterance = 0;
+    std::uint32_t frame = 0;
+    double value = 0.0;
+};
+
+class Looks {
+  public:
+    // `columns`: that the graph reads; `blank`: its column, -1 for none; `is_exact`: the model has no other
+    // columns.
+    Looks(std::uint32_t columns, std::int32_t blank, bool is_exact);
+
+    // Chooses frames of a batch, spread over all its utterances, others the next time. At most so many, and so few
+    // that the looks take little beside the decoding. `table`: address, row stride, frames and type of each.
+    void pick(const std::int64_t* table, std::size_t utterances, std::size_t most) noexcept;
+
+    [[nodiscard]] const std::vector<Pick>& picks() const { return picks_; }
+
+    // Looks at a frame that was picked: where it is, or at a copy of its first columns() values.
+    void look(const Pick& pick, const void* row);
+
+    // All that was found so far.
+    [[nodiscard]] std::uint32_t found() const { return found_; }
+    [[nodiscard]] const Sight& sight(Finding of) const;
+
+    [[nodiscard]] std::uint32_t columns() const { return columns_; }
+    // Of frames that differ, not too long ago: how many there were, and of how many a column is the best.
+    [[nodiscard]] std::uint32_t counted() const { return counted_; }
+    [[nodiscard]] std::uint32_t best_in(std::uint32_t column) const { return best_in_[column]; }
+    [[nodiscard]] std::uint32_t most_often_best() const { return most_often_best_; }
+
+  private:
+    template <typename T>
+    void look_at(const Pick& pick, const T* row);
+    bool is_known(std::uint64_t digest);
+    void count_best(const Pick& pick, std::uint32_t column);
+
+    std::uint32_t columns_;
+    std::int32_t blank_;
+    bool is_exact_;
+    double phase_ = 0.5;
+    std::vector<Pick> picks_;
+    std::uint32_t found_ = 0;
+    Sight above_zero_, sums_above_, sums_below_, blank_seldom_;
+    std::uint64_t frames_ = 0;  // of probabilities
+    std::uint64_t below_ = 0;   // frames whose sums are
+    std::uint32_t counted_ = 0;
+    std::vector<std::uint32_t> best_in_;
+    std::vector<std::uint64_t> digests_;  // of the frames counted; 0: none
+    std::uint32_t most_often_best_ = 0;
+    std::uint32_t distinct_ = 0;  // columns that were the best of some frame
+};
+
+}  // namespace arcbeam::looks

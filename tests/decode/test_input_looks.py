@@ -1,0 +1,300 @@
+"""Log-probs that are none, a blank that is another column: one warning a decoder and kind, none on good input."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from arcbeam import CtcDecoder, Graph, baseline
+from arcbeam.input_looks import InputLooks
+from arcbeam.log_probs import as_utterances
+from tests.decode import graphs
+from tests.decode.emulated_gpu import DeviceArray
+from tests.decode.equality import same
+
+GRAPH = graphs.random_graph(3, states=60, columns=12)
+GOOD = graphs.random_log_probs(0, 12, 12, sharpness=1.0)
+
+
+def told(run, *arguments, **options):
+    """What it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run(*arguments, **options)
+    assert all(w.category is UserWarning for w in caught)
+    assert all(w.filename == __file__ for w in caught), "the line of the user's"
+    return [str(w.message) for w in caught]
+
+
+def make(device="cpu", graph=GRAPH):
+    return CtcDecoder(graph, device=device, beam=4.0, max_active=20)
+
+
+WHERE = r"in utterance [01], frame \d+"
+SUM = "log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of "
+ABOVE = "log_probs: expected natural logs of probabilities, got "
+BASE_10 = (
+    r"are they logs to base 10 \(multiply by 2.302585\), logits \(take log_softmax\), or were small ones clipped\?"
+)
+KINDS = {
+    "probabilities": (np.exp, rf"{ABOVE}0\.\d+ {WHERE}: are they probabilities \(take the log\), or logits \(take log"),
+    "logits": (lambda x: x - x.mean(), rf"{ABOVE}\d\.\d+ {WHERE}: are they probabilities"),
+    "logits below 0": (lambda x: x - x.max(), rf"{SUM}\d+\.?\d* {WHERE}: {BASE_10}"),
+    "base 10": (lambda x: x / np.log(10), rf"{SUM}\d+\.\d+ {WHERE}: {BASE_10}"),
+    "clipped": (lambda x: np.maximum(x, -2), rf"{SUM}\d+\.\d+ {WHERE}: {BASE_10}"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_what_is_no_log_prob_is_told_once(device, kind, dtype):
+    spoil, message = KINDS[kind]
+    bad = [spoil(GOOD).astype(dtype)] * 2
+    decoder = make(device)
+    assert told(decoder.decode, [GOOD, GOOD]) == []
+    (first,) = told(decoder.decode, bad)
+    with pytest.warns(UserWarning, match=message):
+        make(device).decode(bad)
+    for _ in range(5):
+        assert told(decoder.decode, bad) == []
+    assert first.startswith("log_probs: expected natural logs of probabilities")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        same(decoder.decode(bad), make().decode(bad))
+
+
+def test_every_kind_is_one_warning_of_its_own():
+    decoder = make()
+    for spoil in (np.exp, lambda x: x / np.log(10), lambda x: np.maximum(x, -2)):
+        told(decoder.decode, [spoil(GOOD).astype(np.float32)])
+    assert told(decoder.decode, [np.exp(GOOD), GOOD / np.log(10).astype(np.float32)]) == []
+    assert len(told(make().decode, [np.concatenate([np.exp(GOOD), GOOD * 0.25] * 200).astype(np.float32)])) == 2
+
+
+def test_values_that_were_scaled():
+    """A good frame that lacks something is none of ours, and one in fifty is no accident."""
+    batch = [graphs.random_log_probs(seed, 64, 12, sharpness=1.0) for seed in range(8)]
+    cut = [np.where(one < -3, -np.inf, one).astype(np.float32) for one in batch[:1]]
+    assert told(make().decode, batch[1:] + cut) == []
+    (message,) = told(make().decode, [one * 2 for one in batch])
+    assert message.startswith(SUM + "0.")
+    assert message.endswith("they logs to base 2, were they scaled (that is acoustic_scale), or are columns missing?")
+
+
+def random_softmax(rng, frames, columns, sharpness):
+    logits = rng.normal(size=(frames, columns)) * sharpness
+    return logits - np.log(np.exp(logits).sum(1, keepdims=True))
+
+
+def looks(columns, blank=0, is_exact=True):
+    return InputLooks(columns, blank, is_exact, "column {}".format)
+
+
+def looked(one, batch):
+    """What a decoder warns of where it decodes a batch on the CPU."""
+
+    def run():
+        one.looks.look(as_utterances(batch, columns=1, exact=False).table)
+        if one.looks.has_news:
+            one.tell()
+
+    return told(run)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 32, 500, 5000])
+@pytest.mark.parametrize("sharpness", [0.0, 0.1, 1.0, 4.0, 10.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_random_input_is_good(columns, sharpness, dtype):
+    rng = np.random.default_rng(columns)
+    one = looks(columns)
+    for frames in rng.integers(0, 40, 60):
+        assert looked(one, [random_softmax(rng, frames, columns, sharpness).astype(dtype)]) == []
+    many = [random_softmax(rng, 40, columns, sharpness).astype(dtype) for _ in range(8)]
+    for _ in range(300):
+        assert looked(one, many) == []
+        assert looked(one, many[:1]) == []
+
+
+@pytest.mark.parametrize("frames", [1, 2, 6, 15])
+def test_the_same_short_utterance_again_and_again(frames):
+    """It may well have a column that is the best of many of its frames, and is not the blank."""
+    one = looks(12, blank=11)
+    for seed in range(40):
+        batch = [graphs.random_log_probs(seed, frames, 12)]
+        for _ in range(150):
+            assert looked(one, batch) == []
+
+
+def test_what_is_legal_in_a_frame(device):
+    silent = np.full((400, 12), -30.0, np.float32)
+    silent[:, GRAPH.blank] = 0.0
+    never = np.full((5, 12), -np.inf, np.float32)
+    masked = np.full((5, 12), -1e30, np.float32)
+    rounded = GOOD.copy()
+    rounded[:, 0] = -np.inf
+    rounded[3] = np.log([1.0000002] + [1e-30] * 11)
+    decoder = make(device)
+    for batch in ([silent], [GOOD, never], [masked], [GOOD[:0]], [], [rounded[3:4]], [silent[:1], GOOD[:1]]):
+        for _ in range(3):
+            assert told(decoder.decode, batch) == []
+
+
+def peaky(seed, frames, blank, columns=12, share=0.6):
+    """As a model of speech has it: the blank is the best of most frames."""
+    rng = np.random.default_rng(seed)
+    best = np.where(rng.random(frames) < share, blank, rng.integers(0, columns, frames))
+    logits = rng.normal(size=(frames, columns))
+    logits[np.arange(frames), best] += 8
+    return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
+
+
+def test_a_blank_that_is_another_column():
+    batch = [peaky(seed, 1500, blank=4) for seed in range(20)]
+    (message,) = told(make().decode, batch)
+    assert re.fullmatch(
+        r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best of many frames, got \d+ of \d+ looked "
+        r"at, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it by blank=\), "
+        r"or are the columns in another order than the tokens\?",
+        message,
+    )
+    assert told(make().decode, [peaky(seed, 1500, blank=11) for seed in range(20)]) == []
+    rolled = [np.roll(peaky(seed, 1500, blank=11), 1, axis=1) for seed in range(20)]
+    assert "column 0 ('t0')" in told(make().decode, rolled)[0]
+
+
+def test_what_comes_late_is_seen():
+    """After an hour of good input, too."""
+    decoder = make()
+    good = [peaky(seed, 1000, blank=11) for seed in range(50)]
+    assert told(decoder.decode, good) == []
+    bad = [peaky(seed, 1000, blank=4) for seed in range(50)]
+    assert len(told(decoder.decode, bad)) == 1
+
+
+def test_silence_that_is_another_token_is_no_blank():
+    """Nothing but that is heard."""
+    silence = [peaky(seed, 1500, blank=4, share=1.0) for seed in range(20)]
+    assert told(make().decode, silence) == []
+
+
+def test_a_graph_that_does_not_know_its_blank():
+    graph = Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0})
+    assert told(make(graph=graph).decode, [peaky(seed, 1500, blank=4) for seed in range(20)]) == []
+
+
+NARROW = Graph.from_arcs([(0, 0, 1, 0, 0.0), (0, 0, 3, 0, 0.0)], start=0, finals={0: 0.0})
+
+
+@pytest.mark.parametrize("columns", [12, 3])
+def test_columns_that_the_graph_does_not_read(columns):
+    """The model's other columns may be there, left out, or anything."""
+    batch = [peaky(seed, 200, blank=11)[:, :columns] for seed in range(5)]
+    assert told(make(graph=NARROW).decode, batch) == []
+    padded = [np.concatenate([one, np.zeros((200, 4), np.float32)], axis=1) for one in batch]
+    assert told(make(graph=NARROW).decode, padded) == []
+    (message,) = told(make(graph=NARROW).decode, [one * 0.1 for one in batch])
+    assert message.startswith(SUM)
+    (message,) = told(make(graph=NARROW).decode, [np.exp(one) + 0.5 for one in batch])
+    assert message.startswith(ABOVE)
+
+
+def test_nan_is_an_error_and_no_warning(device):
+    bad = GOOD.copy()
+    bad[3, 4] = np.nan
+    decoder = make(device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(20):
+            with pytest.raises(ValueError, match="got nan in utterance 0"):
+                decoder.decode([bad])
+
+
+def on_device(gpu, arrays):
+    for array in arrays:
+        gpu.fake.lend("memory", array.ctypes.data, array.nbytes)
+    return [DeviceArray(array) for array in arrays]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_arrays_that_are_on_the_gpu(gpu, dtype):
+    good = [graphs.random_log_probs(seed, 9, 12).astype(dtype) for seed in range(3)]
+    decoder = make("cuda")
+    assert told(decoder.decode, on_device(gpu, good)) == []
+    before = len(gpu.fake.journal())
+    bad = [np.exp(one).astype(dtype) for one in good]
+    (message,) = told(decoder.decode, on_device(gpu, bad))
+    assert message.startswith(ABOVE + "0.") and "in utterance " in message
+    copies = [line for line in gpu.fake.journal()[before:] if line[0] == "to_host"]
+    assert copies.count(["to_host", "pinned"]) == len(copies) <= 8 + 2
+    assert told(decoder.decode, on_device(gpu, bad)) == []
+    same(decoder.decode(on_device(gpu, good)), make().decode(good))
+
+
+def test_looks_at_arrays_on_the_gpu_are_few_and_name_the_utterance(gpu):
+    """Of a batch that is sorted on its way; the copies wait for the producers and not for the kernel."""
+    good = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((1, 700, 40))]
+    good[2] = np.exp(good[2])
+    decoder = make("cuda")
+    named = [message for _ in range(12) for message in told(decoder.decode, on_device(gpu, good))]
+    (message,) = named
+    assert "in utterance 2, frame " in message
+    lines = gpu.fake.journal()
+    recorded = [line for line in lines if line[0] == "record"]
+    waits = [line for line in lines if line[0] == "wait" and line[2] in {line[2] for line in recorded}]
+    assert any(wait[1] != recorded[0][1] for wait in waits), "another stream waits for what the kernel's had"
+
+
+def test_a_look_that_fails_costs_nothing(gpu):
+    """Copies that the driver refuses, and memory that the system does not pin."""
+    decoder = make("cuda")
+    bad = [np.exp(GOOD)]
+    assert told(decoder.decode, [DeviceArray(one) for one in bad]) == []  # not known to the driver: copies fail
+    gpu.fake.refuse("host_allocate")
+    pageable = make("cuda")
+    with pytest.warns(UserWarning, match="the host does not pin"):
+        found = pageable.decode(on_device(gpu, bad))
+    with pytest.warns(UserWarning, match=ABOVE):
+        same(found, make().decode(bad))
+    gpu.fake.allow()
+
+
+def test_the_demo_is_good(demo_data):
+    check_set(demo_data, told_of_blanks=3)
+
+
+@pytest.mark.parametrize("name", ["test-other-100", "ljspeech-200", "an4-test", "throughput"])
+def test_sets_of_speech_are_good(arcbeam_data, name):
+    check_set(arcbeam_data / name)
+
+
+def check_set(folder, told_of_blanks=1):
+    """In one batch, and utterance by utterance, in any order; another blank and rolled columns are told."""
+    with np.load(folder / "log_probs.npz") as data:
+        utterances = np.split(data["log_probs"], np.cumsum(data["lengths"])[:-1])
+    blank, one, other = 28, looks(29, 28), looks(29, 28)
+    assert looked(one, utterances) == []
+    for utterance in utterances[::-1]:
+        assert looked(one, [utterance]) == []
+        assert looked(other, [utterance.astype(np.float32)]) == []
+    for wrong in range(blank):
+        mistaken = looks(29, wrong)
+        batches = [looked(mistaken, utterances) for _ in range(told_of_blanks * 4)]
+        assert sum(map(len, batches)) == 1, wrong
+    rolled = looks(29, blank)
+    batches = [looked(rolled, [np.roll(one, 1, axis=1) for one in utterances]) for _ in range(told_of_blanks * 4)]
+    assert sum(map(len, batches)) == 1
+    for spoil in (np.exp, lambda x: x / np.log(10), lambda x: np.maximum(x, -5), lambda x: x + 5):
+        spoiled = [spoil(one.astype(np.float32)).astype(np.float32) for one in utterances]
+        assert len([m for _ in range(told_of_blanks) for m in looked(looks(29, blank), spoiled)]) >= 1
+
+
+def test_the_baseline_looks_too():
+    tokens = ["|", *"abcdefg", "<blank>"]
+    decoder = baseline.LexiconFreeDecoder(tokens, threads=1)
+    good = [peaky(seed, 1500, blank=8, columns=9) for seed in range(20)]
+    assert told(decoder.decode, good) == []
+    assert told(decoder.decode, [np.exp(good[0])])[0].startswith(ABOVE)
+    other = baseline.LexiconFreeDecoder(tokens, threads=1)
+    (message,) = told(other.decode, [np.roll(one, 3, axis=1) for one in good])
+    assert "expected the blank, column 8 ('<blank>')" in message
