@@ -16,7 +16,7 @@ from tests.decode import kenlm_files
 from tests.graph import examples
 
 MANY = 520  # more than two chunks of guards
-# Of what a shrunken file lacks the signal comes to the guard.
+# A read beyond the end of a file that has shrunk raises a signal, which the guard handles.
 pytestmark = pytest.mark.skipif(
     "asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer handles the signal itself"
 )
