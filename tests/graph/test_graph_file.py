@@ -285,7 +285,7 @@ import numpy as np
 from arcbeam import CtcDecoder, FormatError, Graph
 path, size = sys.argv[1], int(sys.argv[2])
 graph = Graph.load(path)
-decoder, frames = CtcDecoder(graph), np.full((1, 5, graph.num_columns), -1, np.float32)
+decoder, frames = CtcDecoder(graph), np.full((1, 5, graph.num_columns), -np.log(graph.num_columns), np.float32)
 decoder.decode(frames)
 if sys.argv[3] == "search":  # as if it shrank after the check
     check, Graph.check_file = Graph.check_file, lambda self: setattr(Graph, "check_file", check)
