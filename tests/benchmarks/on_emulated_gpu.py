@@ -34,7 +34,7 @@ class Peer:
         return self.decoder.decode(prepared)
 
     def answers(self, decoded):
-        return [Answer(h.text, -h.partial_score, h.reached_final) for h in decoded]
+        return [Answer(h.text, -h.score, h.reached_final) for h in decoded]
 
 
 def rows_of(name, repeats=1, utterances=6, **options):
