@@ -11,7 +11,10 @@ from arcbeam import baseline
 from tests.baseline import oracle
 from tests.baseline.ngrams import Labelled, NGrams
 
-pytestmark = pytest.mark.filterwarnings("ignore:lm. it lacks:UserWarning")  # on purpose
+pytestmark = [  # both on purpose
+    pytest.mark.filterwarnings("ignore:lm. it lacks:UserWarning"),
+    pytest.mark.filterwarnings("ignore:log_probs. expected:UserWarning"),
+]
 
 TOKENS = ["|", "a", "b", "c", "<blank>"]
 SILENCE, BLANK = 0, 4

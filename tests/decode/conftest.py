@@ -10,6 +10,11 @@ from tests.decode.emulated_gpu import EmulatedGpu
 from tests.decode.small_search import ROOMY
 
 
+def pytest_itemcollected(item):
+    """Most tests here search with any scores, of which a decoder warns; what it warns of has tests of its own."""
+    item.add_marker(pytest.mark.filterwarnings("ignore:log_probs. expected:UserWarning"))
+
+
 @pytest.fixture
 def emulated_gpu(fake_library, monkeypatch):  # noqa: F811
     """One device of 1 GiB. What the test makes on it must be gone when it returns."""

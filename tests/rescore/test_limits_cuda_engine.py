@@ -46,6 +46,9 @@ class Shrinking:
     def __init__(self, engine, path, size):
         self._engine, self._path, self._size = engine, path, size
 
+    def __getattr__(self, name):
+        return getattr(self._engine, name)
+
     def decode(self, *given):
         os.truncate(self._path, self._size)
         return self._engine.decode(*given)
