@@ -14,6 +14,8 @@ from arcbeam.transducer_options import TransducerOptions
 CONFIG = "model_config.yaml"
 CONFIG_BYTES = 2 << 20
 """A configuration may be so large, unless `max_bytes` says otherwise: the package pyyaml reads a megabyte in 10 s."""
+LONGEST_VALUE = 1 << 16
+MERGE, TEXT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
 EXPECTED = "the configuration of a model"
 MAX_SYMBOLS = ("max_symbols", "max_symbols_per_step")
 DURATIONS = ("decoding.durations", "model_defaults.tdt_durations", "loss.tdt_kwargs.durations")
@@ -48,7 +50,15 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 raise FormatError(f"{name}: expected values as they are, got an alias, *{self.peek_event().anchor}")
-            return super().compose_node(parent, index)
+            node = super().compose_node(parent, index)
+            # Numbers in base 60 take time by the square of their length.
+            if isinstance(node, yaml.ScalarNode) and len(node.value) > LONGEST_VALUE:
+                raise FormatError(f"{name}: expected values of at most {LONGEST_VALUE} characters, got a longer one")
+            # Keys stay text: numbers could be made to have one hash.
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
+                    key.tag = TEXT
+            return node
 
     most = CONFIG_BYTES if max_bytes is None else as_bytes("max_bytes", max_bytes)
     if len(text) > most:

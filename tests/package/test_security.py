@@ -49,6 +49,7 @@ def test_the_sdist_carries_it():
         f"{files.EXPANSION} times the size of the file, and {files.SMALL_BYTES >> 20} MiB at least",
         f"memory to decompress `.xz` | {packed_files.XZ_BYTES >> 20} MiB",
         f"no aliases | {transducer_nemo_config.CONFIG_BYTES >> 20} MiB",
+        f"{transducer_nemo_config.LONGEST_VALUE:,} characters",
         f"{tar_file.MOST_MEMBERS:,} of them",
         f"| {lines.LONGEST_LINE >> 20} MiB |",
         f"{pickled_data.LONGEST_NUMBER} bytes, and {transducer_torch_file.MOST_AXES}",

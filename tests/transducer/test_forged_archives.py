@@ -9,6 +9,7 @@ import pytest
 
 from arcbeam import FormatError, TransducerDecoder
 from arcbeam.tar_file import read_members
+from arcbeam.transducer_nemo_config import read_config
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
 from tests.transducer.networks import random_arrays
@@ -114,6 +115,7 @@ def test_archives_that_are_packed_small(tmp_path, kind):
         ("a: 9999-99-99\n", "ValueError: month must be"),
         ("a: {[b]: c}\n", "unhashable"),
         ("a: \xff\x00", "special characters"),
+        ("a: 1" + ":1" * 40_000, "expected values of at most 65536 characters"),
         ("a: " + "b" * (2 << 20), r"expected at most 2,097,152 bytes, got 2,\d+,\d+; .* raise max_bytes"),
     ],
     ids=lambda value: value[:20],
@@ -122,6 +124,15 @@ def test_configurations(tmp_path, more, message):
     path = nemo_file(tmp_path / "m.nemo", CONFIG + more, nemo_names(arrays_of("rnnt")))
     with pytest.raises(FormatError, match=rf"m.nemo: (model_config.yaml: )?.*{message}"):
         TransducerDecoder.from_nemo(path)
+
+
+def test_keys_of_a_configuration_are_text():
+    """Also those that YAML takes for numbers or truths, whose hashes could be made to be equal."""
+    text = b"a: {1: x, no: y, 2.5: z, [d]: 4}\n"
+    with pytest.raises(FormatError, match=r"^m.nemo: expected the configuration of a model, .*unhashable"):
+        read_config(text, "m.nemo")
+    assert read_config(text.replace(b", [d]: 4", b""), "m.nemo") == {"a": {"1": "x", "no": "y", "2.5": "z"}}
+    assert read_config(b"a: {<<: {b: 1}, c: 2}", "m.nemo") == {"a": {"b": 1, "c": 2}}
 
 
 WRONG = {
