@@ -86,14 +86,14 @@ class GraphFiles:
             raise DataMissing(f"{self.name}: the language model of the graph is not known; say lm=FILE")
         if self.lm.suffix == ".arpa":
             return self.lm
-        from arcbeam.build import files as text_files
+        from arcbeam import packed_files
 
         plain = FOLDER / f"{self.lm.name.split('.arpa')[0]}-{_digest(self.lm)}.arpa"
         with one_at_a_time(plain.name):
             if not plain.exists():
                 partial = plain.with_suffix(".partial")
                 with partial.open("wb") as out:
-                    out.writelines(text_files.blocks(self.lm))
+                    out.writelines(packed_files.blocks(self.lm))
                 partial.replace(plain)
         return plain
 

@@ -32,7 +32,10 @@ std::string section_name(std::uint32_t order) { return "\\" + std::to_string(ord
 
 }  // namespace
 
-Reader::Reader(std::uint32_t num_words) : is_open_(false), trie_(num_words + 3) { begin(num_words); }
+Reader::Reader(std::uint32_t num_words, std::uint64_t most_bytes)
+    : most_bytes_(most_bytes), is_open_(false), trie_(num_words + 3) {
+    begin(num_words);
+}
 
 void Reader::begin(std::uint32_t num_words) {
     num_words_ = num_words;
@@ -109,6 +112,11 @@ void Reader::header(std::string_view text) {
         fail("expected the count of order " + std::to_string(tally_.header.size() + 1) +
              " (32 at most), got that of " + std::to_string(order));
     if (count >= kNone) fail("expected fewer than 2^32 - 1 n-grams of one order, got " + std::to_string(count));
+    // The shortest line is a number of one digit, words of one character, what parts them, and the line's end.
+    const std::uint64_t most = (most_bytes_ + 1) / (2 * (order + 1));
+    if (count > most)
+        fail("expected at most " + std::to_string(most) + " n-grams of order " + std::to_string(order) +
+             ", for which " + std::to_string(most_bytes_) + " bytes have room, got " + std::to_string(count));
     tally_.header.push_back(count);
 }
 

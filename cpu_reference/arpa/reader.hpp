@@ -28,10 +28,11 @@ struct Tally {
 
 class Reader {
   public:
-    // Takes the words as the file lists them: numbered 1 .., as many as the header says at most.
-    Reader() : trie_(0) {}
+    // Takes the words as the file lists them: numbered 1 .., as many as the header says at most. The text has
+    // `most_bytes` at most, so that a header that says more n-grams is refused before there is room for them.
+    explicit Reader(std::uint64_t most_bytes) : most_bytes_(most_bytes), trie_(0) {}
     // Known words are numbered 1 ..; the two behind them are <s> and </s>.
-    explicit Reader(std::uint32_t num_words);
+    Reader(std::uint32_t num_words, std::uint64_t most_bytes);
     // False if the word is there already. To be called before the first block.
     bool add_word(std::string_view word, std::uint32_t id) { return index_.add(word, id); }
 
@@ -61,6 +62,7 @@ class Reader {
     std::uint32_t word(std::string_view text) const { return index_.find(text); }
     [[noreturn]] void fail(const std::string& message) const { throw ArpaError(line_number_, message); }
 
+    std::uint64_t most_bytes_;
     bool is_open_ = true;  // the file says the words
     std::uint32_t num_words_ = 0;
     WordIndex index_;

@@ -36,8 +36,8 @@ cdef extern from "arpa/reader.hpp" namespace "arcbeam::arpa" nogil:
         uint64_t num_added()
 
     cdef cppclass Reader:
-        Reader() except +
-        Reader(uint32_t) except +
+        Reader(uint64_t) except +
+        Reader(uint32_t, uint64_t) except +
         cbool lists_sentence_start()
         cbool add_word(string_view, uint32_t) except +
         uint64_t ngrams_read()
@@ -126,6 +126,8 @@ cdef class ArpaReader:
         None: the words are those of the file.
     name : str
         The file's name, for messages.
+    most_bytes : int
+        The text has no more bytes than this, so a header that asks for more n-grams than fit is refused.
 
     Raises
     ------
@@ -137,12 +139,12 @@ cdef class ArpaReader:
     cdef object name
     cdef bint finished
 
-    def __cinit__(self, words, name):
+    def __cinit__(self, words, name, uint64_t most_bytes):
         self.name = str(name)
         if words is None:
-            self.reader = new Reader()
+            self.reader = new Reader(most_bytes)
             return
-        self.reader = new Reader(<uint32_t>len(words))
+        self.reader = new Reader(<uint32_t>len(words), most_bytes)
         cdef uint32_t label = 0
         cdef bytes word
         for word in words:

@@ -6,11 +6,18 @@ class ArcbeamError(Exception):
 
 
 class GraphError(ArcbeamError, ValueError):
-    """A decoding graph breaks a rule: the message names the state or arc, what was expected and what was got."""
+    """A decoding graph breaks a rule: the message names the state or arc, what was expected and what was got.
+
+    Of a file it says that the file is in order, but the graph in it is not; damage is a :class:`FormatError`.
+    """
 
 
 class FormatError(ArcbeamError, ValueError):
-    """A file or text does not follow its format: the message names the file and the line or byte."""
+    """A file or text does not follow its format: the message names the file and the line or byte.
+
+    Every loader raises it for a file that is damaged, cut short, of another kind, or that asks for more than it may
+    (``SECURITY.md``). What the system says of a file stays an ``OSError``.
+    """
 
 
 class CapacityError(ArcbeamError, MemoryError):

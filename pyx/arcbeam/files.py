@@ -1,12 +1,28 @@
-"""Files that a library of others opens by their names, and files that appear when they are complete."""
+"""Files from anywhere: what a damaged one is told as, and how much one may come to.
+
+Every loader reads inside of :class:`reading`, which is the one place where the exceptions of other readers become
+`FormatError`; whatever decompresses or copies counts its bytes with a :class:`Budget`.
+"""
+
+from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from types import TracebackType
+from typing import TypeAlias
+
+from arcbeam.errors import ArcbeamError, FormatError, GraphError
+from arcbeam.sizes import as_bytes
+
+Kind: TypeAlias = type[BaseException] | None
+
+EXPANSION = 20
+"""A file may come to so many times its size, unless `max_bytes` says otherwise,"""
+SMALL_BYTES = 32 << 20
+"""or to so many bytes, if that is more."""
+LONGEST_REASON = 300
+"""Characters that a message quotes of another library."""
 
 
 def check_is_file(path: str | os.PathLike[str]) -> None:
@@ -25,45 +41,96 @@ def check_is_file(path: str | os.PathLike[str]) -> None:
         raise OSError(errno.EINVAL, "expected a regular file", name)
 
 
-@contextmanager
-def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator[str]:
-    """The name of a file to write, which gets the name `path` when all went well: until then that is what it was.
+class naming:
+    """A context whose FormatError and GraphError get the name of a file in front, where they lack it.
 
-    An error removes the file. With `partial`, which is its name then, the file stays, unless it is empty. What is no
-    regular file, such as a pipe or a device, keeps its place: its own name is the one to write to.
-
-    Raises
-    ------
-    FileNotFoundError, IsADirectoryError
-        Before anything is written: there is no such folder, or `path` is one.
+    Parameters
+    ----------
+    path : path
+        What messages call the file.
     """
-    given = os.fsdecode(path)
-    if given.startswith(("/dev/", "/proc/")) or (os.path.exists(given) and not os.path.isfile(given)):
-        if os.path.isdir(given):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)
-        yield given
-        return
-    target = os.path.realpath(given)  # a link stays one
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)
-    written = partial or os.path.join(folder, f".{name}.{secrets.token_hex(4)}.partial")
-    try:
-        yield written
-        if os.path.exists(target):
-            os.chmod(written, stat.S_IMODE(os.stat(target).st_mode))
-        os.replace(written, target)
-    except BaseException:
-        with suppress(OSError):
-            if partial is None or os.path.getsize(written) == 0:
-                os.unlink(written)
-        raise
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name = os.fsdecode(path)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, (FormatError, GraphError)) and not str(error).startswith(self.name):
+            raise type(error)(f"{self.name}: {error}") from error
 
 
-@contextmanager
-def replacing(
-    path: str | os.PathLike[str], mode: str = "wb", partial: str | None = None, **how: Any
-) -> Iterator[IO[Any]]:
-    """A file, open to be written, that gets the name `path` when it is complete: see `beside`."""
-    with beside(path, partial) as name, open(name, mode, **how) as out:
-        yield out
+class reading(naming):
+    """A context in which content of a file is read: what that makes a reader raise is a FormatError naming the file.
+
+    What is no fault of the content passes: the other exceptions of arcbeam, an OSError of the system, a MemoryError
+    (sizes are checked before memory is asked for, so it really ran out), and warnings that are treated as errors. So
+    nothing of the caller's may run in it: not his functions, nor checks of his arguments.
+
+    Parameters
+    ----------
+    path : path
+        What messages call the file.
+    expected : str
+        What it should be, with its article: "an ARPA file".
+    """
+
+    def __init__(self, path: str | os.PathLike[str], expected: str) -> None:
+        super().__init__(path)
+        self.expected = expected
+
+    def __exit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> None:
+        super().__exit__(kind, error, trace)
+        if isinstance(error, Exception) and not _is_no_fault_of_the_content(error):
+            raise FormatError(
+                f"{self.name}: expected {self.expected}, got one that is damaged or cut short, or another file "
+                f"({reason_of(error)})"
+            ) from error
+
+
+def _is_no_fault_of_the_content(error: Exception) -> bool:
+    # Python's modules for compressed files raise an OSError without a number where the system had no part in it.
+    of_the_system = isinstance(error, OSError) and error.errno is not None
+    return of_the_system or isinstance(error, (ArcbeamError, MemoryError, Warning))
+
+
+def reason_of(error: BaseException) -> str:
+    """What a message quotes of another library's exception: its type and its text, in one line that is not long."""
+    text = " ".join(str(error).split())
+    text = text if len(text) <= LONGEST_REASON else text[:LONGEST_REASON] + "..."
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Budget:
+    """How many bytes a file may come to when it is read.
+
+    Parameters
+    ----------
+    path
+        What messages call the file.
+    size : int
+        Bytes of the file itself.
+    max_bytes : int, str or None
+        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, and 32 MiB at least.
+
+    Attributes
+    ----------
+    most : int
+        The bytes that may be taken in all.
+    """
+
+    def __init__(self, path: object, size: int, max_bytes: int | str | None = None) -> None:
+        self.path = path
+        self.size = size
+        self.most = max(SMALL_BYTES, EXPANSION * size) if max_bytes is None else as_bytes("max_bytes", max_bytes)
+        self._left = self.most
+
+    def take(self, count: int, what: str = "content") -> None:
+        """Count bytes before there is room for them; FormatError if that is more than the file may come to."""
+        self._left -= count
+        if self._left < 0:
+            raise FormatError(
+                f"{self.path}: expected at most {self.most:,} bytes of {what} from a file of {self.size:,} bytes, got "
+                f"more; if you trust the file, raise max_bytes"
+            )

@@ -12,12 +12,13 @@ import numpy.typing as npt
 from arcbeam import _graph, openfst
 from arcbeam._words import WordReader
 from arcbeam.errors import FormatError, GraphError
+from arcbeam.files import naming
 from arcbeam.graph_info import GraphInfo
 from arcbeam.graph_inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
 from arcbeam.options import check_known
 from arcbeam.pronunciations import Pronunciations
 from arcbeam.section_file import Mapped
-from arcbeam.symbols import SymbolTable, TokenTable, find_blank
+from arcbeam.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
 
 __all__ = ["Graph", "GraphInfo", "Pronunciations"]
 
@@ -255,24 +256,25 @@ class Graph:
         FormatError
             The file is neither, truncated, corrupted, or of another version.
         GraphError
-            As `from_arcs`.
+            The file is in order, but the graph in it breaks a rule of `from_arcs`.
         OSError
             The file cannot be read.
         """
         check_known(options, ("words", *TABLES, *FURTHER))
-        table = as_tokens(tokens, blank)
+        table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
         if head and _graph.is_openfst(head):
-            compiled = openfst.read_file(
-                path,
-                tokens=table,
-                blank=blank,
-                label_to_column=label_to_column,
-                num_columns=num_columns,
-            )
-            return cls._from_compiled(compiled, words, blank, options)
+            with naming(path):
+                compiled = openfst.read_file(
+                    path,
+                    tokens=table,
+                    blank=blank,
+                    label_to_column=label_to_column,
+                    num_columns=num_columns,
+                )
+                return cls._from_compiled(compiled, symbols, blank, options)
         from arcbeam import graph_file, lm_file
 
         if not graph_file.KIND.begins(head):
@@ -286,14 +288,15 @@ class Graph:
             raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
         fields, mapped = graph_file.read(path)
         overridden = words is not None or tokens is not None or blank is not None
-        if words is not None:
-            fields["word_symbols"] = as_words(words)
+        if symbols is not None:
+            fields["word_symbols"] = symbols
         if table is not None:
             fields["tokens"] = table
             fields["blank"] = None
         if blank is not None:
             fields["blank"] = blank
-        graph = cls(**fields)
+        with naming(path):
+            graph = cls(**fields)
         graph._map = mapped
         graph._file = None if overridden else (os.path.abspath(path), head)
         return graph
@@ -419,7 +422,13 @@ class Graph:
     def _check_words(self) -> None:
         if self.word_symbols is None:
             return
-        offender = _graph.unknown_word(self._columns(), self.word_symbols.known(int(self.words.max(initial=0)) + 1))
+        columns, most = self._columns(), int(self.words.max(initial=0))
+        if is_far_beyond(most, len(self.word_symbols) + self.num_arcs):
+            columns["words"] = np.where(np.isin(self.words, self.word_symbols.arrays()[0]), np.uint32(0), self.words)
+            known = np.zeros(0, np.uint8)
+        else:
+            known = self.word_symbols.known(most + 1)
+        offender = _graph.unknown_word(columns, known)
         if offender is not None:
             state, arc, word = offender
             raise GraphError(

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam import _graph, section_file
-from arcbeam.errors import FormatError, GraphError
+from arcbeam.errors import FormatError
+from arcbeam.files import reading
 from arcbeam.pronunciations import Pronunciations
 from arcbeam.symbols import SymbolTable, TokenTable
 
@@ -88,40 +89,43 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], section_file.Map
     OSError
         The file cannot be read.
     """
-    arrays, about, mapped = section_file.read(path, KIND)
-    check_about(path, about)
+    with reading(path, KIND.name):
+        arrays, about, mapped = section_file.read(path, KIND)
+        return read_fields(arrays, about), mapped
+
+
+def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `Graph` from the sections of a file; FormatError or GraphError where they are none."""
+    check_about(about)
     for name in _graph.COLUMNS:
         if name not in arrays:
-            raise FormatError(f"{path}: section {name!r} is missing")
+            raise FormatError(f"section {name!r} is missing")
     columns = {name: arrays[name] for name in _graph.COLUMNS}
     states, arcs = len(columns["finals"]), len(columns["words"])
     for name, expected in (("states", states + 1), ("targets", arcs), ("columns", arcs)):
         if len(columns[name]) != expected:
-            raise FormatError(f"{path}: section {name!r} has {len(columns[name])} elements, expected {expected}")
+            raise FormatError(f"section {name!r} has {len(columns[name])} elements, expected {expected}")
     if not 0 < states <= _graph.MOST_STATES or arcs > _graph.MOST_ARCS:
-        raise FormatError(f"{path}: {states} states and {arcs} arcs are beyond what a graph can have")
+        raise FormatError(f"{states} states and {arcs} arcs are beyond what a graph can have")
     for name, most in (("start", states - 1), ("max_depth", states - 1), ("num_columns", _graph.MOST_COLUMNS)):
         if not 0 <= about[name] <= most:
-            raise FormatError(f"{path}: {name} is {about[name]}; expected 0 to {most}")
-    _graph.validate(columns, about["start"], about["max_depth"], about["num_columns"], path)
-    try:
-        tokens = read_table(arrays, "tokens")
-        about["tokens"] = None if tokens is None else TokenTable([token for _, token in tokens.items()], about["blank"])
-        about["word_symbols"] = read_table(arrays, "symbols")
-        check_columns(about)
-        about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
-    except (FormatError, GraphError, ValueError) as error:
-        raise FormatError(f"{path}: {error}") from None
-    return {"columns": columns} | about, mapped
+            raise FormatError(f"{name} is {about[name]}; expected 0 to {most}")
+    _graph.validate(columns, about["start"], about["max_depth"], about["num_columns"], None)
+    tokens = read_table(arrays, "tokens")
+    about["tokens"] = None if tokens is None else TokenTable([token for _, token in tokens.items()], about["blank"])
+    about["word_symbols"] = read_table(arrays, "symbols")
+    check_columns(about)
+    about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
+    return {"columns": columns} | about
 
 
-def check_about(path: object, about: dict[str, Any]) -> None:
+def check_about(about: dict[str, Any]) -> None:
     """FormatError unless the names are known ones and meta holds plain values."""
     if about["join"] not in ("words", "pieces"):
-        raise FormatError(f"{path}: join is {about['join']!r}; expected 'words' or 'pieces'")
+        raise FormatError(f"join is {about['join']!r}; expected 'words' or 'pieces'")
     for key, value in about["meta"].items():
         if not isinstance(value, (str, int, float)):
-            raise FormatError(f"{path}: meta {key!r} is {value!r}; expected text or a number")
+            raise FormatError(f"meta {key!r} is {value!r}; expected text or a number")
 
 
 def read_table(arrays: dict[str, npt.NDArray[Any]], name: str) -> SymbolTable | None:

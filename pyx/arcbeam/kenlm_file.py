@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,8 @@ from arcbeam.errors import FormatError
 from arcbeam.file_watch import FileWatch, mapped_parts
 
 MAGIC = b"mmap lm http://kheafield.com/code"
+LONGEST_LINE = 1 << 16
+COUNT = re.compile(rb"ngram[ \t]+([0-9]{1,9})[ \t]*=[ \t]*([0-9]{1,15})\s*")
 Model = TypeVar("Model")
 
 
@@ -19,6 +22,34 @@ def is_binary(path: Path) -> bool:
     """Whether the file is KenLM's binary format of any kind, not text to be read."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
+
+
+def check_counts(text: Path, path: Path) -> None:
+    """FormatError where the header of an ARPA says more n-grams than there is room for: KenLM makes room at once.
+
+    Parameters
+    ----------
+    text : Path
+        The file, decompressed.
+    path : Path
+        What messages call it.
+    """
+    size = text.stat().st_size
+    with text.open("rb") as file:
+        while (line := file.readline(LONGEST_LINE)) and b"-grams:" not in line:
+            if not line.startswith(b"ngram "):
+                continue
+            found = COUNT.fullmatch(line)
+            if found is None:
+                raise FormatError(f"{path}: expected 'ngram ORDER=COUNT', got {line[:60].decode(errors='replace')!r}")
+            order, count = int(found[1]), int(found[2])
+            # The shortest line is a number of one digit, words of one character, what parts them, and the line's end.
+            most = (size + 1) // (2 * (order + 1))
+            if count > most:
+                raise FormatError(
+                    f"{path}: expected at most {most} n-grams of order {order}, for which {size} bytes have room, "
+                    f"got {count}"
+                )
 
 
 class WatchedFile:

@@ -16,8 +16,9 @@ import numpy as np
 from arcbeam._kenlm import KenLmModel, LibraryError, ModelError
 from arcbeam.errors import FormatError, MissingDependencyError
 from arcbeam.files import check_is_file
-from arcbeam.kenlm_file import WatchedFile, is_binary
+from arcbeam.kenlm_file import WatchedFile, check_counts, is_binary
 from arcbeam.lm_automaton import words_of
+from arcbeam.packed_files import blocks
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,6 +27,7 @@ _HOW = "pip install 'arcbeam[kenlm]'"
 SAMPLE = 1_000  # words that are looked up in another case for a message
 LONGEST_REASON = 300  # characters of what KenLM says
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
+_NO_MEMORY = ("bad_alloc", "Cannot allocate memory")
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
 
 
@@ -38,6 +40,9 @@ class KenLM:
         ARPA (plain, .gz, .xz or .bz2) or KenLM's binary format, of any kind of model.
     library : path, optional
         The shared library with KenLM's code. By default the one that the package ``kenlm`` brings.
+    max_bytes : int, str or None
+        Bytes, or a size such as ``"20GiB"``, that the text of a packed ARPA may have. None: 20 times the size of the
+        file, and 32 MiB at least.
 
     Raises
     ------
@@ -45,9 +50,14 @@ class KenLM:
         The package is missing, or its library is not as expected.
     FormatError, OSError
         The file is no model, or cannot be read.
+    MemoryError
+        KenLM finds no memory for the model.
 
     Notes
     -----
+    KenLM trusts what its binary files hold: one that was made to do harm can. Take them from nobody whose programs you
+    would not run; `LanguageModel` reads ARPA files, and its own, from anywhere (``SECURITY.md``).
+
     A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file is another one then.
     A copy is the model itself, which never changes. A binary file is memory-mapped by KenLM and must not be changed in
     place while the model lives; FormatError at the next use if it is.
@@ -59,10 +69,21 @@ class KenLM:
         Size of the file: what is mapped of a binary one; the model of an ARPA takes about as much memory.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, library: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        library: str | os.PathLike[str] | None = None,
+        max_bytes: int | str | None = None,
+    ) -> None:
         self.path = Path(path)
         check_is_file(self.path)
-        self._source = str(self.path.absolute()), None if library is None else os.fspath(library), _mark(self.path)
+        self._source = (
+            str(self.path.absolute()),
+            None if library is None else os.fspath(library),
+            _mark(self.path),
+            max_bytes,
+        )
         self.nbytes = self.path.stat().st_size
         libraries = [os.fspath(library)] if library is not None else kenlm_libraries()
         self._watched = WatchedFile(self.path) if is_binary(self.path) else None
@@ -70,7 +91,9 @@ class KenLM:
             self._model = self._watched.load(lambda: _load(self.path, self.path, libraries))
             return
         with tempfile.TemporaryDirectory() as folder:
-            self._model = _load(_plain(self.path, Path(folder)), self.path, libraries)
+            text = _plain(self.path, Path(folder), max_bytes)
+            check_counts(text, self.path)
+            self._model = _load(text, self.path, libraries)
 
     @property
     def order(self) -> int:
@@ -124,11 +147,11 @@ def case_hint(unknown: Sequence[str], model: Container[str]) -> str:
     return ""
 
 
-def _load_same(path: str, library: str | None, mark: str) -> KenLM:
+def _load_same(path: str, library: str | None, mark: str, max_bytes: int | str | None) -> KenLM:
     """Unpickles a model; FormatError if its file has been replaced since."""
     if Path(path).is_file() and _mark(Path(path)) != mark:
         raise FormatError(f"{path}: expected the language model that was pickled, but the file has been replaced since")
-    return KenLM(path, library=library)
+    return KenLM(path, library=library, max_bytes=max_bytes)
 
 
 def _mark(path: Path) -> str:
@@ -164,21 +187,20 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
             reason = re.sub(r"^.*? threw \w+( because `[^']*')?\.?\s*", "", str(error), count=1, flags=re.DOTALL)
             if len(reason) > LONGEST_REASON:  # which may quote a line of a file that is none
                 reason = reason[:LONGEST_REASON] + "..."
-            raise FormatError(f"{path}: KenLM cannot load it: {reason.strip()}") from None
+            kind = MemoryError if any(text in reason for text in _NO_MEMORY) else FormatError
+            raise kind(f"{path}: KenLM cannot load it: {reason.strip()}") from None
     raise MissingDependencyError(
         f"a KenLM language model needs KenLM's library, and none can be used ({'; '.join(reasons)}): {_HOW}"
     )
 
 
-def _plain(path: Path, folder: Path) -> Path:
+def _plain(path: Path, folder: Path, max_bytes: int | str | None) -> Path:
     """The file itself, or its decompressed text in a folder: KenLM may have been built without a decompressor."""
     with path.open("rb") as file:
         head = file.read(8)
     if not head.startswith(_COMPRESSED):
         return path
-    from arcbeam.build.files import blocks
-
     plain = folder / "model.arpa"
     with plain.open("wb") as file:
-        file.writelines(blocks(path))
+        file.writelines(blocks(path, max_bytes))
     return plain

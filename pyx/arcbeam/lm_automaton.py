@@ -117,7 +117,7 @@ class LanguageModel:
         self.notes: tuple[str, ...] = tuple(about["notes"])
 
     @classmethod
-    def build(cls, arpa: StrPath, *, progress: Any = None) -> Self:
+    def build(cls, arpa: StrPath, *, progress: Any = None, max_bytes: int | str | None = None) -> Self:
         """Builds a model from an ARPA file: plain, gzip, xz or bzip2, of any order.
 
         N-grams whose history or suffix the file lacks are taken in all the same, as KenLM does. What is odd but usable
@@ -130,18 +130,22 @@ class LanguageModel:
         progress : callable, None or False
             Called with a `arcbeam.build.progress.BuildEvent` at each step; None writes lines to stderr, False is
             silent.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"20GiB"``, that the text of a packed file may have. None: 20 times the size of
+            the file, and 32 MiB at least.
 
         Raises
         ------
         FormatError
-            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; names the line.
+            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; names the line. Or its
+            packed form is damaged, or comes to more than `max_bytes`.
         OSError
             The file cannot be read.
         """
         from arcbeam.build import backoff_model
         from arcbeam.build.progress import Reporter
 
-        columns, about = backoff_model.read(arpa, Reporter(progress))
+        columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
         for note in about["notes"]:
             warnings.warn(f"{arpa}: {note}", stacklevel=2)
         return cls(columns, about)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from arcbeam import section_file
 from arcbeam._language_model import ARC, validate
 from arcbeam.errors import FormatError
+from arcbeam.files import reading
 
 KIND = section_file.Kind(
     name="a language model of arcbeam",
@@ -69,14 +70,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dic
     OSError
         The file cannot be read.
     """
-    columns, about, data = section_file.read(path, KIND)
-    for name in COLUMNS:
-        if name not in columns:
-            raise FormatError(f"{path}: section {name!r} is missing")
-    try:
+    with reading(path, KIND.name):
+        columns, about, data = section_file.read(path, KIND)
+        for name in COLUMNS:
+            if name not in columns:
+                raise FormatError(f"section {name!r} is missing")
         check(columns, about)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from None
     return columns, about, data
 
 

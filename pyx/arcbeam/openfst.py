@@ -14,7 +14,8 @@ import numpy.typing as npt
 from arcbeam import _graph
 from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError, GraphError
-from arcbeam.files import replacing
+from arcbeam.file_output import replacing
+from arcbeam.files import reading
 from arcbeam.symbols import SymbolTable, TokenTable, drop_epsilon
 
 FST_MAGIC = 2125659606
@@ -40,7 +41,7 @@ class Compiled(NamedTuple):
 
 def read_bytes(
     data: Any,
-    source: object,
+    source: str | os.PathLike[str],
     *,
     tokens: TokenTable | None = None,
     blank: str | int | None = None,
@@ -72,29 +73,30 @@ def read_bytes(
     GraphError
         The graph breaks a rule.
     """
-    embedded: list[TokenTable] = []
+    embedded: list[list[str]] = []
 
     def width(symbols: Symbols) -> int | None:
         if tokens is None and label_to_column is None and num_columns is None and symbols is not None:
-            table = embedded_tokens(symbols, blank)
-            if table is not None:
-                embedded.append(table)
-                return len(table)
+            names = embedded_tokens(symbols)
+            if names is not None:
+                embedded.append(names)
+                return len(names)
         return len(tokens) if tokens is not None else num_columns
 
     table = None if label_to_column is None else as_label_table(label_to_column)
-    columns, start, depth, _, outputs = _graph.read_openfst(data, source, table, width)
-    tokens = tokens or (embedded[0] if embedded else None)
-    try:
-        words = None if outputs is None else SymbolTable.from_ids(*outputs)
-    except ValueError as error:
-        raise FormatError(f"{source}: output symbols: {error}") from None
+    with reading(source, "an OpenFst file"):
+        columns, start, depth, _, outputs = _graph.read_openfst(data, source, table, width)
+        try:
+            words = None if outputs is None else SymbolTable.from_ids(*outputs)
+        except ValueError as error:
+            raise FormatError(f"{source}: output symbols: {error}") from None
+    tokens = tokens or (as_table(embedded[0], blank) if embedded else None)
     known = len(tokens) if tokens is not None else num_columns
     used = used_columns(columns["columns"], table)
     return Compiled(columns, start, depth, used if known is None else known, known is not None, tokens, words)
 
 
-def read_file(path: str | os.PathLike[str], *, source: object = None, **options: Any) -> Compiled:
+def read_file(path: str | os.PathLike[str], *, source: str | None = None, **options: Any) -> Compiled:
     """Reads an OpenFst file through a memory map; messages call it `source`, or its path. See `read_bytes`."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -159,13 +161,16 @@ def used_columns(columns: npt.NDArray[np.uint16], table: npt.NDArray[np.int32] |
     return most
 
 
-def embedded_tokens(symbols: tuple[list[int], list[str]], blank: str | int | None) -> TokenTable | None:
+def embedded_tokens(symbols: tuple[list[int], list[str]]) -> list[str] | None:
     """Input symbols as columns; None where they are not epsilon and then a token a column."""
     keys, names = symbols
     if sorted(keys) != list(range(len(keys))) or len(set(names)) != len(names) or len(names) < 2:
         return None
-    ordered = [name for _, name in sorted(zip(keys, names, strict=True))]
-    tokens = drop_epsilon(ordered)
+    return drop_epsilon([name for _, name in sorted(zip(keys, names, strict=True))])
+
+
+def as_table(tokens: list[str], blank: str | int | None) -> TokenTable:
+    """A token table; without a blank where none is given and it cannot be told which it is."""
     try:
         return TokenTable.from_list(tokens, blank)
     except ValueError:

@@ -13,6 +13,7 @@ from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.language_model import KenLM, case_hint
 from arcbeam.lm_automaton import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
 from arcbeam.options import DecoderOptions
+from arcbeam.symbols import is_far_beyond
 
 if TYPE_CHECKING:
     from arcbeam._kenlm import KenLmModel
@@ -160,7 +161,13 @@ def _words_of(graph: Graph) -> tuple[npt.NDArray[np.intp], list[str]]:
     """Output labels that some arc has, and their words."""
     if graph.word_symbols is None:
         raise GraphError("language_model: the graph has no word symbols, so its words cannot be found in the model")
-    marks = np.zeros(int(graph.words.max(initial=0)) + 1, bool)
+    most = int(graph.words.max(initial=0))
+    if is_far_beyond(most, len(graph.word_symbols) + graph.num_arcs):
+        raise GraphError(
+            f"language_model: expected words that are numbered from 1, for the engines have a table of them, got the "
+            f"output label {most} in a graph of {len(graph.word_symbols)} words"
+        )
+    marks = np.zeros(most + 1, bool)
     marks[graph.words] = True
     marks[0] = False
     ids = np.flatnonzero(marks)

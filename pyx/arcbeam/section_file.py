@@ -24,8 +24,8 @@ import numpy.typing as npt
 from arcbeam import _graph
 from arcbeam._file_map import FileMap
 from arcbeam.errors import FormatError
+from arcbeam.file_output import replacing
 from arcbeam.file_watch import FileWatch
-from arcbeam.files import replacing
 
 HEADER = struct.Struct("<8sIIQQQ24x")
 SECTION = struct.Struct("<32sQQQ8x")

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.errors import FormatError
-from arcbeam.files import replacing
+from arcbeam.file_output import replacing
 
 T = TypeVar("T")
 
@@ -19,6 +19,8 @@ BLANK_NAMES = frozenset({"<blank>", "<blk>", "<b>", "<pad>", "[pad]", "[blank]",
 EPSILON_NAMES = frozenset({"<eps>", "<epsilon>"})
 MOST_IDS = 1 << 32
 SPACES = " \t"
+FEW_IDS = 1 << 22
+IDS_A_THING = 256
 
 
 class SymbolTable:
@@ -364,6 +366,14 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
             f"look like the blank; name the blank"
         )
     return found[0] if found else None
+
+
+def is_far_beyond(most: int, count: int) -> bool:
+    """Whether a table with an entry for each id up to `most` is too large for `count` things that have one.
+
+    Where it is, a file of a few bytes could ask for gigabytes.
+    """
+    return most > max(FEW_IDS, IDS_A_THING * count)
 
 
 def drop_epsilon(symbols: Sequence[str]) -> list[str]:

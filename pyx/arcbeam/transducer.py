@@ -203,35 +203,43 @@ class TransducerDecoder:
         *,
         activation: str | None = None,
         durations: Sequence[int] | None = None,
+        max_bytes: int | str | None = None,
         **options: Any,
     ) -> TransducerDecoder:
         """A decoder of an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
 
         Parameters
         ----------
-        source : path of a ``.nemo`` archive, or state dict
+        source : path of a ``.nemo`` archive or a safetensors file, or state dict
             An archive also tells the joint network's activation, the durations, ``max_symbols``, ``frame_shift`` and
             the pieces of ``tokenizer``, where its configuration has them; it needs the package pyyaml, and not torch.
+            A safetensors file is a state dict, and needs the package safetensors.
         activation : str, optional
             By default that of the configuration, for a state dict ``"relu"``.
         durations : sequence of int, optional
             Of a TDT; needed with a state dict.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"20GiB"``, that a file may come to: its decompressed content, its tensors, and
+            the tables that decoding makes of them, each. None: 20 times its size, and 32 MiB at least.
         **options
             As the decoder itself takes them; they override the configuration.
 
         Raises
         ------
         FormatError
-            Not such an archive, or a layer that is not supported: the message names it.
+            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
+            the message names it.
         ValueError
             A configuration without a limit of tokens a frame, which ``max_symbols`` must then give.
+        OSError
+            The file cannot be read.
         MissingDependencyError
-            An archive without pyyaml.
+            An archive without pyyaml, or safetensors without that package.
         """
         from arcbeam.transducer_nemo import read_nemo
 
-        model = read_nemo(source, activation, durations)
-        with named_as(model.name, model.keys):
+        model = read_nemo(source, activation, durations, options, max_bytes)
+        with named_as(model.source.name, model.keys, model.source.error):
             return cls(model.prediction, model.joint, **model.options_with(options))
 
     @classmethod
@@ -242,30 +250,38 @@ class TransducerDecoder:
         blank_id: int = 0,
         relu: bool | None = None,
         max_symbols: int = 1,
+        max_bytes: int | str | None = None,
         **options: Any,
     ) -> TransducerDecoder:
         """A decoder of a transducer of icefall with a stateless prediction network.
 
         Parameters
         ----------
-        source : path of a checkpoint (``pretrained.pt``, ``epoch-30.pt``), or state dict
+        source : path of a checkpoint (``pretrained.pt``, ``epoch-30.pt``) or a safetensors file, or state dict
         blank_id : int
         relu : bool, optional
             Whether the prediction network ends with a ReLU; by default if it has a convolution.
         max_symbols : int
             Tokens a frame; 1, as icefall's batched greedy search has it.
+        max_bytes : int, str or None
+            As in `from_nemo`.
         **options
             As the decoder itself takes them.
 
         Raises
         ------
         FormatError
-            Not such a checkpoint, or a layer that is not supported: the message names it.
+            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
+            the message names it.
+        OSError
+            The file cannot be read.
+        MissingDependencyError
+            safetensors without the package of that name.
         """
         from arcbeam.transducer_icefall import KEYS, read_icefall
 
-        name, prediction, joint = read_icefall(source, relu)
-        with named_as(name, KEYS):
+        made_of, prediction, joint = read_icefall(source, relu, max_bytes)
+        with named_as(made_of.name, KEYS, made_of.error):
             return cls(prediction, joint, blank_id, max_symbols=max_symbols, **options)
 
     @property

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from arcbeam.errors import FormatError
+from arcbeam.transducer_checkpoint import Source, file_source, read_checkpoint
 from arcbeam.transducer_network import Joint, StatelessPrediction, as_weights, named_as
-from arcbeam.transducer_torch_file import read_torch_file
 
 KEYS = {
     "embedding": "decoder.embedding.weight",
@@ -25,47 +25,53 @@ KEYS = {
 
 
 def read_icefall(
-    source: str | os.PathLike[str] | Mapping[str, Any], relu: bool | None
-) -> tuple[str, StatelessPrediction, Joint]:
-    """What messages call a checkpoint or a state dict, and its networks.
+    source: str | os.PathLike[str] | Mapping[str, Any], relu: bool | None, max_bytes: int | str | None = None
+) -> tuple[Source, StatelessPrediction, Joint]:
+    """Where the networks of a checkpoint or a state dict come from, and they themselves.
 
     See :meth:`arcbeam.TransducerDecoder.from_icefall`.
     """
     if isinstance(source, Mapping):
-        name, weights = "state dict", source
-    elif isinstance(source, (str, os.PathLike)):
-        name = os.fspath(source)
-        weights = read_torch_file(name, name)
-    else:
+        return _from_state_dict(source, Source("state dict"), relu)
+    if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"expected the path of a checkpoint or a state dict, got {type(source).__name__}")
+    file = file_source(source, max_bytes)
+    return _from_state_dict(read_checkpoint(source, max_bytes), file, relu)
+
+
+def _from_state_dict(weights: Any, source: Source, relu: bool | None) -> tuple[Source, StatelessPrediction, Joint]:
     if isinstance(weights, Mapping) and isinstance(weights.get("model"), Mapping):
         weights = weights["model"]
-    if not isinstance(weights, Mapping):
-        raise FormatError(f"{name}: expected a state dict, got {type(weights).__name__}")
     ours = {
         key: value
-        for key, value in weights.items()
-        if str(key).startswith(("decoder.", "joiner.")) and "balancer" not in str(key)  # those act in training alone
+        for key, value in source.take_tensors(weights, ("decoder.", "joiner.")).items()
+        if "balancer" not in key  # those act in training alone
     }
-    embedding = _take(name, ours, KEYS["embedding"], "decoder.embedding.scale")
+    embedding = _take(source, ours, KEYS["embedding"], "decoder.embedding.scale")
     convolution = None
     if KEYS["convolution"] in ours:
-        convolution = _take(name, ours, KEYS["convolution"], "decoder.conv.weight_scale")
-    joint = {part: _take(name, ours, key, f"{key}_scale") for part, key in KEYS.items() if key.startswith("joiner.")}
+        convolution = _take(source, ours, KEYS["convolution"], "decoder.conv.weight_scale")
+    joint = {part: _take(source, ours, key, f"{key}_scale") for part, key in KEYS.items() if key.startswith("joiner.")}
     if ours:
-        raise FormatError(f"{name}: unsupported layer {sorted(ours)[0]}")
+        raise FormatError(f"{source.name}: unsupported layer {sorted(ours)[0]}")
     relu = convolution is not None if relu is None else relu
-    with named_as(name, KEYS):
-        return name, StatelessPrediction(embedding, convolution, relu=relu), Joint(**joint, activation="tanh")
+    with named_as(source.name, KEYS, source.error):
+        prediction = StatelessPrediction(embedding, convolution, relu=relu)
+        made = source, prediction, Joint(**joint, activation="tanh")
+    source.check_tables(prediction)
+    return made
 
 
-def _take(name: str, weights: dict[str, Any], key: str, scale_key: str) -> np.ndarray:
+def _take(source: Source, weights: dict[str, Any], key: str, scale_key: str) -> np.ndarray:
     """A tensor, times e to the power of its scale, which models of 2022 keep apart."""
     if key not in weights:
-        raise FormatError(f"{name}: expected {key}, got none")
-    value = weights.pop(key)
-    tensor = as_weights(key, value, [f"axis {i}" for i in range(np.ndim(value))])
-    scale = weights.pop(scale_key, None)
-    if scale is None:
-        return tensor
-    return tensor * np.exp(as_weights(scale_key, scale, [f"axis {i}" for i in range(np.ndim(scale))]))
+        raise FormatError(f"{source.name}: expected {key}, got none")
+    value, scale = weights.pop(key), weights.pop(scale_key, None)
+    with named_as(source.name, {key: key, scale_key: scale_key}, source.error):
+        tensor = as_weights(key, value, [f"axis {i}" for i in range(np.ndim(value))])
+        if scale is None:
+            return tensor
+        factor = np.exp(as_weights(scale_key, scale, [f"axis {i}" for i in range(np.ndim(scale))]))
+        if factor.size != 1:  # the product of two axes may be far larger than either
+            raise ValueError(f"{scale_key}: expected one number, got shape {list(factor.shape)}")
+        return tensor * factor.reshape(())

@@ -239,15 +239,16 @@ def as_bias(name: str, value: Any, size: int) -> np.ndarray | None:
 
 
 @contextmanager
-def named_as(source: str, keys: Mapping[str, str]) -> Iterator[None]:
-    """Where what is wrong with one of our arrays is said of the key that it has in a file."""
+def named_as(source: str, keys: Mapping[str, str], kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """Where what is wrong with one of our arrays is said of the key that it has in a file, by an error of a `kind`."""
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         ours, colon, what = str(error).partition(":")
         if ours not in keys:
             raise
-        raise ValueError(f"{source}: {keys[ours]}{colon}{what}") from None
+        kind = TypeError if isinstance(error, TypeError) and kind is ValueError else kind  # type: ignore[assignment]
+        raise kind(f"{source}: {keys[ours]}{colon}{what}") from None
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from arcbeam.errors import FormatError, MissingDependencyError
-from arcbeam.files import check_is_file
+from arcbeam.sentencepiece_file import load_model
 
 WORD_START = "\u2581"
 
@@ -71,17 +70,7 @@ def join_pieces(pieces: Sequence[str]) -> str:
 
 
 def _sentencepiece(path: str, tokens: int) -> Callable[[Sequence[int]], str]:
-    check_is_file(path)
-    try:
-        import sentencepiece
-    except ImportError:
-        raise MissingDependencyError(
-            "a SentencePiece model as the tokenizer needs the package sentencepiece: pip install sentencepiece"
-        ) from None
-    try:
-        model = sentencepiece.SentencePieceProcessor(model_file=path)
-    except (RuntimeError, OSError) as error:
-        raise FormatError(f"{path}: not a SentencePiece model ({error})") from None
+    model = load_model(path)
     size = model.get_piece_size()
     if size not in (tokens, tokens - 1):
         raise ValueError(

@@ -127,7 +127,8 @@ BAD = {
     "no end": (changed("\\end\\\n", ""), 21, r"expected \\end\\, got the end of the file"),
     "no data": ("hello\nworld\n", 2, r"expected \\data\\, got the end of the file"),
     "empty": ("", 0, r"expected \\data\\"),
-    "ends in the header": ("\\data\\\nngram 1=5\n", 2, r"expected \\end\\, got the end"),
+    "ends in the header": ("\\data\\\nngram 1=4\n", 2, r"expected \\end\\, got the end"),
+    "more than there is room for": ("\\data\\\nngram 1=5\n", 2, "at most 4 n-grams of order 1, for which 17 bytes"),
     "no header": ("\\data\\\n\\1-grams:\n", 2, "expected 'ngram 1=COUNT'"),
     "strange header": (changed("ngram 2=3", "ngram 2:3"), 4, "expected 'ngram ORDER=COUNT'.*got 'ngram 2:3'"),
     "order left out": (changed("ngram 2=3", "ngram 3=3"), 4, "expected the count of order 2"),
@@ -171,7 +172,7 @@ def test_misplaced_sentence_marks_are_counted(tmp_path):
 def test_reserved_or_double_words():
     for words in ([b"a", b"a"], [b"</s>"]):
         with pytest.raises(ValueError, match="every word once"):
-            ArpaReader(words, "x")
+            ArpaReader(words, "x", 0)
 
 
 @st.composite
@@ -198,8 +199,8 @@ def models(draw):
 @given(models(), st.sampled_from([0, 99]))
 def test_any_model_is_followed_exactly(made, backoff_label):
     words, model = made
-    reader = ArpaReader([w.encode() for w in words], "model")
     text = model.arpa().encode()
+    reader = ArpaReader([w.encode() for w in words], "model", len(text))
     for begin in range(0, len(text), 7):
         reader.feed(text[begin : begin + 7])
     reader.finish()
@@ -232,7 +233,7 @@ def test_mutations_never_crash(data):
             text[at:at] = data.draw(st.sampled_from([b"\n", b"\t", b" ", b"\\", b"-", b"1e9", b"\0", b"ngram 4=1\n"]))
         if not text:
             return
-    reader = ArpaReader([b"a", b"b"], "mutant")
+    reader = ArpaReader([b"a", b"b"], "mutant", len(text))
     try:
         reader.feed(bytes(text))
         reader.finish()

@@ -144,7 +144,7 @@ def test_sentencepiece(model):
 
 
 def test_sentencepiece_errors(model, tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="no such SentencePiece model"):
+    with pytest.raises(FileNotFoundError, match=r"none\.model"):
         Lexicon.sentencepiece(["a"], tmp_path / "none.model", TOKENS)
     with pytest.raises(FormatError, match="expected a SentencePiece model"):
         Lexicon.sentencepiece(["a"], write(tmp_path, "hello", "x.model"), TOKENS)

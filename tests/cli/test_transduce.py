@@ -66,6 +66,34 @@ def test_icefall(run, models):
     assert "tokens are numbers; give --tokenizer" in result.stderr
 
 
+def test_safetensors(run, models):
+    """The names of the weights say whose they are."""
+    files = pytest.importorskip("safetensors.numpy", reason="the package safetensors writes the files")
+    stateless = random_arrays(6, layers=0, context=2, groups=3, blank_bias=2.0)
+    del stateless["convolution_bias"]
+    for name, weights in (
+        ("icefall", icefall_names(stateless)),
+        ("nemo", nemo_names(random_arrays(6, blank=12, blank_bias=2.0))),
+    ):
+        path = models / f"{name}.safetensors"
+        files.save_file({key: np.ascontiguousarray(value) for key, value in weights.items()}, path)
+        expected = getattr(TransducerDecoder, f"from_{name}")(weights).decode(list(FRAMES.values()))
+        result = run("transduce", path, models / "in.npz")
+        assert result.exit_code == 0, result.output
+        numbers = [" ".join(map(str, h.tokens.tolist())) for h in expected]
+        assert result.stdout.splitlines() == [f"{k} {n}".rstrip() for k, n in zip(FRAMES, numbers, strict=True)]
+    path.write_bytes(path.read_bytes()[:-1])
+    result = run("transduce", path, models / "in.npz")
+    assert result.exit_code == 1
+    assert f"{path}: expected a safetensors file" in " ".join(result.stderr.split())
+
+
+def test_a_limit(run, models):
+    result = run("transduce", models / "m.pt", models / "in.npz", "--max-bytes", "100")
+    assert result.exit_code == 1
+    assert "m.pt: expected at most 100 bytes" in " ".join(result.stderr.split())
+
+
 def test_help(run):
     shown = " ".join(run("transduce", "--help", env={"COLUMNS": "200"}).stdout.split())
     assert "Encoder output [frames, features]: .npz" in shown

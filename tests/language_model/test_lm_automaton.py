@@ -103,7 +103,7 @@ def without(line, count="ngram 1=5"):
         (GOOD.replace("-0.625\tb", "0.625\tb"), "line 12: expected the log10 of a probability, zero at most"),
         (GOOD.replace("\\end\\\n", ""), r"expected \\end\\, got the end of the file"),
         (GOOD.replace("-0.5\ta", "-0.5\ta\n-0.5\ta").replace("1=5", "1=6"), "every n-gram once"),
-        (GOOD.replace("ngram 1=5", "ngram 1=999999999"), "expected at most 268435456 words, got 999999999"),
+        (GOOD.replace("ngram 1=5", "ngram 1=999999999"), "at most 57 n-grams .* 229 bytes .* got 999999999"),
         (b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(100), "got a KenLM binary"),
         (GOOD.encode().replace(b"<unk>", b"\xff"), "the words are not UTF-8"),
     ],
@@ -111,6 +111,13 @@ def without(line, count="ngram 1=5"):
 def test_bad_files(tmp_path, text, message):
     with pytest.raises(FormatError, match=message):
         build(tmp_path, text)
+
+
+def test_more_words_than_can_be(tmp_path):
+    path = tmp_path / "lm.arpa.gz"
+    path.write_bytes(gzip.compress(GOOD.replace("ngram 1=5", "ngram 1=999999999").encode()))
+    with pytest.raises(FormatError, match="expected at most 268435456 words, got 999999999"):
+        LanguageModel.build(path, progress=False, max_bytes="20GiB")
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ def test_text_of_a_sentencepiece_model(tmp_path):
     with pytest.raises(ValueError, match=rf"tokenizer: expected 13 pieces, or 12 without the blank, got {size} in"):
         decode(tokenizer=path)
     path.write_bytes(b"nothing")
-    with pytest.raises(FormatError, match=r"pieces.model: not a SentencePiece model"):
+    with pytest.raises(FormatError, match=r"pieces.model: expected a SentencePiece model"):
         decode(tokenizer=str(path))
 
 

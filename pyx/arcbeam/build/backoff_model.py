@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam import lm_file
-from arcbeam.build import files
 from arcbeam.build.progress import Reporter
 from arcbeam.errors import FormatError
+from arcbeam.files import reading
+from arcbeam.packed_files import PackedFile
 
 KENLM_BINARY = b"mmap lm http://kheafield.com/code"
 SECONDS_BETWEEN_LINES = 5.0
@@ -24,7 +26,52 @@ def new_digest() -> Any:
     return hashlib.blake2b(digest_size=16)
 
 
-def read(path: str | os.PathLike[str], reporter: Reporter) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+def read_text(
+    path: str | os.PathLike[str],
+    words: list[bytes] | None,
+    say: Callable[[str], None],
+    reporter: Reporter,
+    max_bytes: int | str | None,
+) -> tuple[Any, str]:
+    """An `ArpaReader` that has read a file, and the digest of its text; `say` is told now and then what was read.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, xz or bzip2.
+    words : list of bytes or None
+        The known words, as `ArpaReader` takes them.
+    say : callable
+    reporter : Reporter
+        Its clock.
+    max_bytes : int, str or None
+        What a packed file may come to; see `arcbeam.packed_files.PackedFile`.
+    """
+    from arcbeam._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    digest = new_digest()
+    said = reporter.seconds
+    with PackedFile(path, max_bytes) as file:
+        reader = ArpaReader(words, os.fspath(path), file.most)
+        for number, block in enumerate(file.blocks()):
+            if number == 0 and block.startswith(KENLM_BINARY):
+                raise FormatError(
+                    f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from"
+                )
+            digest.update(block)
+            with reading(path, "an ARPA file"):
+                reader.feed(block)
+            if reporter.seconds - said > SECONDS_BETWEEN_LINES:
+                said = reporter.seconds
+                say(f"{reader.ngrams_read:,} n-grams")
+    with reading(path, "an ARPA file"):
+        reader.finish()
+    return reader, digest.hexdigest()
+
+
+def read(
+    path: str | os.PathLike[str], reporter: Reporter, max_bytes: int | str | None = None
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Columns of a model, and what is known about it.
 
     Raises
@@ -32,25 +79,13 @@ def read(path: str | os.PathLike[str], reporter: Reporter) -> tuple[dict[str, np
     FormatError
         The file breaks the format, or lacks <s> or </s>: the message has the line, what was expected and what was got.
     """
-    from arcbeam._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    reader = ArpaReader(None, os.fspath(path))
-    digest = new_digest()
-    said = reporter.seconds
-    for number, block in enumerate(files.blocks(path)):
-        if number == 0 and block.startswith(KENLM_BINARY):
-            raise FormatError(f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from")
-        digest.update(block)
-        reader.feed(block)
-        if reporter.seconds - said > SECONDS_BETWEEN_LINES:
-            said = reporter.seconds
-            reporter.say("read", f"{reader.ngrams_read:,} n-grams")
-    reader.finish()
+    reader, digest = read_text(path, None, lambda text: reporter.say("read", text), reporter, max_bytes)
     tally = reader.tally()
     reporter.say("read", " / ".join(f"{n:,}" for n in tally["ngrams"]) + " n-grams")
     if not tally["has_sentence_end"]:
         raise FormatError(f"{path}: expected a unigram </s>, got none: the model cannot end a sentence")
-    columns, found = reader.language_model()
+    with reading(path, "an ARPA file"):
+        columns, found = reader.language_model()
     del reader
     if not found["has_sentence_start"]:
         raise FormatError(f"{path}: expected a unigram <s>, got none: the model cannot begin a sentence")
@@ -59,13 +94,11 @@ def read(path: str | os.PathLike[str], reporter: Reporter) -> tuple[dict[str, np
         "start": found["start"],
         "num_labels": len(columns["words.ends"]) + 1,
         "ngrams": list(tally["ngrams"]),
-        "digest": digest.hexdigest(),
+        "digest": digest,
         "notes": list(_notes(tally, found, columns)),
     }
-    try:
+    with reading(path, "an ARPA file"):
         lm_file.check(columns, about)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from None
     reporter.say("lay out", f"{len(columns['backoff.weights']):,} histories, {len(columns['arcs']):,} arcs")
     for note in about["notes"]:
         reporter.say("note", note)

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.build import files
 from arcbeam.build.arrays import ArcArrays
-from arcbeam.build.backoff_model import new_digest
+from arcbeam.build.backoff_model import read_text
 from arcbeam.build.progress import Reporter
-from arcbeam.errors import FormatError
-
-_KENLM_BINARY = b"mmap lm http://kheafield.com/code"
-_SECONDS_BETWEEN_LINES = 5.0
+from arcbeam.files import reading
 
 
 @dataclass(frozen=True)
@@ -54,6 +50,7 @@ def read_language_model(
     word_insertion_penalty: float = 0.0,
     backoff_label: int,
     reporter: Reporter | None = None,
+    max_bytes: int | str | None = None,
 ) -> LanguageModel:
     """Read an ARPA file (plain, gzip, xz or bzip2) into its automaton.
 
@@ -69,29 +66,20 @@ def read_language_model(
     backoff_label : int
         Input label of the back-off arcs; their output label is 0.
     reporter : Reporter, optional
+    max_bytes : int, str or None
+        What a packed file may come to; see `arcbeam.packed_files.PackedFile`.
 
     Raises
     ------
     FormatError
         The file breaks the format: the message has the line, what was expected and what was got.
     """
-    from arcbeam._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    reporter = reporter or Reporter(False)
-    reader = ArpaReader([w.encode() for w in words], os.fspath(path))
-    digest = new_digest()
-    said = reporter.seconds
-    for number, block in enumerate(files.blocks(path)):
-        if number == 0 and block.startswith(_KENLM_BINARY):
-            raise FormatError(f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from")
-        digest.update(block)
-        reader.feed(block)
-        if reporter.seconds - said > _SECONDS_BETWEEN_LINES:
-            said = reporter.seconds
-            reporter.say("lm", f"{reader.ngrams_read:,} n-grams read")
-    reader.finish()
+    clock = reporter or Reporter(False)
+    known = [w.encode() for w in words]
+    reader, digest = read_text(path, known, lambda text: clock.say("lm", f"{text} read"), clock, max_bytes)
     tally = reader.tally()
-    offsets, targets, labels, costs, finals, start = reader.automaton(scale, word_insertion_penalty, backoff_label)
+    with reading(path, "an ARPA file"):
+        offsets, targets, labels, costs, finals, start = reader.automaton(scale, word_insertion_penalty, backoff_label)
     del reader
     inputs = labels.view(np.int32)
     is_backoff = inputs == backoff_label
@@ -107,4 +95,4 @@ def read_language_model(
     words_in_lm = np.zeros(len(words) + 2, bool)
     of_root = inputs[offsets[0] : offsets[1]]
     words_in_lm[of_root[of_root != backoff_label]] = True
-    return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally, digest.hexdigest())
+    return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally, digest)

@@ -7,13 +7,15 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcbeam.build import files
 from arcbeam.build.dependencies import require
 from arcbeam.errors import FormatError
+from arcbeam.files import reading
+from arcbeam.sentencepiece_file import load_model
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,6 +82,7 @@ class Lexicon:
         *,
         probabilities: bool | None = None,
         separator: str | None = None,
+        max_bytes: int | str | None = None,
     ) -> Lexicon:
         """Read lines ``word token token ...`` or ``word probability token token ...``.
 
@@ -94,6 +97,9 @@ class Lexicon:
             if every line's second field is such a number and none of these is a token.
         separator : str, optional
             A token that stands between words and is not part of the pronunciations.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"2GiB"``, that the text of a packed file may have. None: 20 times the size of
+            the file, and 32 MiB at least.
 
         Raises
         ------
@@ -101,16 +107,12 @@ class Lexicon:
             With the line: a word without tokens, an unknown token, a reserved word, a bad probability; or it cannot
             be told whether there are probabilities.
         """
-        entries = [(number, files.fields(line)) for number, line in files.lines(path)]
-        entries = [(number, parts) for number, parts in entries if parts]
-        if not entries:
-            raise FormatError(f"{path}: expected lines 'word token token ...', got an empty file")
         if probabilities is None:
-            probabilities = _has_probabilities(path, entries, tokens)
+            probabilities = _has_probabilities(path, tokens, max_bytes)
         column = _column_finder(tokens)
         blank = tokens.blank
         builder = _Builder()
-        for number, parts in entries:
+        for number, parts in _entries(path, max_bytes):
             where = f"{path}, line {number}"
             word, rest, cost = parts[0], parts[1:], 0.0
             if word in _RESERVED:
@@ -127,6 +129,8 @@ class Lexicon:
                 if number_of_column == blank:
                     raise FormatError(f"{where}: expected tokens, got the blank {token!r} in the word {word!r}")
             builder.add(word, [c for c in found if c is not None], cost)
+        if not builder.labels:
+            raise FormatError(f"{path}: expected lines 'word token token ...', got an empty file")
         separator_column = None
         if separator is not None:
             separator_column = column(separator)
@@ -140,6 +144,8 @@ class Lexicon:
         words: str | os.PathLike[str] | Iterable[str],
         tokens: TokenTable,
         separator: str | None = "auto",
+        *,
+        max_bytes: int | str | None = None,
     ) -> Lexicon:
         """Spell words: one token a character.
 
@@ -151,6 +157,8 @@ class Lexicon:
         tokens : TokenTable
         separator : str, optional
             The token between words. "auto": the one among <space>, " ", |, ... that is a token, if one is.
+        max_bytes : int, str or None
+            As in `from_file`, for a file of words.
         """
         column = _column_finder(tokens)
         if separator == "auto":
@@ -166,11 +174,17 @@ class Lexicon:
                 return None
             return [c for c in columns if c is not None]
 
-        return _make(words, spelled, "with a character that is no token", separator, separator_column)
+        reason = "with a character that is no token"
+        return _make(_listed(words, max_bytes), spelled, reason, separator, separator_column)
 
     @classmethod
     def sentencepiece(
-        cls, words: str | os.PathLike[str] | Iterable[str], model: str | os.PathLike[str], tokens: TokenTable
+        cls,
+        words: str | os.PathLike[str] | Iterable[str],
+        model: str | os.PathLike[str],
+        tokens: TokenTable,
+        *,
+        max_bytes: int | str | None = None,
     ) -> Lexicon:
         """Cut words into the pieces of a SentencePiece model.
 
@@ -182,28 +196,31 @@ class Lexicon:
             The SentencePiece ``.model`` file.
         tokens : TokenTable
             The acoustic model's tokens: the pieces, by name.
+        max_bytes : int, str or None
+            As in `from_file`, for a file of words.
 
         Raises
         ------
         MissingDependencyError
             The package sentencepiece is missing.
+        FormatError
+            The model is none, or damaged.
+        OSError
+            The model cannot be read.
         """
-        processor = require("sentencepiece", "a lexicon by a SentencePiece model").SentencePieceProcessor()
-        if not os.path.exists(model):
-            raise FileNotFoundError(f"no such SentencePiece model: {model}")
-        try:
-            processor.Load(os.fspath(model))
-        except (OSError, RuntimeError) as error:
-            raise FormatError(f"{model}: expected a SentencePiece model: {error}") from error
+        require("sentencepiece", "a lexicon by a SentencePiece model")
+        processor = load_model(model)
         column = _column_finder(tokens)
 
         def pieces(word: str) -> list[int] | None:
-            columns = [column(piece) for piece in processor.EncodeAsPieces(word)]
+            with reading(model, "a SentencePiece model"):
+                found = processor.EncodeAsPieces(word)
+            columns = [column(piece) for piece in found]
             if not columns or any(c is None or c == tokens.blank for c in columns):
                 return None
             return [c for c in columns if c is not None]
 
-        return _make(words, pieces, "with a piece that is no token", WORD_START, None)
+        return _make(_listed(words, max_bytes), pieces, "with a piece that is no token", WORD_START, None)
 
 
 def find_separator(tokens: TokenTable) -> str | None:
@@ -220,10 +237,13 @@ def find_separator(tokens: TokenTable) -> str | None:
     return found[0] if found else None
 
 
-def read_words(path: str | os.PathLike[str]) -> list[str]:
-    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and doubles are left out."""
+def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
+    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and doubles are left out.
+
+    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    """
     words: dict[str, None] = {}
-    for number, line in files.lines(path):
+    for number, line in files.lines(path, max_bytes):
         parts = files.fields(line)
         if not parts:
             continue
@@ -233,11 +253,14 @@ def read_words(path: str | os.PathLike[str]) -> list[str]:
     return [w for w in words if w not in _RESERVED]
 
 
-def words_of_arpa(path: str | os.PathLike[str]) -> list[str]:
-    """The words that an ARPA model has unigrams for, without <s>, </s> and <unk>."""
+def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
+    """The words that an ARPA model has unigrams for, without <s>, </s> and <unk>.
+
+    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    """
     words: list[str] = []
     inside = False
-    for number, line in files.lines(path):
+    for number, line in files.lines(path, max_bytes):
         if inside and line.startswith("\\"):
             return words
         parts = files.fields(line)
@@ -286,15 +309,17 @@ class _Builder:
         )
 
 
+def _listed(words: str | os.PathLike[str] | Iterable[str], max_bytes: int | str | None) -> Iterable[str]:
+    return read_words(words, max_bytes) if isinstance(words, str | os.PathLike) else words
+
+
 def _make(
-    words: str | os.PathLike[str] | Iterable[str],
+    words: Iterable[str],
     pronounce: Callable[[str], list[int] | None],
     reason: str,
     separator: str | None,
     separator_column: int | None,
 ) -> Lexicon:
-    if isinstance(words, str | os.PathLike):
-        words = read_words(words)
     builder = _Builder()
     for word in words:
         if word in _RESERVED:
@@ -317,12 +342,22 @@ def _column_finder(tokens: TokenTable) -> Callable[[str], int | None]:
     return columns.get
 
 
-def _has_probabilities(path: Any, entries: list[tuple[int, list[str]]], tokens: TokenTable) -> bool:
-    seconds = [parts[1] if len(parts) > 1 else "" for _, parts in entries]
-    if not all(_is_probability(s) for s in seconds):
-        return False
+def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Iterator[tuple[int, list[str]]]:
+    """Numbers and fields of the lines that are not empty."""
+    for number, line in files.lines(path, max_bytes):
+        if parts := files.fields(line):
+            yield number, parts
+
+
+def _has_probabilities(path: str | os.PathLike[str], tokens: TokenTable, max_bytes: int | str | None) -> bool:
     names = set(tokens.tokens)
-    if not any(s in names for s in seconds):
+    may_be_tokens = False
+    for _, parts in _entries(path, max_bytes):
+        second = parts[1] if len(parts) > 1 else ""
+        if not _is_probability(second):
+            return False
+        may_be_tokens |= second in names
+    if not may_be_tokens:
         return True
     raise FormatError(
         f"{path}: cannot tell whether the second field is a probability or a token: every one is a number above 0 and "

@@ -16,7 +16,7 @@ from arcbeam.build.lexicon import Lexicon, find_separator
 from arcbeam.build.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.build.progress import Progress, Reporter
 from arcbeam.build.topology import TOPOLOGIES, make_topology
-from arcbeam.files import beside
+from arcbeam.file_output import beside
 from arcbeam.options import as_float
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def build_graph(
     token_encoding: str = "names",
     progress: Progress | bool | None = None,
     openfst: StrPath | None = None,
+    max_bytes: int | str | None = None,
 ) -> Graph:
     """Build a decoding graph.
 
@@ -93,6 +94,9 @@ def build_graph(
         Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
     openfst : path, optional
         Write the graph as an OpenFst vector file, too.
+    max_bytes : int, str or None
+        Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
+        size of the file, and 32 MiB at least.
 
     Returns
     -------
@@ -125,7 +129,12 @@ def build_graph(
         "epsilon_free": int(epsilon_free),
         "words_by_last_token": int(words_by_last_token),
     }
-    weights = {"scale": lm_scale, "word_insertion_penalty": word_insertion_penalty, "reporter": reporter}
+    weights = {
+        "scale": lm_scale,
+        "word_insertion_penalty": word_insertion_penalty,
+        "reporter": reporter,
+        "max_bytes": max_bytes,
+    }
     if lexicon is None:
         if separator == "auto":
             separator = find_separator(table)
@@ -134,7 +143,9 @@ def build_graph(
     else:
         if not isinstance(lexicon, Lexicon):
             given = None if separator == "auto" else separator
-            lexicon = Lexicon.from_file(lexicon, table, probabilities=probabilities, separator=given)
+            lexicon = Lexicon.from_file(
+                lexicon, table, probabilities=probabilities, separator=given, max_bytes=max_bytes
+            )
         rule = separator_rule
         if rule == "auto":
             rule = "none" if lexicon.separator_column is None else DEFAULT_RULE

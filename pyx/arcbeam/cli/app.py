@@ -126,6 +126,7 @@ def decode(
     tokens: opt.Tokens = None,
     blank: opt.Blank = None,
     label_to_column: opt.LabelToColumn = None,
+    max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode log-probs into transcripts."""
@@ -146,14 +147,14 @@ def decode(
     from arcbeam.cli.run import Referee, decode_all
 
     check_given(language_model, graph_language_model, settings)
-    found = find_inputs(inputs)
+    found = find_inputs(inputs, max_bytes)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
         graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
     )
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
-    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings))
+    decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         speed = decode_all(
             decoder, loaded, read_all(found), lambda utterance, hypothesis: write(file, format, utterance, hypothesis),
@@ -223,6 +224,7 @@ def build_graph(
     openfst: Annotated[Path | None, typer.Option(
         "--openfst", metavar="FILE", show_default=False,
         help="Write the graph as an OpenFst vector file, too.")] = None,
+    max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Build a decoding graph (TLG) from tokens, a lexicon and a language model."""
@@ -241,7 +243,7 @@ def build_graph(
         epsilon_free_limit=epsilon_free_limit, words_by_last_token=words_by_last_token,
         token_self_loops=not no_token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
         separator_rule=separator_rule.value, blank=opt.parse_blank(blank), probabilities=ANSWERS[lexicon_probabilities],
-        token_encoding=token_encoding.value, openfst=openfst,
+        token_encoding=token_encoding.value, openfst=openfst, max_bytes=max_bytes,
     )  # fmt: skip
     graph.save(output)
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")

@@ -16,6 +16,7 @@ def build_lm(
         Path, typer.Argument(metavar="ARPA", help="N-gram LM of any order as ARPA: plain, .gz, .xz or .bz2.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model is written.")],
+    max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
@@ -27,7 +28,7 @@ def build_lm(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
-        model = LanguageModel.build(arpa)
+        model = LanguageModel.build(arpa, max_bytes=max_bytes)
     model.save(output)
     info = model.info()
     note(

@@ -95,6 +95,7 @@ def build(
     sentencepiece_model: Path | None = None,
     separator: str | None = "auto",
     blank: int | str | None = None,
+    max_bytes: str | None = None,
     **options: Any,
 ) -> "Graph":
     """Build a graph with `arcbeam.build`, which tells its steps on stderr.
@@ -110,13 +111,13 @@ def build(
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens
     if word_list is not None or lm_words:
-        words = word_list if word_list is not None else words_of_arpa(lm)
+        words = word_list if word_list is not None else words_of_arpa(lm, max_bytes)
         table = TokenTable.read(tokens, blank)
         if sentencepiece_model is not None:
-            made = Lexicon.sentencepiece(words, sentencepiece_model, table)
+            made = Lexicon.sentencepiece(words, sentencepiece_model, table, max_bytes=max_bytes)
         else:
-            made = Lexicon.spell(words, table, separator)
-    return build_graph(table, made, lm, separator=separator, blank=blank, **options)
+            made = Lexicon.spell(words, table, separator, max_bytes=max_bytes)
+    return build_graph(table, made, lm, separator=separator, blank=blank, max_bytes=max_bytes, **options)
 
 
 def info_fields(info: Any) -> dict[str, Any]:

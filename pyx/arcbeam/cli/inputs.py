@@ -14,15 +14,14 @@ folder         its files of these kinds by name; an archive that an index beside
 float16 and float32 pass as they are, float64 is rounded to float32, any other type is refused.
 """
 
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from arcbeam.cli import kaldi
+from arcbeam.cli.arrays import Archive, map_npy
 from arcbeam.errors import FormatError
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
@@ -49,18 +48,22 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Input:
-    """One file of log-probs."""
+    """One file of log-probs; `max_bytes` is what a packed one may come to, see `arcbeam.files.Budget`."""
 
     path: Path
-    read: Callable[[Path], Iterator[tuple[str, np.ndarray]]]
+    read: "Reader"
+    max_bytes: str | None = None
 
     def utterances(self) -> Iterator[Utterance]:
         """Yield the utterances of the file."""
-        for name, log_probs in self.read(self.path):
+        for name, log_probs in self.read(self.path, self.max_bytes):
             yield Utterance(name, _as_float(log_probs, name, self.path), self.path)
 
 
-def find_inputs(paths: Iterable[str]) -> list[Input]:
+Reader = Callable[[Path, str | None], Iterator[tuple[str, np.ndarray]]]
+
+
+def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:
     """Return the files that `paths` name, folders opened.
 
     Raises
@@ -70,7 +73,7 @@ def find_inputs(paths: Iterable[str]) -> list[Input]:
     FormatError
         A file of an unknown kind, or a folder without any input.
     """
-    return [found for path in paths for found in _find(path)]
+    return [Input(file, read, max_bytes) for path in paths for file, read in _find(path)]
 
 
 def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
@@ -92,7 +95,7 @@ def count(inputs: Iterable[Input]) -> int | None:
     for source in inputs:
         if source.read not in COUNTERS or not source.path.is_file():
             return None
-        total += COUNTERS[source.read](source.path)
+        total += COUNTERS[source.read](source.path, source.max_bytes)
     return total
 
 
@@ -110,16 +113,16 @@ def batches(utterances: Iterable[Utterance], size: int, most_bytes: int = 1 << 2
         yield batch
 
 
-def _find(path: str) -> Iterator[Input]:
+def _find(path: str) -> Iterator[tuple[Path, Reader]]:
     scheme, colon, rest = path.partition(":")
     if colon and scheme in ("ark", "scp") and not Path(path).exists():
-        yield Input(_existing(Path(rest)), READERS["." + scheme])
+        yield _existing(Path(rest)), READERS["." + scheme]
         return
     file = _existing(Path(path))
     if file.is_dir():
         yield from _find_in_folder(file)
     elif file.suffix.lower() in READERS:
-        yield Input(file, READERS[file.suffix.lower()])
+        yield file, READERS[file.suffix.lower()]
     else:
         raise FormatError(
             f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
@@ -132,14 +135,14 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _find_in_folder(folder: Path) -> Iterator[Input]:
+def _find_in_folder(folder: Path) -> Iterator[tuple[Path, Reader]]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in READERS and f.is_file())
     if not files:
         raise FormatError(f"{folder}: the folder holds no input ({', '.join(SUFFIXES)})")
     indexed = {entry[1].resolve() for f in files if f.suffix.lower() == ".scp" for entry in kaldi.scp_entries(f)}
     for file in files:
         if file.suffix.lower() != ".ark" or file.resolve() not in indexed:
-            yield Input(file, READERS[file.suffix.lower()])
+            yield file, READERS[file.suffix.lower()]
 
 
 def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
@@ -152,45 +155,47 @@ def _as_float(log_probs: np.ndarray, name: str, path: Path) -> np.ndarray:
     return log_probs
 
 
-def _read_npy(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    array = _load(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-    if not isinstance(array, np.ndarray):
-        raise FormatError(f"{path}: not a .npy file but an archive of arrays; call it .npz")
+def _read_npy(path: Path, _: str | None) -> Iterator[tuple[str, np.ndarray]]:
+    array = map_npy(path)
     if array.ndim == 3:
+        _check_count(array, path)
         width = len(str(len(array) - 1))
         yield from ((f"{path.stem}-{n:0{width}d}", utterance) for n, utterance in enumerate(array))
     else:
         yield path.stem, _matrix(array, path, "the array")
 
 
-def _read_npz(path: Path) -> Iterator[tuple[str, np.ndarray]]:
-    with open(path, "rb") as file:
-        if file.read(4) not in (b"PK\3\4", b"PK\5\6"):
-            raise FormatError(f"{path}: not a .npz file (it does not begin as a zip archive does)")
-    archive = _load(path, lambda: np.load(path, allow_pickle=False))
-    with archive:
-        names = archive.files
-        if not names:
+def _check_count(array: np.ndarray, path: Path) -> None:
+    """FormatError where a few bytes say that there are utterances without end, all of them empty."""
+    if len(array) > max(array.size, path.stat().st_size):
+        raise FormatError(f"{path}: expected utterances with frames, got the shape {array.shape}")
+
+
+def _read_npz(path: Path, max_bytes: str | None) -> Iterator[tuple[str, np.ndarray]]:
+    with Archive(path, max_bytes) as archive:
+        if not archive.names:
             raise FormatError(f"{path}: the archive holds no array")
-        if _is_packed(names):
+        if _is_packed(archive.names):
             yield from _read_packed(path, archive)
             return
-        for name in names:
-            yield name, _matrix(_member(path, archive, name), path, f"array {name!r}")
+        for name in archive.names:
+            yield name, _matrix(archive.read(name), path, f"array {name!r}")
 
 
 def _is_packed(names: list[str]) -> bool:
     return "log_probs" in names and ("lengths" in names or "ids" in names or len(names) == 1)
 
 
-def _read_packed(path: Path, archive: np.lib.npyio.NpzFile) -> Iterator[tuple[str, np.ndarray]]:
-    log_probs = _member(path, archive, "log_probs")
-    lengths = _member(path, archive, "lengths") if "lengths" in archive.files else None
+def _read_packed(path: Path, archive: Archive) -> Iterator[tuple[str, np.ndarray]]:
+    log_probs = archive.read("log_probs")
+    lengths = archive.read("lengths") if "lengths" in archive.names else None
     if log_probs.ndim not in (2, 3):
         raise FormatError(
             f"{path}: log_probs must be [all frames, columns] or [batch, frames, columns], "
             f"got the shape {log_probs.shape}"
         )
+    if log_probs.ndim == 3:
+        _check_count(log_probs, path)
     if lengths is None:
         count, most = (1, log_probs.shape[0]) if log_probs.ndim == 2 else log_probs.shape[:2]
         lengths = np.full(count, most, np.int64)
@@ -215,10 +220,10 @@ def _read_packed(path: Path, archive: np.lib.npyio.NpzFile) -> Iterator[tuple[st
         start += length
 
 
-def _names(path: Path, archive: np.lib.npyio.NpzFile, count: int) -> list[str]:
-    if "ids" not in archive.files:
+def _names(path: Path, archive: Archive, count: int) -> list[str]:
+    if "ids" not in archive.names:
         return [path.stem] if count == 1 else [f"{path.stem}-{n:0{len(str(count - 1))}d}" for n in range(count)]
-    ids = _member(path, archive, "ids")
+    ids = archive.read("ids")
     if ids.ndim != 1 or ids.dtype.kind not in "USiu":
         raise FormatError(f"{path}: ids must be names [batch], got {ids.dtype} {list(ids.shape)}")
     if len(ids) != count:
@@ -229,56 +234,35 @@ def _names(path: Path, archive: np.lib.npyio.NpzFile, count: int) -> list[str]:
         raise FormatError(f"{path}: ids are bytes that are not UTF-8") from None
 
 
-def _member(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    array = _load(path, lambda: archive[name])
-    if not isinstance(array, np.ndarray):
-        raise FormatError(f"{path}: {name!r} in the archive is not an array")
-    return array
-
-
 def _matrix(array: np.ndarray, path: Path, what: str) -> np.ndarray:
     if array.ndim != 2:
         raise FormatError(f"{path}: {what} must be [frames, columns], got the shape {array.shape}")
     return array
 
 
-def _load(path: Path, load: Callable[[], Any]) -> Any:
-    """Run one of numpy's loaders; whatever a damaged file makes it raise becomes a `FormatError`."""
-    try:
-        return load()
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        reason = "it holds Python objects" if "allow_pickle" in str(error) else f"{type(error).__name__}: {error}"
-        if isinstance(error, zipfile.BadZipFile):
-            reason = f"damaged or truncated: {error}"
-        raise FormatError(f"{path}: not a readable {path.suffix.lower()} file ({reason})") from None
-
-
-READERS: dict[str, Callable[[Path], Iterator[tuple[str, np.ndarray]]]] = {
+READERS: dict[str, Reader] = {
     ".npz": _read_npz,
     ".npy": _read_npy,
-    ".ark": kaldi.read_ark,
-    ".scp": kaldi.read_scp,
+    ".ark": lambda path, _: kaldi.read_ark(path),
+    ".scp": lambda path, _: kaldi.read_scp(path),
 }
 
 
-def _count_npy(path: Path) -> int:
-    array = _load(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
-    return len(array) if getattr(array, "ndim", 2) == 3 else 1
+def _count_npy(path: Path, _: str | None) -> int:
+    array = map_npy(path)
+    return len(array) if array.ndim == 3 else 1
 
 
-def _count_npz(path: Path) -> int:
-    archive = _load(path, lambda: np.load(path, allow_pickle=False))
-    with archive:
-        if not _is_packed(archive.files):
-            return len(archive.files)
-        return _member(path, archive, "lengths").size if "lengths" in archive.files else 1
+def _count_npz(path: Path, max_bytes: str | None) -> int:
+    with Archive(path, max_bytes) as archive:
+        if not _is_packed(archive.names):
+            return len(archive.names)
+        return archive.read("lengths").size if "lengths" in archive.names else 1
 
 
 #: What tells the number of utterances without reading them; an archive of Kaldi's has nothing that does.
-COUNTERS: dict[Callable[[Path], Iterator[tuple[str, np.ndarray]]], Callable[[Path], int]] = {
+COUNTERS: dict[Reader, Callable[[Path, str | None], int]] = {
     _read_npz: _count_npz,
     _read_npy: _count_npy,
-    kaldi.read_scp: lambda path: sum(1 for _ in kaldi.scp_entries(path)),
+    READERS[".scp"]: lambda path, _: sum(1 for _ in kaldi.scp_entries(path)),
 }

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.files import check_is_file, reading
 
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
 # Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).
@@ -27,6 +28,7 @@ RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
 
 def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each entry of an archive."""
+    check_is_file(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         while (utterance := _read_id(file, path)) is not None:
@@ -87,6 +89,7 @@ def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
 
 def _open(archive: Path, index: Path) -> BinaryIO:
     try:
+        check_is_file(archive)  # an index may name a pipe, which would never end
         return open(archive, "rb")
     except ValueError as error:  # a NUL in the name
         raise FormatError(f"{index}: {str(archive)!r} is no name of a file: {error}") from None
@@ -154,11 +157,8 @@ def _read_binary(file: BinaryIO, size: int, where: str) -> np.ndarray:
     end = file.tell() + needed
     file.seek(start)
     try:
-        return np.ascontiguousarray(_kaldiio().read_matrix_or_vector(file), dtype=np.float32)
-    except MissingDependencyError:
-        raise
-    except Exception as error:
-        raise FormatError(f"{where}: not a readable compressed matrix ({type(error).__name__}: {error})") from None
+        with reading(where, "a compressed matrix"):
+            return np.ascontiguousarray(_kaldiio().read_matrix_or_vector(file), dtype=np.float32)
     finally:
         file.seek(end)
 
@@ -168,12 +168,8 @@ def _read_text(file: BinaryIO, where: str) -> np.ndarray:
     if not head.lstrip().startswith(b"["):
         raise FormatError(f"{where}: expected a Kaldi matrix, binary or text, got {head[:8]!r}")
     file.seek(-len(head), os.SEEK_CUR)
-    try:
+    with reading(where, "a matrix as text"):
         return np.asarray(_kaldiio().read_ascii_mat(file), dtype=np.float32)
-    except MissingDependencyError:
-        raise
-    except Exception as error:
-        raise FormatError(f"{where}: not a readable text matrix ({type(error).__name__}: {error})") from None
 
 
 def _kaldiio() -> Any:

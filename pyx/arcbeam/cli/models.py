@@ -39,15 +39,15 @@ def read_head(path: Path) -> bytes:
         return file.read(64)
 
 
-def load_large(path: Path) -> "rescoring.LargeModel":
+def load_large(path: Path, max_bytes: str | None) -> "rescoring.LargeModel":
     """Load a model of any kind; the file's first bytes say which. One of an ARPA is built."""
     from arcbeam import KenLM, kenlm_file
 
-    return KenLM(path) if read_head(path).startswith(kenlm_file.MAGIC) else load(path)
+    return KenLM(path) if read_head(path).startswith(kenlm_file.MAGIC) else load(path, max_bytes)
 
 
-def load(path: Path) -> "LanguageModel":
-    """Load a model of ours, or build it of an ARPA."""
+def load(path: Path, max_bytes: str | None) -> "LanguageModel":
+    """Load a model of ours, or build it of an ARPA, which packed may come to `max_bytes`."""
     from arcbeam import LanguageModel, graph_file, kenlm_file, lm_file
 
     head = read_head(path)
@@ -60,15 +60,20 @@ def load(path: Path) -> "LanguageModel":
     note(f"building {path}; build-lm makes a file that loads at once")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
-        return LanguageModel.build(path)
+        return LanguageModel.build(path, max_bytes=max_bytes)
 
 
-def make_decoder(graph: "Graph", large: Path | None, small: Path | None, settings: dict[str, Any]) -> "CtcDecoder":
+def make_decoder(
+    graph: "Graph", large: Path | None, small: Path | None, settings: dict[str, Any], max_bytes: str | None = None
+) -> "CtcDecoder":
     """Return a decoder with the models of these files, if there are any."""
     from arcbeam import CtcDecoder
 
     if large is None or small is None:
         return CtcDecoder(graph, **settings)
     read_head(large)  # that it is there is known before the small one is built, which may take a while
-    models: dict[str, Any] = {"graph_language_model": load(small), "language_model": load_large(large)}
+    models: dict[str, Any] = {
+        "graph_language_model": load(small, max_bytes),
+        "language_model": load_large(large, max_bytes),
+    }
     return CtcDecoder(graph, **models, **settings)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from arcbeam.options import HOST_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.sizes import as_bytes
 
 SEARCH = "Search"
 LARGE = "Large language model"
@@ -27,6 +28,16 @@ def decoder_options(*, max_active: int, **options: Any) -> DecoderOptions:
 def parse_blank(value: str | None) -> int | str | None:
     """Return the blank as a column, where it is written as a number, or as a token."""
     return int(value) if value is not None and value.isascii() and value.isdigit() else value
+
+
+def check_size(value: str | None) -> str | None:
+    """Return a size as it was given, such as 2GiB; anything else is a usage error."""
+    if value is not None:
+        try:
+            as_bytes("size", value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error).partition(": ")[2]) from None
+    return value
 
 
 GraphFile = Annotated[
@@ -270,6 +281,16 @@ LabelToColumn = Annotated[
         rich_help_panel=FOREIGN,
         show_default="label - 1",
         help="Lines of 'label column' for the input labels of the graph, such as transition ids to pdfs.",
+    ),
+]
+MaxBytes = Annotated[
+    str | None,
+    typer.Option(
+        "--max-bytes",
+        metavar="SIZE",
+        show_default="20 times its size, and 32MiB at least",
+        callback=check_size,
+        help="What a compressed file may come to, such as 20GiB; a limit for files that you do not trust.",
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

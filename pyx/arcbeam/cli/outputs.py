@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from arcbeam.cli.console import note
 from arcbeam.errors import FormatError
-from arcbeam.files import replacing
+from arcbeam.file_output import replacing
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from arcbeam.transducer import TransducerDecoder
     from arcbeam.transducer_hypothesis import TransducerHypothesis
 
-KINDS = {".nemo": "from_nemo", ".pt": "from_icefall"}
+KINDS = (".nemo", ".pt", ".safetensors")
 
 
 @guarded
 def transduce(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A .nemo archive, or a .pt checkpoint of icefall.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL",
+        help="A .nemo archive, a .pt checkpoint of icefall, or .safetensors with the weights of either.")],
     inputs: Annotated[list[str], typer.Argument(
         metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with an array an utterance, .npy, Kaldi .ark "
         "or .scp, or a folder of them.")],
@@ -47,6 +48,7 @@ def transduce(
     ] = "float32",
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
+    max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Decode the encoder output of an RNN-T or TDT model into transcripts, greedily."""
@@ -61,10 +63,12 @@ def transduce(
     from arcbeam.cli.outputs import open_output
     from arcbeam.cli.run import Speed, decode_batch, decoded
 
-    found = find_inputs(inputs)
-    given = {"tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence,
-             "frame_shift": frame_shift, "device": device, "precision": precision, "threads": threads}  # fmt: skip
-    make = getattr(TransducerDecoder, KINDS[model.suffix])
+    found = find_inputs(inputs, max_bytes)
+    given: dict[str, Any] = {
+        "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence, "frame_shift": frame_shift,
+        "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
+    }  # fmt: skip
+    make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
@@ -83,6 +87,14 @@ def transduce(
     if not speed.utterances:
         raise Failure("the input holds no utterance")
     note(speed.describe(decoder.options.frame_shift, decoder.device))
+
+
+def _is_of_icefall(model: Path) -> bool:
+    if model.suffix != ".safetensors":
+        return model.suffix == ".pt"
+    from arcbeam.transducer_checkpoint import names_of_tensors
+
+    return any(name.startswith("joiner.") for name in names_of_tensors(model))
 
 
 def _check_features(decoder: "TransducerDecoder", batch: list["Utterance"]) -> None:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from arcbeam import SymbolTable, openfst
-from arcbeam.files import beside, replacing
+from arcbeam.file_output import beside, replacing
 
 
 def fail_after(path, text, **how):

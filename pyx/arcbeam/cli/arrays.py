@@ -1,0 +1,139 @@
+"""NumPy's files from anywhere: sizes are checked before there is memory for them, and no pickle is read."""
+
+import os
+import re
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, Self
+
+import numpy as np
+
+from arcbeam.errors import FormatError
+from arcbeam.files import Budget, reading
+from arcbeam.zip_file import ZipMembers
+
+MAGIC = b"\x93NUMPY"
+ZIP = b"PK\3\4"
+LONGEST_HEADER = 1 << 16
+DTYPE = re.compile(rb"'descr'\s*:\s*'([<>|=]?[A-Za-z?][0-9]{0,9})'")
+FORTRAN = re.compile(rb"'fortran_order'\s*:\s*(True|False)")
+SHAPE = re.compile(rb"'shape'\s*:\s*\(([0-9L, ]*)\)")
+MOST_AXES = 8
+KINDS = "fciubUS"
+
+
+class Header(NamedTuple):
+    """What an array is, and where its values begin."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    begin: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(data: bytes) -> Header:
+    """The header of a .npy file, of whose beginning `data` is enough; FormatError where it has none."""
+    if data.startswith(ZIP):
+        raise FormatError("expected an array, got an archive of arrays; call it .npz")
+    if len(data) < 10 or not data.startswith(MAGIC):
+        raise FormatError("expected an array, got something that does not begin as one")
+    version, width = data[6], 2 if data[6] == 1 else 4
+    if version not in (1, 2):
+        raise FormatError(f"expected version 1 or 2 of the format, got {version}")
+    begin = 8 + width
+    size = int.from_bytes(data[8:begin], "little")
+    text = data[begin : begin + size]
+    if size > LONGEST_HEADER or len(text) < size:
+        raise FormatError(f"expected a header of {size} bytes, got {len(text)}")
+    descr, fortran, shape = (pattern.search(text) for pattern in (DTYPE, FORTRAN, SHAPE))
+    if descr is None or fortran is None or shape is None:
+        raise FormatError(f"expected a type, an order and a shape in the header, got {text[:80]!r}")
+    if b"O" in descr[1]:
+        raise FormatError("it holds Python objects")
+    dtype = np.dtype(descr[1].decode("ascii"))
+    numbers = tuple(int(n) for n in re.findall(rb"[0-9]{1,18}", shape[1]))
+    if dtype.kind not in KINDS or not dtype.itemsize or len(numbers) > MOST_AXES:
+        raise FormatError(f"expected numbers or text, got {dtype} of {len(numbers)} dimensions")
+    return Header(dtype, numbers, "F" if fortran[1] == b"True" else "C", begin + size)
+
+
+def map_npy(path: Path) -> np.ndarray:
+    """The array of a .npy file, mapped."""
+    with open(path, "rb") as file, reading(path, "an array in NumPy's format"):
+        size = os.fstat(file.fileno()).st_size
+        header = read_header(file.read(LONGEST_HEADER + 12))
+        _check_size(header, size)
+        if not header.nbytes:
+            return np.zeros(header.shape, header.dtype)
+        return _aligned(np.memmap(file, header.dtype, "r", header.begin, header.shape, header.order))
+
+
+def _check_size(header: Header, size: int) -> None:
+    if header.begin + header.nbytes != size:
+        raise FormatError(f"expected {header.nbytes} bytes for the shape {header.shape}, got {size - header.begin}")
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    # A header of any length may push values where a machine cannot read them.
+    return array if array.flags.aligned else array.copy()
+
+
+class Archive:
+    """The arrays of a .npz file by name, read one by one.
+
+    Parameters
+    ----------
+    path : Path
+    max_bytes : int, str or None
+        What they may come to in all; see `arcbeam.files.Budget`.
+
+    Attributes
+    ----------
+    names : list of str
+        In the order of the file.
+    """
+
+    def __init__(self, path: Path, max_bytes: int | str | None = None) -> None:
+        self.path = path
+        self._file: IO[bytes] = open(path, "rb")  # noqa: SIM115 - closed by close()
+        try:
+            size = os.fstat(self._file.fileno()).st_size
+            budget = Budget(path, size, max_bytes)
+            with reading(path, "an archive of arrays in NumPy's format"):
+                if self._file.read(4) not in (ZIP, b"PK\5\6"):
+                    raise FormatError("not a .npz file (it does not begin as a zip archive does)")
+                self._members = ZipMembers(self._file, size, budget)
+        except BaseException:
+            self._file.close()
+            raise
+        self.names = [name.removesuffix(".npy") for name in self._members.names]
+
+    def read(self, name: str) -> np.ndarray:
+        """The array of this name."""
+        with reading(self.path, "an archive of arrays in NumPy's format"):
+            member = f"{name}.npy"
+            if member not in self._members:
+                raise FormatError(f"{name!r} in the archive is not an array")
+            content = self._members.read(member)
+            try:
+                header = read_header(content)
+                _check_size(header, len(content))
+            except FormatError as error:
+                raise FormatError(f"array {name!r}: {error}") from None
+            return _aligned(np.ndarray(header.shape, header.dtype, content, header.begin, order=header.order))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._members.close()
+        self._file.close()
