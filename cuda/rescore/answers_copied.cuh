@@ -2,7 +2,7 @@
 // of arrivals and answers, and behind it, as behind log-probs, a copy that counts it (decode/arrival.cuh).
 #pragma once
 
-#include "rescore/mail.hpp"
+#include "shared/mail.hpp"
 #include "shared/simt.cuh"
 
 namespace arcbeam {

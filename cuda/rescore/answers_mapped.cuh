@@ -1,7 +1,7 @@
 // Answers that are read where the host has written them, over the bus: of lanes that ask KenLM.
 #pragma once
 
-#include "rescore/mail.hpp"
+#include "shared/mail.hpp"
 #include "shared/simt.cuh"
 
 namespace arcbeam {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "decode/search.hpp"
-#include "rescore/mail.hpp"
 #include "shared/lm_buckets.hpp"
+#include "shared/mail.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import device_layout
+from arcbeam.ctc.gpu import graph_layout
 from tests.simt import build
 
 NONE = 0xFFFFFFFF
@@ -199,8 +199,8 @@ class SearchHost:
         self.lanes = lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
-        rows = device_layout.state_rows(graph.states, graph.targets)
-        labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+        rows = graph_layout.state_rows(graph.states, graph.targets)
+        labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep)
@@ -212,7 +212,7 @@ class SearchHost:
             resting, stop_soon = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
             view = build.kernel_params(
                 states=rows, targets=graph.targets, labels=labels, finals=graph.finals, start=np.uint32(graph.start),
-                column_bits=np.uint32(device_layout.column_bits(graph.num_columns)),
+                column_bits=np.uint32(graph_layout.column_bits(graph.num_columns)),
             )  # fmt: skip
             params = build.kernel_params(
                 graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue,

@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from arcbeam._lm_buckets import Buckets
-from arcbeam._requests import HostLookups
 
 from arcbeam import CtcDecoder
+from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.lm._lm_buckets import Buckets
 from tests.decode.search_host import DECODED, NEED_MAIL, SearchHost, padded, tokens_bytes
 from tests.simt.build import kernel_params
 

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import (
-    CapacityError,
-    CtcDecoder,
-    CudaError,
-    FormatError,
-    KenLM,
-    LanguageModel,
-    UnsupportedError,
-    cuda_plan,
-)
+from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, KenLM, LanguageModel, UnsupportedError
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.test_rescoring import language_models, with_words
@@ -168,8 +160,8 @@ def test_copies_that_fail(gpu, call):
 
 def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
     """As where launches block: every round takes a launch."""
-    monkeypatch.setattr(cuda_plan, "ANSWERING_THREADS", 0)
-    monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
+    monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
+    monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
     decoder = on_gpu(asked, hypotheses_per_state=2)
     check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=2))
     assert len(gpu.shapes) > 10
@@ -177,8 +169,8 @@ def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
 
 def test_everything_grows(gpu, asked, monkeypatch):
     gpu.begin_with(TIGHT)
-    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 16)
+    monkeypatch.setattr(search_plan, "MAIL_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "MAIL_HISTORIES", 16)
     for n in (2, None):
         decoder = on_gpu(asked, hypotheses_per_state=n)
         for _ in range(2):
@@ -209,8 +201,8 @@ def test_a_memory_limit_counts_the_tables(gpu, asked):
     wanted = decoder.decode(BATCH)
     before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
     tables = after.language_models - before.language_models
-    assert tables >= 24 * cuda_plan.MAIL_ENTRIES
-    one = 24 * cuda_plan.MAIL_ENTRIES  # of a lane, which needs more than its table
+    assert tables >= 24 * search_plan.MAIL_ENTRIES
+    one = 24 * search_plan.MAIL_ENTRIES  # of a lane, which needs more than its table
     small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + one)
     with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
         small.decode(BATCH)

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "requests/server.hpp"
-#include "requests/shipping.hpp"
+#include "arcbeam/ctc/gpu/_requests/server.hpp"
+#include "arcbeam/ctc/gpu/_requests/shipping.hpp"
 
 namespace {
 
