@@ -209,7 +209,7 @@ def test_what_drives_the_kernels():
         {path.relative_to(record.ROOT).as_posix() for path in host_code.sources(names)}
         for names in (host_code.SEARCH, host_code.TRANSDUCER)
     )
-    modules = ("_staging.pyx", "_request_buffers.pxd", "graph_layout.py", "_driver_carrier.hpp", "_requests/server.cpp")
+    modules = ("_staging.pyx", "_request_buffers.pxd", "graph_layout.py", "_driver_copier.hpp", "_requests/server.cpp")
     assert {f"pyx/arcbeam/ctc/gpu/{name}" for name in modules} <= search
     assert {"pyx/arcbeam/gpu/tuned/search_plan.py", "cuda/decode/search.hpp"} <= search
     gpu = {"pyx/arcbeam/transducer/gpu/_transducer_engine.pyx", "pyx/arcbeam/gpu/tuned/transducer_plan.py"}

@@ -27,7 +27,7 @@ LANE = np.dtype(
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
-NEED_ANSWERS, NEED_MAIL = 16, 17  # of lanes that ask the host
+NEED_ANSWERS, NEED_REQUEST_ROOM = 16, 17  # of lanes that ask the host
 LINE_BYTES = 128
 
 
@@ -252,7 +252,7 @@ class SearchHost:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
                 elif lane["need"] == NEED_LOG:
                     self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)
-                elif lane["need"] in (NEED_ANSWERS, NEED_MAIL):
+                elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
                     larger = np.zeros(2 * max(len(pool), int(used[0])), np.uint32)

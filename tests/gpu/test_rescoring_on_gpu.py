@@ -144,8 +144,8 @@ def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
     """Lanes stop for want of answers, and are taken up again; tables and the room for histories grow."""
     monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
     monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
-    monkeypatch.setattr(search_plan, "MAIL_ENTRIES", 16)
-    monkeypatch.setattr(search_plan, "MAIL_HISTORIES", 64)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 64)
     graph, models = made(8, 2000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
     if kenlm:
@@ -186,7 +186,7 @@ def nothing_is_pinned():
 
 @pytest.mark.parametrize("kenlm", [False, True])
 def test_pinned_memory_that_is_refused(tmp_path, nothing_is_pinned, kenlm):
-    """Copies wait, and boxes are managed memory; the bytes are the same, and one warning says so."""
+    """Copies wait, and buffers are managed memory; the bytes are the same, and one warning says so."""
     graph, models = made(6, 3000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
     if kenlm:

@@ -2,8 +2,8 @@
 
     cdef HostBuffer results = HostBuffer(context)
     results.reserve(bytes)                                  # nogil; results.data may change: let copies end first
-    cdef SharedBuffer boxes = SharedBuffer(context)
-    boxes.reserve(bytes)                                    # boxes.data may change: nobody may look into it
+    cdef SharedBuffer buffers = SharedBuffer(context)
+    buffers.reserve(bytes)                                    # buffers.data may change: nobody may look into it
 """
 
 from libc.stddef cimport size_t

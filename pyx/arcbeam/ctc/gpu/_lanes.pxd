@@ -12,7 +12,7 @@ from arcbeam.ctc.gpu._search cimport LaneState, SearchKind
 cdef struct Undone:
     uint32_t lanes  # that have stopped
     bint paths  # the pool of paths is full
-    bint mail  # some lane has no room for its questions
+    bint requests  # some lane has no room for its questions
 
 
 cdef class Lanes:

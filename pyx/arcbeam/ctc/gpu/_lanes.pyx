@@ -3,7 +3,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
-from arcbeam.ctc.gpu._rescoring_search cimport kNeedsMail
+from arcbeam.ctc.gpu._rescoring_search cimport kNeedsRequestRoom
 from arcbeam.ctc.gpu._search cimport LaneRoom, Need, kNoIndex
 
 
@@ -37,7 +37,7 @@ cdef class Lanes:
         """Doubles what lanes lack of their own; says what else there is to do."""
         cdef LaneState* state
         cdef LaneRoom room
-        undone.lanes, undone.paths, undone.mail = 0, False, False
+        undone.lanes, undone.paths, undone.requests = 0, False, False
         for i in range(lanes):
             state = &states[i]
             if state.need == Need.nothing:
@@ -51,8 +51,8 @@ cdef class Lanes:
                 room.grow_log(2 * <uint64_t> state.log_capacity)
             elif state.need == Need.paths:
                 undone.paths = True
-            elif state.need == kNeedsMail:
-                undone.mail = True
+            elif state.need == kNeedsRequestRoom:
+                undone.requests = True
             room.describe(state)
         return 0
 

@@ -9,7 +9,7 @@ from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport LmBuckets
 from arcbeam.lm._lm_view cimport LmView
-from arcbeam.ctc.gpu._request_buffers cimport LaneMail
+from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 
@@ -41,8 +41,8 @@ cdef class DeviceRescoring:
     cdef readonly object placement
     cdef object rescoring
     cdef DeviceModel large, small  # large: None where the host has the model
-    cdef LaneMail mail  # None unless lanes ask the host
-    cdef object asked  # rounds, bytes and shipments before the batch
+    cdef LaneRequests requests  # None unless lanes ask the host
+    cdef object asked  # rounds, bytes and batches of answers before the batch
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache
@@ -59,7 +59,7 @@ cdef class DeviceRescoring:
                              arc_cache, error) except -1
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
-    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream)
+    cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int ask_back(self, Stream stream) except -1 nogil

@@ -330,24 +330,24 @@ cdef class DeviceRescoring:
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
         return 0
 
-    cdef LaneMail open_mail(self, MemoryPool pool, Stream stream):
+    cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):
         """What lanes ask the host with, its tables in the engine's pool; None if nobody is asked."""
         if self.placement.name in ("host", "cpu"):
-            self.mail = LaneMail(pool, stream, self.rescoring, self.lookup_threads)
-        return self.mail
+            self.requests = LaneRequests(pool, stream, self.rescoring, self.lookup_threads)
+        return self.requests
 
     cdef int begin_batch(self, Stream stream) except -1:
         """Counts from zero, but for the stamps of the cache, which go on."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
-        if self.mail is not None:
-            self.asked = self.mail.rounds, self.mail.bytes, self.mail.shipments
-            if self.mail.begin_batch() and self.cache.capacity:
+        if self.requests is not None:
+            self.asked = self.requests.rounds, self.requests.bytes, self.requests.answer_batches
+            if self.requests.begin_batch() and self.cache.capacity:
                 set_bytes(self.cache.address, 0, self.cache.capacity, stream)
         return set_bytes(self.counters.address, 0, 6 * sizeof(uint64_t), stream)
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
         """Before the first launch of a window."""
-        return 0 if self.mail is None else self.mail.begin(lanes, params)
+        return 0 if self.requests is None else self.requests.begin(lanes, params)
 
     cdef int ask_back(self, Stream stream) except -1 nogil:
         return copy_to_host(self.counted.data, self.counters.address, sizeof(LookupCounters), stream)
@@ -356,10 +356,10 @@ cdef class DeviceRescoring:
         """dict : counters of the last batch."""
         cdef LookupCounters* counted = <LookupCounters*> self.counted.data
         reads, rounds, copies, waiting = 32 * counted.reads, None, None, None
-        if self.mail is not None:
-            reads = self.mail.bytes - self.asked[1]
-            rounds = self.mail.rounds - self.asked[0]
-            copies = None if self.asked[2] is None else self.mail.shipments - self.asked[2]
+        if self.requests is not None:
+            reads = self.requests.bytes - self.asked[1]
+            rounds = self.requests.rounds - self.asked[0]
+            copies = None if self.asked[2] is None else self.requests.answer_batches - self.asked[2]
             waiting = counted.waited / max(1, counted.worked)
         return {"lookups": counted.lookups, "distinct_lookups": counted.distinct, "lookup_misses": counted.misses,
                 "model_bytes_read": reads, "lookup_rounds": rounds, "lookup_copies": copies,
@@ -368,7 +368,7 @@ cdef class DeviceRescoring:
     cdef size_t device_bytes(self):
         """Bytes on the device; models and words are shared by decoders."""
         cdef size_t bytes = self._large_bytes() + self.small.device_bytes + self.words.bytes + self.pool.used_bytes
-        return bytes + (0 if self.mail is None else self.mail.device_bytes())
+        return bytes + (0 if self.requests is None else self.requests.device_bytes())
 
     cdef size_t pinned_bytes(self):
         cdef size_t bytes = self.counted.pinned_bytes()
@@ -376,7 +376,7 @@ cdef class DeviceRescoring:
             bytes += self.arcs.bytes
         if self.large is not None:
             bytes += self.large.pinned_bytes
-        return bytes + (0 if self.mail is None else self.mail.pinned_bytes())
+        return bytes + (0 if self.requests is None else self.requests.pinned_bytes())
 
     cdef size_t bucketed_bytes(self):
         return 0 if self.large is None else self.large.bucketed_bytes

@@ -1,4 +1,4 @@
-"""The mail of an engine's lanes to the host, see ``cuda/rescore/mail.hpp``: its memory, and who answers."""
+"""The requests of an engine's lanes to the host, see ``cuda/shared/requests.hpp``: its memory, and who answers."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
@@ -9,18 +9,18 @@ from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._driver_table cimport DriverTable
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
-from arcbeam.ctc.gpu._requests cimport Asks, Carrier, HostLookups, MailView
+from arcbeam.ctc.gpu._requests cimport Asks, AnswerCopier, HostLookups, RequestView
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 
-cdef extern from "arcbeam/ctc/gpu/_driver_carrier.hpp" namespace "arcbeam::gpu" nogil:
+cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" nogil:
     cdef struct HalfHandles:
         void* copying
         void* counting
         void* sent
         void* told
 
-    cdef cppclass DriverCarrier(Carrier):
-        DriverCarrier(const DriverTable*, void* context, const HalfHandles&, const HalfHandles&) except +
+    cdef cppclass DriverCopier(AnswerCopier):
+        DriverCopier(const DriverTable*, void* context, const HalfHandles&, const HalfHandles&) except +
 
 
 cdef class Half:
@@ -29,16 +29,16 @@ cdef class Half:
     cdef HalfHandles handles(self)
 
 
-cdef class LaneMail:
+cdef class LaneRequests:
     cdef Context context
     cdef Stream stream
     cdef Asks asks
     cdef HostLookups lookups
     cdef tuple halves  # of Asks.arcs: what their copies need
-    cdef DeviceBuffer tables, inboxes
-    cdef SharedBuffer boxes, words
+    cdef DeviceBuffer tables, answer_buffers
+    cdef SharedBuffer buffers, words
     cdef HostBuffer outgoing
-    cdef vector[MailView] lanes
+    cdef vector[RequestView] lanes
     cdef uint32_t size
     cdef size_t histories
     cdef int begin_batch(self) except -1
@@ -52,7 +52,7 @@ cdef class LaneMail:
     cdef int _begin_histories(self) except -1
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
-    cdef int _have_inboxes(self) except -1
+    cdef int _have_answer_buffers(self) except -1
     cdef int _more_words(self) except -1
     cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

@@ -1,6 +1,6 @@
-"""The mail of an engine's lanes: tables on the device, boxes in memory that kernels and threads of the host share.
+"""The requests of an engine's lanes: tables on the device, buffers in memory that kernels and threads of the host share.
 
-Of arcs the answers travel to the device by copies, on two streams, see ``pyx/arcbeam/ctc/gpu/_requests/shipping.hpp``; of KenLM
+Of arcs the answers travel to the device by copies, on two streams, see ``pyx/arcbeam/ctc/gpu/_requests/copied_answers.hpp``; of KenLM
 lanes read them where they are.
 """
 
@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from arcbeam.gpu._cuda cimport check, driver
 from arcbeam.gpu._memory cimport set_bytes
 from arcbeam.ctc.gpu._requests cimport (
-    Answer, Question, inbox_bytes, inbox_start_bytes, kHalves, kMailHeadBytes, mail_bytes, mapped_mail_bytes,
+    Answer, Question, answer_buffer_bytes, answer_buffer_start_bytes, kHalves, kRequestHeadBytes, request_table_bytes, request_buffer_bytes,
 )
 from arcbeam.ctc.gpu._search cimport padded
 
@@ -19,7 +19,7 @@ from arcbeam.gpu.tuned import search_plan
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
-    GRAIN = 128  # boxes begin at cache lines
+    GRAIN = 128  # buffers begin at cache lines
     MOST_ENTRIES = 1 << 24  # of a lane's table
     MOST_HISTORIES = 1 << 30  # of KenLM, in one batch
 
@@ -38,7 +38,7 @@ cdef class Half:
 
 
 @cython.no_gc
-cdef class LaneMail:
+cdef class LaneRequests:
     """Rounds of questions are answered while a kernel runs, by threads; between launches by :meth:`answer`.
 
     Parameters
@@ -56,22 +56,22 @@ cdef class LaneMail:
         self.lookups = HostLookups(rescoring, min(threads, search_plan.ANSWERING_THREADS))
         self.asks = Asks.arcs if rescoring.kenlm is None else Asks.model
         self.tables = DeviceBuffer(pool, stream, "answers of the language model")
-        self.inboxes = DeviceBuffer(pool, stream, "answers of the language model")
-        self.boxes, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
+        self.answer_buffers = DeviceBuffer(pool, stream, "answers of the language model")
+        self.buffers, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
         self.outgoing = HostBuffer(pool.context)
-        self.size = search_plan.MAIL_ENTRIES
+        self.size = search_plan.REQUEST_ENTRIES
         if self.asks == Asks.model:
             with pool.context:
                 self._begin_histories()
         else:
             self.halves = Half(pool.context), Half(pool.context)
-            self.lookups.ship_by(new DriverCarrier(driver(), pool.context.handle, (<Half> self.halves[0]).handles(),
+            self.lookups.copy_by(new DriverCopier(driver(), pool.context.handle, (<Half> self.halves[0]).handles(),
                                                    (<Half> self.halves[1]).handles()))
 
     cdef int _begin_histories(self) except -1:
         """Words of so many histories as there are at first, which have no numbers yet."""
-        self._share(self.words, 4 * <size_t> search_plan.MAIL_HISTORIES * self.lookups.words_a_history)
-        self.histories = search_plan.MAIL_HISTORIES
+        self._share(self.words, 4 * <size_t> search_plan.REQUEST_HISTORIES * self.lookups.words_a_history)
+        self.histories = search_plan.REQUEST_HISTORIES
         self._number_anew()
         return 0
 
@@ -104,43 +104,43 @@ cdef class LaneMail:
         return self._clear(params)
 
     cdef int _clear(self, RescoringParams* params) except -1:
-        cdef size_t lanes = self.lanes.size(), box = mapped_mail_bytes(self.size), i
-        cdef size_t first = (lanes * sizeof(MailView) + GRAIN - 1) // GRAIN * GRAIN
+        cdef size_t lanes = self.lanes.size(), box = request_buffer_bytes(self.size), i
+        cdef size_t first = (lanes * sizeof(RequestView) + GRAIN - 1) // GRAIN * GRAIN
         cdef unsigned char* memory
         box = (box + GRAIN - 1) // GRAIN * GRAIN
-        self.tables.reserve(lanes * mail_bytes(self.size), False)
-        self._share(self.boxes, first + lanes * box)
-        set_bytes(self.tables.address, 0xff, lanes * mail_bytes(self.size), self.stream)
-        memory = <unsigned char*> self.boxes.data
+        self.tables.reserve(lanes * request_table_bytes(self.size), False)
+        self._share(self.buffers, first + lanes * box)
+        set_bytes(self.tables.address, 0xff, lanes * request_table_bytes(self.size), self.stream)
+        memory = <unsigned char*> self.buffers.data
         for i in range(lanes):
-            self.lanes[i].memory = <unsigned char*> <uintptr_t> (self.tables.address + i * mail_bytes(self.size))
+            self.lanes[i].memory = <unsigned char*> <uintptr_t> (self.tables.address + i * request_table_bytes(self.size))
             self.lanes[i].mapped = memory + first + i * box
             self.lanes[i].size = self.size
-            self.lanes[i].inbox, self.lanes[i].seat = <unsigned char*> NULL, <uint32_t> (i // kHalves)
-            memset(self.lanes[i].mapped, 0, kMailHeadBytes)
-        if self.lookups.ships():
-            self._have_inboxes()
-        memcpy(memory, self.lanes.data(), lanes * sizeof(MailView))
-        params.mails = <const MailView*> memory
+            self.lanes[i].answer_buffer, self.lanes[i].slot = <unsigned char*> NULL, <uint32_t> (i // kHalves)
+            memset(self.lanes[i].mapped, 0, kRequestHeadBytes)
+        if self.lookups.copies():
+            self._have_answer_buffers()
+        memcpy(memory, self.lanes.data(), lanes * sizeof(RequestView))
+        params.views = <const RequestView*> memory
         params.history_words, params.words_a_history = <const uint32_t*> NULL, 0
         if self.asks == Asks.model:
             params.history_words = <const uint32_t*> self.words.data
             params.words_a_history = self.lookups.words_a_history
         return 0
 
-    cdef int _have_inboxes(self) except -1:
-        """An inbox for each half of the lanes, and a buffer for what goes there."""
+    cdef int _have_answer_buffers(self) except -1:
+        """An answer buffer for each half of the lanes, and a buffer for what goes there."""
         cdef size_t lanes = self.lanes.size(), most = (lanes + kHalves - 1) // kHalves, half, i
-        cdef size_t bytes = (inbox_bytes(most, self.size) + GRAIN - 1) // GRAIN * GRAIN
+        cdef size_t bytes = (answer_buffer_bytes(most, self.size) + GRAIN - 1) // GRAIN * GRAIN
         cdef unsigned char* buffers[2]
-        self.inboxes.reserve(kHalves * bytes, False)
+        self.answer_buffers.reserve(kHalves * bytes, False)
         self.outgoing.reserve(kHalves * bytes)
         for half in range(kHalves):
-            set_bytes(self.inboxes.address + half * bytes, 0, inbox_start_bytes(most), self.stream)
+            set_bytes(self.answer_buffers.address + half * bytes, 0, answer_buffer_start_bytes(most), self.stream)
             buffers[half] = <unsigned char*> self.outgoing.data + half * bytes
         for i in range(lanes):
-            self.lanes[i].inbox = <unsigned char*> <uintptr_t> (self.inboxes.address + i % kHalves * bytes)
-        self.lookups.ship_to(self.lanes, buffers)
+            self.lanes[i].answer_buffer = <unsigned char*> <uintptr_t> (self.answer_buffers.address + i % kHalves * bytes)
+        self.lookups.copy_to(self.lanes, buffers)
         return 0
 
     cdef int watch(self) except -1:
@@ -148,12 +148,12 @@ cdef class LaneMail:
         return self.lookups.watch(self.lanes)
 
     cdef void rest(self) noexcept nogil:
-        """The kernel has ended: no thread looks into the boxes any more."""
+        """The kernel has ended: no thread looks into the buffers any more."""
         self.lookups.rest()
 
     cdef int check(self) except -1:
         """Raises what the driver has said of copies, of which threads cannot tell."""
-        if self.lookups.ships():
+        if self.lookups.copies():
             return check(self.context.state, self.lookups.failure(), b"sending what lanes asked for")
         return 0
 
@@ -167,7 +167,7 @@ cdef class LaneMail:
         while not self.lookups.answer_all(self.lanes):
             self._more_words()
             params.history_words = <const uint32_t*> self.words.data
-        if self.lookups.ships():
+        if self.lookups.copies():
             with nogil:
                 self.lookups.send_open()
         return self.check()
@@ -194,13 +194,13 @@ cdef class LaneMail:
     cdef int clear(self) except -1:
         """Gives back what has grown on the device."""
         self.tables.clear()
-        self.inboxes.clear()
-        self.size = search_plan.MAIL_ENTRIES
+        self.answer_buffers.clear()
+        self.size = search_plan.REQUEST_ENTRIES
         return 0
 
     cdef int release(self) except -1:
         """Gives back the host's memory, too, once that of the device is cleared."""
-        self.boxes, self.outgoing = SharedBuffer(self.context), HostBuffer(self.context)
+        self.buffers, self.outgoing = SharedBuffer(self.context), HostBuffer(self.context)
         if self.asks == Asks.model:
             self.words, self.histories = SharedBuffer(self.context), 0
         return 0
@@ -215,19 +215,19 @@ cdef class LaneMail:
         return self.lookups.rounds
 
     @property
-    def shipments(self):
+    def answer_batches(self):
         """uint64 or None : copies that have brought answers, in all batches; with KenLM there are none."""
-        return self.lookups.shipments() if self.lookups.ships() else None
+        return self.lookups.answer_batches() if self.lookups.copies() else None
 
     @property
     def bytes(self):
         """uint64 : of questions and answers that went over the bus, in all batches."""
-        if not self.lookups.ships():
+        if not self.lookups.copies():
             return (sizeof(Question) + sizeof(Answer)) * self.questions
-        return sizeof(Question) * self.questions + self.lookups.shipped_bytes()
+        return sizeof(Question) * self.questions + self.lookups.copied_bytes()
 
     cdef size_t device_bytes(self):
-        return self.tables.capacity + self.inboxes.capacity
+        return self.tables.capacity + self.answer_buffers.capacity
 
     cdef size_t pinned_bytes(self):
-        return self.boxes.capacity + self.words.capacity + self.outgoing.pinned_bytes()
+        return self.buffers.capacity + self.words.capacity + self.outgoing.pinned_bytes()

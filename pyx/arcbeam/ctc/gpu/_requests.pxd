@@ -1,4 +1,4 @@
-"""Threads of the host that answer what lanes ask of a large language model: see ``cuda/rescore/mail.hpp``."""
+"""Threads of the host that answer what lanes ask of a large language model: see ``cuda/shared/requests.hpp``."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -9,7 +9,7 @@ from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport LmView
 
 
-cdef extern from "shared/mail.hpp" namespace "arcbeam" nogil:
+cdef extern from "shared/requests.hpp" namespace "arcbeam" nogil:
     cdef enum class Asks(uint32_t):
         nobody
         arcs
@@ -23,26 +23,26 @@ cdef extern from "shared/mail.hpp" namespace "arcbeam" nogil:
         float cost
         uint32_t next_state
 
-    cdef struct MailHead:
+    cdef struct RequestHead:
         uint64_t posted
         uint32_t used
         uint32_t open
         uint64_t taken
         uint64_t answered
 
-    cdef struct MailView:
+    cdef struct RequestView:
         unsigned char* memory
         unsigned char* mapped
-        unsigned char* inbox
+        unsigned char* answer_buffer
         uint32_t size
-        uint32_t seat
+        uint32_t slot
 
     const uint32_t kHalves
-    const uint32_t kMailHeadBytes
-    uint64_t mail_bytes(uint64_t size)
-    uint64_t mapped_mail_bytes(uint64_t size)
-    uint64_t inbox_start_bytes(uint64_t seats)
-    uint64_t inbox_bytes(uint64_t seats, uint64_t size)
+    const uint32_t kRequestHeadBytes
+    uint64_t request_table_bytes(uint64_t size)
+    uint64_t request_buffer_bytes(uint64_t size)
+    uint64_t answer_buffer_start_bytes(uint64_t slots)
+    uint64_t answer_buffer_bytes(uint64_t slots, uint64_t size)
 
 
 cdef extern from "arcbeam/ctc/gpu/_requests/answerer.hpp" namespace "arcbeam::requests" nogil:
@@ -75,40 +75,40 @@ cdef extern from "arcbeam/ctc/gpu/_requests/trace.hpp" namespace "arcbeam::reque
         uint32_t questions
 
 
-cdef extern from "arcbeam/ctc/gpu/_requests/delivery.hpp" namespace "arcbeam::requests" nogil:
-    cdef cppclass Delivery:
+cdef extern from "arcbeam/ctc/gpu/_requests/answer_path.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass AnswerPath:
         cbool go_on(size_t thread)
 
-    cdef cppclass Mapped(Delivery):
+    cdef cppclass Mapped(AnswerPath):
         Mapped()
 
 
-cdef extern from "arcbeam/ctc/gpu/_requests/carrier.hpp" namespace "arcbeam::requests" nogil:
-    cdef cppclass Carrier:
+cdef extern from "arcbeam/ctc/gpu/_requests/answer_copier.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass AnswerCopier:
         pass
 
-    cdef cppclass SlowCarrier(Carrier):
-        SlowCarrier(int looks)
+    cdef cppclass SlowCopier(AnswerCopier):
+        SlowCopier(int looks)
         size_t sent(size_t half)
 
 
-cdef extern from "arcbeam/ctc/gpu/_requests/shipping.hpp" namespace "arcbeam::requests" nogil:
-    cdef cppclass Shipping(Delivery):
-        Shipping(Carrier&) except +
-        void begin(const vector[MailView]&, unsigned char** buffers) except +
+cdef extern from "arcbeam/ctc/gpu/_requests/copied_answers.hpp" namespace "arcbeam::requests" nogil:
+    cdef cppclass CopiedAnswers(AnswerPath):
+        CopiedAnswers(AnswerCopier&) except +
+        void begin(const vector[RequestView]&, unsigned char** buffers) except +
         void rest()
         void send_open()
         int failure()
-        uint64_t shipments()
+        uint64_t answer_batches()
         uint64_t bytes()
 
 
 cdef extern from "arcbeam/ctc/gpu/_requests/server.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass Server:
-        Server(Answerer&, size_t threads, Delivery&) except +
-        void watch(const vector[MailView]&) except +
+        Server(Answerer&, size_t threads, AnswerPath&) except +
+        void watch(const vector[RequestView]&) except +
         void rest()
-        cbool answer_all(const vector[MailView]&) except +
+        cbool answer_all(const vector[RequestView]&) except +
         void trace(size_t most) except +
         vector[Span] traced() except +
         uint64_t rounds()
@@ -117,32 +117,32 @@ cdef extern from "arcbeam/ctc/gpu/_requests/server.hpp" namespace "arcbeam::requ
 
 cdef struct Beside:
     Server* server
-    Delivery* delivery
-    vector[MailView]* lanes
+    AnswerPath* answer_path
+    vector[RequestView]* lanes
 
 
 cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
     cdef KenLmAnswerer* kenlm  # the same, of Asks.model
-    cdef Carrier* carrier
-    cdef Shipping* shipping  # by the carrier; NULL: lanes read answers where they are
-    cdef Delivery* delivery  # it, or another
+    cdef AnswerCopier* copier
+    cdef CopiedAnswers* copied_answers  # by the copier; NULL: lanes read answers where they are
+    cdef AnswerPath* answer_path  # it, or another
     cdef Server* server
     cdef size_t threads
-    cdef vector[MailView] lanes
+    cdef vector[RequestView] lanes
     cdef Beside beside
-    cdef SlowCarrier* slow
+    cdef SlowCopier* slow
     cdef readonly uint32_t words_a_history
-    cdef int ship_by(self, Carrier* carrier) except -1
-    cdef int ship_to(self, const vector[MailView]& lanes, unsigned char** buffers) except -1
-    cdef bint ships(self) noexcept
+    cdef int copy_by(self, AnswerCopier* copier) except -1
+    cdef int copy_to(self, const vector[RequestView]& lanes, unsigned char** buffers) except -1
+    cdef bint copies(self) noexcept
     cdef int failure(self) noexcept
-    cdef uint64_t shipments(self) noexcept
-    cdef uint64_t shipped_bytes(self) noexcept
+    cdef uint64_t answer_batches(self) noexcept
+    cdef uint64_t copied_bytes(self) noexcept
     cdef void send_open(self) noexcept nogil
     cdef int start(self) except -1
-    cdef int watch(self, const vector[MailView]& lanes) except -1
+    cdef int watch(self, const vector[RequestView]& lanes) except -1
     cdef void rest(self) noexcept nogil
-    cdef int answer_all(self, const vector[MailView]& lanes) except -1
+    cdef int answer_all(self, const vector[RequestView]& lanes) except -1
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1

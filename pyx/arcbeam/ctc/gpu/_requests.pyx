@@ -9,13 +9,13 @@ from arcbeam.lm._lm_view cimport lm_view_of
 from arcbeam.errors import CapacityError
 
 
-cdef vector[MailView] lanes_of(boxes) except *:
-    cdef vector[MailView] lanes
-    cdef MailView lane
-    for mapped, size, inbox in boxes:
+cdef vector[RequestView] lanes_of(views) except *:
+    cdef vector[RequestView] lanes
+    cdef RequestView lane
+    for mapped, size, answer_buffer in views:
         lane.memory = lane.mapped = <unsigned char*> <uintptr_t> mapped
-        lane.inbox = <unsigned char*> <uintptr_t> inbox
-        lane.size, lane.seat = size, <uint32_t> lanes.size() // kHalves
+        lane.answer_buffer = <unsigned char*> <uintptr_t> answer_buffer
+        lane.size, lane.slot = size, <uint32_t> lanes.size() // kHalves
         lanes.push_back(lane)
     return lanes
 
@@ -23,7 +23,7 @@ cdef vector[MailView] lanes_of(boxes) except *:
 cdef void answer_beside(void* beside) noexcept nogil:
     cdef Beside* to = <Beside*> beside
     to.server.answer_all(to.lanes[0])
-    to.delivery.go_on(0)
+    to.answer_path.go_on(0)
 
 
 @cython.no_gc
@@ -54,52 +54,52 @@ cdef class HostLookups:
     def __dealloc__(self):
         if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
             del self.server
-            del self.delivery
-            del self.carrier
+            del self.answer_path
+            del self.copier
             del self.answerer
 
-    cdef int ship_by(self, Carrier* carrier) except -1:
-        """Answers travel to lanes by this carrier, which is ours from now on; before anything starts."""
-        self.carrier = carrier
-        self.delivery = self.shipping = new Shipping(carrier[0])
+    cdef int copy_by(self, AnswerCopier* copier) except -1:
+        """Answers travel to lanes by this copier, which is ours from now on; before anything starts."""
+        self.copier = copier
+        self.answer_path = self.copied_answers = new CopiedAnswers(copier[0])
         return 0
 
-    cdef int ship_to(self, const vector[MailView]& lanes, unsigned char** buffers) except -1:
+    cdef int copy_to(self, const vector[RequestView]& lanes, unsigned char** buffers) except -1:
         """To these lanes, all new, through a buffer for each half."""
-        self.shipping.begin(lanes, buffers)
+        self.copied_answers.begin(lanes, buffers)
         return 0
 
-    # A shipping's own functions are called here alone: other modules have no part of its class.
-    cdef bint ships(self) noexcept:
+    # A copied_answers's own functions are called here alone: other modules have no part of its class.
+    cdef bint copies(self) noexcept:
         """Whether answers travel by copies."""
-        return self.shipping != NULL
+        return self.copied_answers != NULL
 
     cdef int failure(self) noexcept:
         """What the driver answered first that was not 0, if anything; 0 from now on."""
-        return self.shipping.failure()
+        return self.copied_answers.failure()
 
-    cdef uint64_t shipments(self) noexcept:
-        return self.shipping.shipments()
+    cdef uint64_t answer_batches(self) noexcept:
+        return self.copied_answers.answer_batches()
 
-    cdef uint64_t shipped_bytes(self) noexcept:
-        return self.shipping.bytes()
+    cdef uint64_t copied_bytes(self) noexcept:
+        return self.copied_answers.bytes()
 
     cdef void send_open(self) noexcept nogil:
         """Sends what lanes have stopped for, while nobody watches, and waits for it."""
-        self.shipping.send_open()
+        self.copied_answers.send_open()
 
     cdef int start(self) except -1:
         """Starts the threads, once."""
-        if self.delivery == NULL:
-            self.delivery = new Mapped()
+        if self.answer_path == NULL:
+            self.answer_path = new Mapped()
         if self.server == NULL:
             try:
-                self.server = new Server(self.answerer[0], self.threads, self.delivery[0])
+                self.server = new Server(self.answerer[0], self.threads, self.answer_path[0])
             except RuntimeError as error:  # std::system_error: the machine gives no more
                 raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
         return 0
 
-    cdef int watch(self, const vector[MailView]& lanes) except -1:
+    cdef int watch(self, const vector[RequestView]& lanes) except -1:
         """Threads answer what these lanes ask, from now on."""
         with nogil:
             self.server.watch(lanes)
@@ -109,10 +109,10 @@ cdef class HostLookups:
         """No thread looks after any lane any more, and nothing is under way."""
         if self.server != NULL:
             self.server.rest()
-        if self.shipping != NULL:
-            self.shipping.rest()
+        if self.copied_answers != NULL:
+            self.copied_answers.rest()
 
-    cdef int answer_all(self, const vector[MailView]& lanes) except -1:
+    cdef int answer_all(self, const vector[RequestView]& lanes) except -1:
         """Answers what is open while nobody watches; 0 if there is no room for some answer."""
         with nogil:
             return self.server.answer_all(lanes)
@@ -136,38 +136,38 @@ cdef class HostLookups:
 
     # For tests of the kernel without an engine
 
-    def have(self, boxes, buffers=(), int looks=0):
-        """Of lanes (mapped, size, inbox): the addresses of what mail.hpp describes; they, and buffers, have to stay.
+    def have(self, views, buffers=(), int looks=0):
+        """The lanes, each (mapped, size, answer buffer): addresses of what requests.hpp describes; memory has to stay.
 
         With `buffers`, one for each half, answers travel, and come after so many looks.
         """
         cdef unsigned char* addresses[2]
-        self.lanes = lanes_of(boxes)
+        self.lanes = lanes_of(views)
         if buffers:
-            if self.shipping == NULL:
-                self.slow = new SlowCarrier(looks)
-                self.ship_by(self.slow)
+            if self.copied_answers == NULL:
+                self.slow = new SlowCopier(looks)
+                self.copy_by(self.slow)
             for i in range(kHalves):
                 addresses[i] = <unsigned char*> <uintptr_t> buffers[i]
-            self.shipping.begin(self.lanes, addresses)
+            self.copied_answers.begin(self.lanes, addresses)
         self.start()
 
     def answer(self):
         """Answers what has been posted; whether there was room for all."""
         cdef bint answered = self.answer_all(self.lanes)
-        if answered and self.shipping != NULL:
-            self.shipping.rest()
-            self.shipping.send_open()
+        if answered and self.copied_answers != NULL:
+            self.copied_answers.rest()
+            self.copied_answers.send_open()
         return answered
 
     def beside_a_kernel(self):
         """The addresses of a C function that answers these lanes, and of what it is to be called with."""
-        self.beside.server, self.beside.delivery, self.beside.lanes = self.server, self.delivery, &self.lanes
+        self.beside.server, self.beside.answer_path, self.beside.lanes = self.server, self.answer_path, &self.lanes
         return <uintptr_t> &answer_beside, <uintptr_t> &self.beside
 
     @property
     def sent(self):
-        """How many shipments each half has sent."""
+        """How many batches of answers each half has sent."""
         return [self.slow.sent(half) for half in range(kHalves)]
 
     def write_words_to(self, uint32_t[::1] words):

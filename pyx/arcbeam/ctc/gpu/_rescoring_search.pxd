@@ -4,13 +4,13 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam.lm._lm_buckets cimport LmBuckets
 from arcbeam.lm._lm_view cimport RescoringView
-from arcbeam.ctc.gpu._requests cimport MailView
+from arcbeam.ctc.gpu._requests cimport RequestView
 from arcbeam.ctc.gpu._search cimport Need, SearchParams
 
 
 cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
     const uint32_t kCacheWords
-    const Need kNeedsMail
+    const Need kNeedsRequestRoom
 
     cdef struct History:
         uint32_t large
@@ -35,7 +35,7 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         const uint32_t* words
         LookupCounters* counters
         ArcCacheView cache
-        const MailView* mails
+        const RequestView* views
         const uint32_t* history_words
         float beam
         float lookup_margin

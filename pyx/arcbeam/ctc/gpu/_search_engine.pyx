@@ -19,7 +19,7 @@ from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.ctc.gpu._lanes cimport Lanes, Undone
 from arcbeam.arrays._looks cimport Looks
-from arcbeam.ctc.gpu._request_buffers cimport LaneMail
+from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 from arcbeam.ctc.gpu._search cimport (
@@ -81,7 +81,7 @@ cdef class CudaEngine:
     cdef Event done
     cdef RescoringParams params  # of the plain search only what is its own
     cdef DeviceRescoring rescoring  # None: the plain search
-    cdef LaneMail mail  # of the rescoring; None: nobody asks the host
+    cdef LaneRequests requests  # of the rescoring; None: nobody asks the host
     cdef SearchKind kind
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
@@ -114,9 +114,9 @@ cdef class CudaEngine:
             taken += self.rescoring.device_bytes()
         self.pool = MemoryPool(self.context, memory_limit, taken)
         if self.rescoring is not None:
-            self.mail = self.rescoring.open_mail(self.pool, self.stream)
+            self.requests = self.rescoring.open_requests(self.pool, self.stream)
             in_memory = BUCKETED if self.rescoring.bucketed_bytes() else RESCORING
-            self.kind = in_memory if self.mail is None else ASKING if self.rescoring.large is None else ASKING_ARCS
+            self.kind = in_memory if self.requests is None else ASKING if self.rescoring.large is None else ASKING_ARCS
         self.lanes = Lanes(self.kind, self.pool, self.stream)
         self.launches = Launches(self.context, self.kind)
         self.done = Event(self.context)
@@ -205,8 +205,8 @@ cdef class CudaEngine:
             self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
             self.device_looks.release()
             self.staging.release()
-            if self.mail is not None:
-                self.mail.release()
+            if self.requests is not None:
+                self.requests.release()
 
     @property
     def placement(self):
@@ -216,7 +216,7 @@ cdef class CudaEngine:
     @property
     def host_lookups(self):
         """arcbeam.ctc.gpu._requests.HostLookups : who answers lanes, for measurements; None if nobody does."""
-        return None if self.mail is None else self.mail.lookups
+        return None if self.requests is None else self.requests.lookups
 
     # A batch
 
@@ -355,8 +355,8 @@ cdef class CudaEngine:
     cdef int _launch(self) except -1:
         self.params.search.path_pool = <uint32_t*> <uintptr_t> self.paths.address
         self.params.search.path_pool_capacity = self.path_entries
-        if self.mail is not None:
-            self.mail.watch()
+        if self.requests is not None:
+            self.requests.watch()
         self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
         self.in_flight = True
         if self._asks_at_once():
@@ -408,10 +408,10 @@ cdef class CudaEngine:
             if not reached:
                 PyErr_CheckSignals()
         self.in_flight = False
-        if self.mail is not None:
+        if self.requests is not None:
             with nogil:
-                self.mail.rest()
-            self.mail.check()
+                self.requests.rest()
+            self.requests.check()
         if not self._asks_at_once():
             with nogil:
                 self._ask_back()
@@ -423,8 +423,8 @@ cdef class CudaEngine:
         cdef Undone undone
         cdef uint64_t entries
         self.lanes.grow(self._states(), self.num_lanes, &undone)
-        if self.mail is not None and undone.lanes:
-            self.mail.answer(undone.mail, &self.params)
+        if self.requests is not None and undone.lanes:
+            self.requests.answer(undone.requests, &self.params)
         if undone.paths:
             entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
             if entries >= kNoIndex:
@@ -454,8 +454,8 @@ cdef class CudaEngine:
         with nogil:  # what these answer changes nothing: what led here says more
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()
-            if self.mail is not None:
-                self.mail.rest()
+            if self.requests is not None:
+                self.requests.rest()
         return 0
 
     cdef int _give_back(self) except -1:
@@ -467,8 +467,8 @@ cdef class CudaEngine:
             for buffer in (self.batch, self.paths):
                 buffer.clear()
             self.staging.clear()
-            if self.mail is not None:
-                self.mail.clear()
+            if self.requests is not None:
+                self.requests.clear()
             # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()

@@ -28,15 +28,15 @@ GATHERING_THREADS = 8
 """More gain little: they share the memory's bandwidth."""
 WAIT_CYCLES = 1 << 28
 """Clock cycles, a tenth of a second or two, after which a lane that hears nothing of its log-probs stops."""
-MAIL_ENTRIES = 1 << 12
+REQUEST_ENTRIES = 1 << 12
 """Of the table in which a lane that asks the host keeps the answers, at first; a multiple of 16."""
 ANSWERING_THREADS = 32
 """The most that look words up for a GPU; with none, lanes stop for every answer."""
 FETCHING_THREADS = 4
 """As many as need only fetch arcs: 15 of them were at work 3 % of the time (H200, beam 17)."""
-MAIL_HISTORIES = 1 << 20
+REQUEST_HISTORIES = 1 << 20
 """Histories of a KenLM for which there is room at first."""
-MAIL_HISTORIES_BYTES = 512 << 20
+REQUEST_HISTORIES_BYTES = 512 << 20
 """Of the host, that they may take from batch to batch; one batch may need more."""
 
 
@@ -156,8 +156,8 @@ def lookup_threads(cores: int, of_kenlm: bool) -> int:
 
 def kept_histories(bytes_each: int) -> int:
     """Histories of a KenLM for which there may be room from batch to batch: a power of two times those at first."""
-    kept = MAIL_HISTORIES
-    while 2 * kept * bytes_each <= MAIL_HISTORIES_BYTES:
+    kept = REQUEST_HISTORIES
+    while 2 * kept * bytes_each <= REQUEST_HISTORIES_BYTES:
         kept *= 2
     return kept
 

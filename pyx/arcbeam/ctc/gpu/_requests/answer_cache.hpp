@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "arcbeam/ctc/gpu/_requests/pages.hpp"
-#include "shared/mail.hpp"
+#include "shared/requests.hpp"
 
 namespace arcbeam::requests {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "shared/lm_view.hpp"
-#include "shared/mail.hpp"
+#include "shared/requests.hpp"
 
 namespace arcbeam::requests {
 

@@ -12,8 +12,8 @@ constexpr std::uint32_t kPortion = 32;  // questions that a thread takes at a ti
 
 }  // namespace
 
-Server::Server(Answerer& answerer, std::size_t threads, Delivery& delivery)
-    : answerer_(answerer), delivery_(delivery) {
+Server::Server(Answerer& answerer, std::size_t threads, AnswerPath& answer_path)
+    : answerer_(answerer), answer_path_(answer_path) {
     try {
         for (std::size_t i = 0; i < threads; ++i) {
             threads_.emplace_back([this, i] { work(i); });
@@ -40,7 +40,7 @@ void Server::end() {
     }
 }
 
-void Server::watch(const std::vector<MailView>& lanes) {
+void Server::watch(const std::vector<RequestView>& lanes) {
     rest();
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -67,7 +67,7 @@ void Server::rest() {
     }
 }
 
-bool Server::answer_all(const std::vector<MailView>& lanes) {
+bool Server::answer_all(const std::vector<RequestView>& lanes) {
     bool all = true;
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         const std::uint64_t posted = posted_in(lanes[i]);
@@ -105,10 +105,10 @@ void Server::look_after(std::size_t number) {
     constexpr std::chrono::microseconds kLongest{200};
     int looks = 0;
     std::chrono::microseconds pause{0};
-    delivery_.enter();
+    answer_path_.enter();
     while (on_duty_.load(std::memory_order_relaxed)) {
         bool had_news = serve_half(number);
-        had_news = delivery_.go_on(number) || had_news;
+        had_news = answer_path_.go_on(number) || had_news;
         if (had_news) {
             looks = 0;
             pause = std::chrono::microseconds{0};
@@ -119,7 +119,7 @@ void Server::look_after(std::size_t number) {
             std::this_thread::yield();
         }
     }
-    delivery_.leave();
+    answer_path_.leave();
 }
 
 // A portion of each lane's of a half; whether there was one. The first thread that is through turns all to the
@@ -139,7 +139,7 @@ bool Server::serve_half(std::size_t thread) {
 
 // Answers a portion of what a lane asks; whether there was one.
 bool Server::serve(std::size_t number, std::size_t thread) {
-    const MailView& lane = lanes_[number];
+    const RequestView& lane = lanes_[number];
     Progress& progress = progress_[number];
     const std::uint64_t posted = posted_in(lane);
     if (is_answered(lane, posted)) {
@@ -176,14 +176,14 @@ bool Server::serve(std::size_t number, std::size_t thread) {
     return true;
 }
 
-bool Server::answer(const MailView& lane, std::size_t first, std::size_t last) {
+bool Server::answer(const RequestView& lane, std::size_t first, std::size_t last) {
     return answerer_.answer(questions_of(lane) + first, last - first, answers_of(lane) + first);
 }
 
-void Server::finish(const MailView& lane, std::size_t number, std::uint64_t posted) {
+void Server::finish(const RequestView& lane, std::size_t number, std::uint64_t posted) {
     rounds_.fetch_add(1, std::memory_order_relaxed);
     questions_.fetch_add(static_cast<std::uint32_t>(posted), std::memory_order_relaxed);
-    delivery_.answered(lane, number, posted);
+    answer_path_.answered(lane, number, posted);
 }
 
 }  // namespace arcbeam::requests

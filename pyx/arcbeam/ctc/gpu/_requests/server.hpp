@@ -1,5 +1,6 @@
-// Threads of the host that answer the mail of lanes while a kernel runs. The lanes are two halves, and the threads
-// turn from one to the other: what they do for one half is hidden behind the search of the other (Kim & Lane 2014).
+// Threads of the host that answer the requests of lanes while a kernel runs. The lanes are two halves, and the
+// threads turn from one to the other: what they do for one half is hidden behind the search of the other (Kim &
+// Lane 2014).
 #pragma once
 
 #include <atomic>
@@ -11,8 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "arcbeam/ctc/gpu/_requests/answer_path.hpp"
 #include "arcbeam/ctc/gpu/_requests/answerer.hpp"
-#include "arcbeam/ctc/gpu/_requests/delivery.hpp"
 #include "arcbeam/ctc/gpu/_requests/trace.hpp"
 
 namespace arcbeam::requests {
@@ -20,18 +21,18 @@ namespace arcbeam::requests {
 class Server {
   public:
     // Starts the threads; with none, only answer_all() answers. std::system_error where the machine gives no more.
-    Server(Answerer& answerer, std::size_t threads, Delivery& delivery);
+    Server(Answerer& answerer, std::size_t threads, AnswerPath& answer_path);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
     // From now on threads look after these lanes, until rest() has returned.
-    void watch(const std::vector<MailView>& lanes);
+    void watch(const std::vector<RequestView>& lanes);
     void rest();
 
     // Answers all that is open, while nobody watches: what threads have left, too. False if some answer has no
     // room; std::bad_alloc if the host has no memory.
-    bool answer_all(const std::vector<MailView>& lanes);
+    bool answer_all(const std::vector<RequestView>& lanes);
 
     // While nobody watches: from now on threads write down what they answer, so many spans each; 0: no more.
     void trace(std::size_t most) { trace_.begin(threads_.size() + 1, most); }
@@ -51,14 +52,14 @@ class Server {
     void look_after(std::size_t number);
     bool serve_half(std::size_t thread);
     bool serve(std::size_t lane, std::size_t thread);
-    bool answer(const MailView& lane, std::size_t first, std::size_t last);
-    void finish(const MailView& lane, std::size_t number, std::uint64_t posted);
+    bool answer(const RequestView& lane, std::size_t first, std::size_t last);
+    void finish(const RequestView& lane, std::size_t number, std::uint64_t posted);
     void end();
 
     Answerer& answerer_;
-    Delivery& delivery_;
+    AnswerPath& answer_path_;
     std::vector<std::thread> threads_;
-    std::vector<MailView> lanes_;
+    std::vector<RequestView> lanes_;
     std::unique_ptr<Progress[]> progress_;  // [lanes]
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -1,14 +1,14 @@
-// Shipments of answers by the driver's copies. A stream a half, and another that counts what has come, behind an
+// Batches of answers by the driver's copies. A stream a half, and another that counts what has come, behind an
 // event: copies of one stream follow each other, but whether a running kernel sees the first before the second,
 // nobody says.
 #pragma once
 
-#include "arcbeam/ctc/gpu/_requests/carrier.hpp"
+#include "arcbeam/ctc/gpu/_requests/answer_copier.hpp"
 #include "arcbeam/gpu/_driver_table.hpp"
 
 namespace arcbeam::gpu {
 
-// Handles of a half; who owns them outlives the carrier.
+// Handles of a half; who owns them outlives the copier.
 struct HalfHandles {
     void* copying;   // stream
     void* counting;  // stream
@@ -16,9 +16,9 @@ struct HalfHandles {
     void* told;      // event behind the count: the buffer can be filled again
 };
 
-class DriverCarrier : public requests::Carrier {
+class DriverCopier : public requests::AnswerCopier {
   public:
-    DriverCarrier(const DriverTable* table, void* context, const HalfHandles& even, const HalfHandles& odd)
+    DriverCopier(const DriverTable* table, void* context, const HalfHandles& even, const HalfHandles& odd)
         : table_(*table), context_(context), halves_{even, odd} {}
 
     int enter() override { return table_.context_push(context_); }
@@ -27,11 +27,12 @@ class DriverCarrier : public requests::Carrier {
         table_.context_pop(&context);
     }
 
-    int send(std::size_t half, unsigned char* inbox, const unsigned char* buffer, std::size_t bytes) override {
+    int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
+             std::size_t bytes) override {
         const HalfHandles& with = halves_[half];
-        const auto to = reinterpret_cast<Address>(inbox);
-        int code = table_.copy_to_device(to + kInboxHeadBytes, buffer + kInboxHeadBytes, bytes - kInboxHeadBytes,
-                                         with.copying);
+        const auto to = reinterpret_cast<Address>(answer_buffer);
+        int code = table_.copy_to_device(to + kAnswerBufferHeadBytes, buffer + kAnswerBufferHeadBytes,
+                                         bytes - kAnswerBufferHeadBytes, with.copying);
         if (code == 0) code = table_.event_record(with.sent, with.copying);
         if (code == 0) code = table_.stream_wait_event(with.counting, with.sent, 0);
         if (code == 0) code = table_.copy_to_device(to, buffer, sizeof(uint32_t), with.counting);

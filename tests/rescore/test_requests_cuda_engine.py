@@ -89,8 +89,8 @@ def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
     check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
 
 
-def shipments(gpu, before=0):
-    """Of the journal since a line: the streams of the data of every shipment, each checked for its events."""
+def answer_batches(gpu, before=0):
+    """Of the journal since a line: the streams of the data of every batch of answers, each checked for its events."""
     lines, found = [line for line in gpu.fake.journal()[before:] if line[0] in ("record", "wait")], []
     for stream in {line[1] for line in lines if line[0] == "record"}:
         for event in {line[2] for line in lines if line[:2] == ["record", stream]}:
@@ -109,7 +109,7 @@ def test_answers_travel_on_two_streams(gpu, asked):
     decoder = on_gpu(asked, arc_cache=0)
     before = len(gpu.fake.journal())
     check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(asked))
-    streams = shipments(gpu, before)
+    streams = answer_batches(gpu, before)
     if asked["placement"] == "cpu":
         assert streams == []
     else:
@@ -169,8 +169,8 @@ def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
 
 def test_everything_grows(gpu, asked, monkeypatch):
     gpu.begin_with(TIGHT)
-    monkeypatch.setattr(search_plan, "MAIL_ENTRIES", 16)
-    monkeypatch.setattr(search_plan, "MAIL_HISTORIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 16)
     for n in (2, None):
         decoder = on_gpu(asked, hypotheses_per_state=n)
         for _ in range(2):
@@ -201,8 +201,8 @@ def test_a_memory_limit_counts_the_tables(gpu, asked):
     wanted = decoder.decode(BATCH)
     before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
     tables = after.language_models - before.language_models
-    assert tables >= 24 * search_plan.MAIL_ENTRIES
-    one = 24 * search_plan.MAIL_ENTRIES  # of a lane, which needs more than its table
+    assert tables >= 24 * search_plan.REQUEST_ENTRIES
+    one = 24 * search_plan.REQUEST_ENTRIES  # of a lane, which needs more than its table
     small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + one)
     with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
         small.decode(BATCH)

@@ -18,7 +18,7 @@ from tests.simt.build import schedules
 WORDS = [f"w{i}" for i in range(1, 50)]
 GENEROUS = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0}
-BESIDE = {"wait_cycles": 3000, "mail": 256, "histories": 5000}  # with answers that come while the kernel runs
+BESIDE = {"wait_cycles": 3000, "requests": 256, "histories": 5000}  # with answers that come while the kernel runs
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_schedules(graph, asked, batch):
             assert host.launches == 1, "a block that waits lets the others go on"
 
 
-def test_both_halves_have_shipments(graph, asked, batch):
+def test_both_halves_have_answer_batches(graph, asked, batch):
     """Answers of several lanes travel together, each half's by a way of its own, and some are under way for long."""
     if asked["asks"] == MODEL:
         pytest.skip("KenLM's answers do not travel")
@@ -167,25 +167,25 @@ def test_without_the_cache_every_question_is_asked_once(graph, asked, batch):
     shape = Shape(lanes=1, block=32)
     asked_each = [
         check(
-            graph, batch=batch, room=GENEROUS, shape=shape, mail=mail, answers_every=50, wait_cycles=3000, cache=cache,
-            **asked, **OPTIONS,
+            graph, batch=batch, room=GENEROUS, shape=shape, requests=requests, answers_every=50, wait_cycles=3000,
+            cache=cache, **asked, **OPTIONS,
         ).lookups.questions
-        for mail, cache in ((16, 0), (4096, 0), (4096, 1024))
+        for requests, cache in ((16, 0), (4096, 0), (4096, 1024))
     ]  # fmt: skip
     assert asked_each[0] > asked_each[1] == asked_each[2] > 50
 
 
 @pytest.mark.parametrize("lanes_block", [(1, 32), (1, 256), (3, 64)])
-@pytest.mark.parametrize("mail", [8, 4096])
+@pytest.mark.parametrize("requests", [8, 4096])
 @pytest.mark.parametrize("cache", [0, 1, 2, 16, 4096])
-def test_pieces_of_longer_chains(graph, small, batch, cache, mail, lanes_block):
+def test_pieces_of_longer_chains(graph, small, batch, cache, requests, lanes_block):
     """A word is up to four pieces, some words are unknown; a table may hold them all, or be too small at first."""
     large = random_model(np.random.default_rng(6), WORDS[:44], 4, share=0.2, cost=lambda r: float(r.gamma(4.0)))
     for number, schedule in enumerate(schedules(3)):
         host = check(
             graph, (large, small), batch[:3], asks=ARCS, cache=cache, room=GENEROUS, shape=Shape("wide", *lanes_block),
-            schedule=schedule, answers_every=(20, 300)[number % 2], wait_cycles=3000, mail=mail, unknown_words="unk",
-            **OPTIONS,
+            schedule=schedule, answers_every=(20, 300)[number % 2], wait_cycles=3000, requests=requests,
+            unknown_words="unk", **OPTIONS,
         )  # fmt: skip
         _, distinct, misses, *_ = host.counters.tolist()
         assert distinct >= misses > 0
@@ -212,7 +212,7 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
     for schedule in schedules(5):
         for utterances, cache in ((1, 0), (3, 0), (1, 4096)):
             host = check(
-                graph, (large, small), [log_probs] * utterances, beam=20.0, asks=ARCS, room=GENEROUS, mail=4096,
+                graph, (large, small), [log_probs] * utterances, beam=20.0, asks=ARCS, room=GENEROUS, requests=4096,
                 cache=cache, shape=Shape(lanes=1, block=32), schedule=schedule, answers_every=20, wait_cycles=30_000,
             )  # fmt: skip
             # (<s>, 0), a, b; (a, 0), (b, 0), c; </s>

@@ -1,4 +1,4 @@
-#include "arcbeam/ctc/gpu/_requests/shipping.hpp"
+#include "arcbeam/ctc/gpu/_requests/copied_answers.hpp"
 
 #include <cstring>
 
@@ -11,7 +11,7 @@ std::uint32_t round_of(std::uint64_t posted) { return static_cast<std::uint32_t>
 
 }  // namespace
 
-void Shipping::begin(const std::vector<MailView>& lanes, unsigned char* const* buffers) {
+void CopiedAnswers::begin(const std::vector<RequestView>& lanes, unsigned char* const* buffers) {
     lanes_ = lanes;
     ready_ = std::make_unique<std::atomic<std::uint64_t>[]>(lanes.size());
     for (std::size_t i = 0; i < lanes.size(); ++i) {
@@ -19,34 +19,34 @@ void Shipping::begin(const std::vector<MailView>& lanes, unsigned char* const* b
     }
     for (std::size_t at = 0; at < kHalves; ++at) {
         Half& half = halves_[at];
-        half.seats = static_cast<std::uint32_t>((lanes.size() + kHalves - 1 - at) / kHalves);
+        half.slots = static_cast<std::uint32_t>((lanes.size() + kHalves - 1 - at) / kHalves);
         half.buffer = buffers[at];
         half.number = 0;
         half.num_ready.store(0);
         half.is_copying = false;
         half.waiting.clear();
-        half.waiting.reserve(half.seats);
-        if (half.seats != 0) {
-            half.inbox = lanes[at].inbox;
-            std::memset(half.buffer, 0, inbox_start_bytes(half.seats));
+        half.waiting.reserve(half.slots);
+        if (half.slots != 0) {
+            half.answer_buffer = lanes[at].answer_buffer;
+            std::memset(half.buffer, 0, answer_buffer_start_bytes(half.slots));
         }
     }
 }
 
-void Shipping::note(int code) {
+void CopiedAnswers::note(int code) {
     int none = 0;
     if (code != 0) {
         failure_.compare_exchange_strong(none, code);
     }
 }
 
-void Shipping::answered(const MailView& lane, std::size_t number, std::uint64_t posted) {
+void CopiedAnswers::answered(const RequestView& lane, std::size_t number, std::uint64_t posted) {
     ready_[number].store(posted, std::memory_order_release);
     halves_[number % kHalves].num_ready.fetch_add(1, std::memory_order_release);
     __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
 }
 
-bool Shipping::go_on(std::size_t thread) {
+bool CopiedAnswers::go_on(std::size_t thread) {
     bool is_busy = false;
     for (std::size_t i = 0; i < kHalves; ++i) {
         const std::size_t at = (thread + i) % kHalves;
@@ -63,12 +63,12 @@ bool Shipping::go_on(std::size_t thread) {
     return is_busy;
 }
 
-// Whether the buffer has been read, and the inbox, too.
-bool Shipping::may_send(std::size_t at) {
+// Whether the buffer has been read, and the answer buffer, too.
+bool CopiedAnswers::may_send(std::size_t at) {
     Half& half = halves_[at];
     if (half.is_copying) {
         bool has_come = false;
-        note(carrier_.look(at, has_come));
+        note(copier_.look(at, has_come));
         if (!has_come) {
             return false;
         }
@@ -85,21 +85,21 @@ bool Shipping::may_send(std::size_t at) {
     return true;
 }
 
-void Shipping::send(std::size_t at) {
+void CopiedAnswers::send(std::size_t at) {
     Half& half = halves_[at];
     half.number = half.number == 0xffffffffU ? 1U : half.number + 1U;
-    auto* const arrivals = reinterpret_cast<Arrival*>(half.buffer + kInboxHeadBytes);
-    std::size_t place = inbox_start_bytes(half.seats) / sizeof(Answer);
+    auto* const arrivals = reinterpret_cast<Arrival*>(half.buffer + kAnswerBufferHeadBytes);
+    std::size_t place = answer_buffer_start_bytes(half.slots) / sizeof(Answer);
     std::uint32_t taken = 0;
-    for (std::uint32_t seat = 0; seat < half.seats; ++seat) {
-        const std::size_t lane = std::size_t{kHalves} * seat + at;
+    for (std::uint32_t slot = 0; slot < half.slots; ++slot) {
+        const std::size_t lane = std::size_t{kHalves} * slot + at;
         const std::uint64_t posted = ready_[lane].exchange(0, std::memory_order_acquire);
         if (posted == 0) {
             continue;
         }
         const auto count = static_cast<std::uint32_t>(posted);
         std::memcpy(half.buffer + sizeof(Answer) * place, answers_of(lanes_[lane]), sizeof(Answer) * count);
-        arrivals[seat] = {round_of(posted), half.number, static_cast<std::uint32_t>(place), 0U};
+        arrivals[slot] = {round_of(posted), half.number, static_cast<std::uint32_t>(place), 0U};
         half.waiting.emplace_back(lane, posted);
         place += count;
         ++taken;
@@ -110,28 +110,28 @@ void Shipping::send(std::size_t at) {
     }
     std::memcpy(half.buffer, &half.number, sizeof half.number);
     half.is_copying = true;
-    shipments_.fetch_add(1, std::memory_order_relaxed);
+    answer_batches_.fetch_add(1, std::memory_order_relaxed);
     bytes_.fetch_add(sizeof(Answer) * place, std::memory_order_relaxed);
-    note(carrier_.send(at, half.inbox, half.buffer, sizeof(Answer) * place));
+    note(copier_.send(at, half.answer_buffer, half.buffer, sizeof(Answer) * place));
 }
 
-void Shipping::rest() {
+void CopiedAnswers::rest() {
     for (std::size_t at = 0; at < kHalves; ++at) {
         Half& half = halves_[at];
         if (half.is_copying) {
-            note(carrier_.wait(at));
+            note(copier_.wait(at));
         }
         half.is_copying = false;
         half.waiting.clear();
     }
 }
 
-void Shipping::send_open() {
+void CopiedAnswers::send_open() {
     for (std::size_t at = 0; at < kHalves; ++at) {
         Half& half = halves_[at];
         half.num_ready.store(0);
         for (std::size_t lane = at; lane < lanes_.size(); lane += kHalves) {
-            MailHead& head = head_of(lanes_[lane]);
+            RequestHead& head = head_of(lanes_[lane]);
             const bool is_open = head.open != 0U && is_answered(lanes_[lane], head.posted);
             ready_[lane].store(is_open ? head.posted : 0U);
             if (is_open) {
@@ -141,7 +141,7 @@ void Shipping::send_open() {
         }
         if (half.num_ready.load() != 0 && failure_.load() == 0) {
             send(at);
-            note(carrier_.wait(at));
+            note(copier_.wait(at));
             half.is_copying = false;
         }
     }

@@ -1,4 +1,4 @@
-// Who copies a shipment to the device: the driver, see pyx/arcbeam/_driver_carrier.hpp; here, one for tests.
+// Who copies a batch of answers to the device: the driver, see pyx/arcbeam/_driver_copier.hpp; here, one for tests.
 #pragma once
 
 #include <atomic>
@@ -6,25 +6,26 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shared/mail.hpp"
+#include "shared/requests.hpp"
 
 namespace arcbeam::requests {
 
 // All but leave() give 0, or what the driver answered. Calls about a half come one at a time.
-class Carrier {
+class AnswerCopier {
   public:
-    Carrier() = default;
-    virtual ~Carrier() = default;
-    Carrier(const Carrier&) = delete;
-    Carrier& operator=(const Carrier&) = delete;
+    AnswerCopier() = default;
+    virtual ~AnswerCopier() = default;
+    AnswerCopier(const AnswerCopier&) = delete;
+    AnswerCopier& operator=(const AnswerCopier&) = delete;
 
     // Of threads: before and after all else.
     virtual int enter() = 0;
     virtual void leave() = 0;
 
-    // Starts a copy of what lies behind the head of a buffer to an inbox, so many bytes with the head; behind it
-    // one of the head's first word.
-    virtual int send(std::size_t half, unsigned char* inbox, const unsigned char* buffer, std::size_t bytes) = 0;
+    // Starts a copy of what lies behind the head of a buffer to an answer buffer, so many bytes with the head;
+    // behind it one of the head's first word.
+    virtual int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
+                     std::size_t bytes) = 0;
 
     // Whether the buffer can be filled again: the event behind both copies has come.
     virtual int look(std::size_t half, bool& has_come) = 0;
@@ -35,17 +36,19 @@ class Carrier {
 
 // Without a driver, to the host's own memory: half of the bytes come at once, the rest and the count at the look
 // after so many others.
-class SlowCarrier : public Carrier {
+class SlowCopier : public AnswerCopier {
   public:
-    explicit SlowCarrier(int looks) : looks_(looks) {}
+    explicit SlowCopier(int looks) : looks_(looks) {}
 
     int enter() override { return 0; }
     void leave() override {}
 
-    int send(std::size_t half, unsigned char* inbox, const unsigned char* buffer, std::size_t bytes) override {
-        on_way_[half] = {inbox, buffer, bytes, looks_};
+    int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
+             std::size_t bytes) override {
+        on_way_[half] = {answer_buffer, buffer, bytes, looks_};
         ++sent_[half];
-        std::memcpy(inbox + kInboxHeadBytes, buffer + kInboxHeadBytes, (bytes - kInboxHeadBytes) / 16 * 8);
+        std::memcpy(answer_buffer + kAnswerBufferHeadBytes, buffer + kAnswerBufferHeadBytes,
+                    (bytes - kAnswerBufferHeadBytes) / 16 * 8);
         return 0;
     }
 
@@ -56,10 +59,11 @@ class SlowCarrier : public Carrier {
 
     int wait(std::size_t half) override {
         const OnWay& one = on_way_[half];
-        if (one.inbox != nullptr) {
-            std::memcpy(one.inbox + kInboxHeadBytes, one.buffer + kInboxHeadBytes, one.bytes - kInboxHeadBytes);
+        if (one.answer_buffer != nullptr) {
+            std::memcpy(one.answer_buffer + kAnswerBufferHeadBytes, one.buffer + kAnswerBufferHeadBytes,
+                        one.bytes - kAnswerBufferHeadBytes);
             const auto* const number = reinterpret_cast<const std::uint32_t*>(one.buffer);
-            __atomic_store_n(reinterpret_cast<std::uint32_t*>(one.inbox), *number, __ATOMIC_RELEASE);
+            __atomic_store_n(reinterpret_cast<std::uint32_t*>(one.answer_buffer), *number, __ATOMIC_RELEASE);
         }
         on_way_[half] = {};
         return 0;
@@ -69,7 +73,7 @@ class SlowCarrier : public Carrier {
 
   private:
     struct OnWay {
-        unsigned char* inbox = nullptr;
+        unsigned char* answer_buffer = nullptr;
         const unsigned char* buffer = nullptr;
         std::size_t bytes = 0;
         int looks = 0;
