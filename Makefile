@@ -120,11 +120,11 @@ endif
 
 gpu-build: gpu-site
 	@mkdir -p build; \
-	timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
+	ARCBEAM_STAGES=1 timeout -k 15 $(GPU_LIMIT) $(GPU_PYTHON) setup.py -q build_ext --inplace >build/gpu-build.log 2>&1 || \
 		{ tail -50 build/gpu-build.log; exit 1; }; \
 	tail -1 build/gpu-build.log
 	@$(GPU_PATH) $(GPU_PYTHON) -c \
-		'from arcbeam.devices import require_cuda; print("decoding on", require_cuda())'
+		'from arcbeam.gpu.devices import require_cuda; print("decoding on", require_cuda())'
 
 gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
@@ -212,7 +212,7 @@ define install_arcbeam
 	@needs=$$(cd build_backend && $(abspath $(BIN))/python -c 'import cuda_build; print(*map(repr, cuda_build.requirements()))'); \
 	[ -z "$$needs" ] || eval $(INSTALL) "$$needs"
 	@$(2) $(INSTALL) --no-build-isolation '.$(1)'
-	@cd $(VENV) && bin/python -c 'from arcbeam.kernel_images import build_record; print(build_record().summary)'
+	@cd $(VENV) && bin/python -c 'from arcbeam.gpu.kernel_images import build_record; print(build_record().summary)'
 	@touch $@
 endef
 
@@ -220,5 +220,5 @@ $(VENV)/has-demo: $(VENV)/made $(SOURCES)
 	$(call install_arcbeam,[build$(,)cli],)
 
 $(VENV)/has-test: $(VENV)/made $(SOURCES)
-	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test$(,)lint],ARCBEAM_WERROR=1)
+	$(call install_arcbeam,[build$(,)cli$(,)peers$(,)bench$(,)test$(,)lint],ARCBEAM_STAGES=1 ARCBEAM_WERROR=1)
 	@touch $(VENV)/has-demo

@@ -1,8 +1,10 @@
 """Builds arcbeam's extensions. Two tables and globs: a new stage is found by its place, not listed here.
 
-``pyx/arcbeam/_NAME.pyx`` becomes the extension ``arcbeam._NAME``, compiled with every ``cpu_reference/NAME/*.cpp``.
+``pyx/arcbeam/ROOM/_NAME.pyx`` becomes the extension ``arcbeam.ROOM._NAME``, with the C++ of the folder ``_NAME``
+beside it and with every ``cpu_reference/NAME/*.cpp``.
 Environment: ``CXX`` names the compiler; ``ARCBEAM_WERROR=1`` turns warnings in our C++ into errors;
-``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin. ``cuda_build.py``
+``ARCBEAM_SANITIZE=address`` (with undefined behaviour) or ``thread`` builds an instrumented twin; ``ARCBEAM_STAGES=1``
+also builds ``_stages``, the stages of the search one by one, for tests and benchmarks. ``cuda_build.py``
 in ``build_backend`` finds what CUDA needs and compiles the kernels; its own variables are explained there.
 """
 
@@ -34,7 +36,7 @@ SANITIZE_FLAGS = {
 }
 
 ROOT = Path(__file__).resolve().parent
-OURS = "cpu_reference" + os.sep
+GENERATED = os.path.join("build", "cython")
 HOW_TO_INSTALL = (
     "Debian and Ubuntu: apt-get install g++ python3-dev; Fedora: dnf install gcc-c++ python3-devel; "
     "macOS: xcode-select --install"
@@ -66,8 +68,8 @@ class BuildExt(build_ext):
         werror = ["-Werror"] if os.environ.get("ARCBEAM_WERROR") == "1" else []
 
         def compile_with_warnings(obj, src, ext, cc_args, extra_postargs, pp_opts):
-            ours = COMPILE_FLAGS["ours"] + werror if src.startswith(OURS) else COMPILE_FLAGS["generated"]
-            compile_one(obj, src, ext, cc_args, extra_postargs + ours, pp_opts)
+            warnings = COMPILE_FLAGS["generated"] if src.startswith(GENERATED) else COMPILE_FLAGS["ours"] + werror
+            compile_one(obj, src, ext, cc_args, extra_postargs + warnings, pp_opts)
 
         self.compiler._compile = compile_with_warnings
         super().build_extensions()
@@ -98,7 +100,10 @@ def extensions():
         needs_cuda = pyx.stem == "_cydriver"
         if needs_cuda and no_driver_calls:
             continue  # cuda_build says so
-        sources = sorted((ROOT / "cpu_reference" / pyx.stem[1:]).glob("*.cpp"))
+        if pyx.stem == "_stages" and os.environ.get("ARCBEAM_STAGES") != "1":
+            continue
+        beside, twin = pyx.with_suffix(""), ROOT / "cpu_reference" / pyx.stem[1:]
+        sources = [*sorted(beside.glob("*.cpp")), *sorted(twin.glob("*.cpp"))]
         yield Extension(
             ".".join(pyx.relative_to(ROOT / "pyx").with_suffix("").parts),
             sources=[str(p.relative_to(ROOT)) for p in [pyx, *sources]],
@@ -128,7 +133,7 @@ def cython_jobs():
 setup(
     packages=[*find_packages("pyx"), "arcbeam.demo_data"],
     package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
-    package_data={"arcbeam": ["py.typed"], "arcbeam.demo_data": ["*"]},
+    package_data={"": ["*.pyi"], "arcbeam": ["py.typed", "*.pyi"], "arcbeam.demo_data": ["*"]},
     exclude_package_data={"arcbeam.demo_data": ["*.flac"]},  # decoding the demo needs its log-probs only
     include_package_data=False,
     ext_modules=cythonize(

@@ -121,9 +121,9 @@ class Ceilings:
     def __init__(
         self, size: Size | None = None, repeats: int = 5, image: bytes | None = None, blocks: int | None = None
     ) -> None:
-        from arcbeam._cuda_launch import Module
+        from arcbeam.gpu._launch import Module
 
-        from arcbeam import _cuda
+        from arcbeam.gpu import _cuda
 
         self.size = size or Size()
         self.repeats = repeats
@@ -138,7 +138,7 @@ class Ceilings:
     def launch(
         self, kernel: str, memory: int, mask: int, steps: int, blocks: int, shared_bytes: int = 0, threads: int = 0
     ) -> None:
-        from arcbeam._cuda_launch import launch_kernel
+        from arcbeam.gpu._launch import launch_kernel
 
         reads = kernel in ("fill_table", "random_reads", "dependent_reads", "moves")
         pointers = (memory, self.out.address_of()) if reads else (memory,)
@@ -150,7 +150,7 @@ class Ceilings:
 
     def seconds(self, work: Callable[[], None]) -> list[float]:
         """Of the device, for each of the repeats."""
-        from arcbeam._cuda_launch import Event
+        from arcbeam.gpu._launch import Event
 
         found = []
         for repeat in range(self.repeats + 1):
@@ -203,7 +203,7 @@ class Ceilings:
 
     def pinned(self, size: int) -> tuple[Any, int]:
         """Page-locked memory, and its address."""
-        from arcbeam._cuda_memory import PinnedBuffer
+        from arcbeam.gpu._memory import PinnedBuffer
 
         found = PinnedBuffer(self.context)
         found.resize(size)
@@ -268,7 +268,7 @@ class Ceilings:
 
     def copies(self, to_device: bool) -> list[float]:
         """Bytes a second between page-locked memory and the device."""
-        from arcbeam._cuda_memory import PinnedBuffer
+        from arcbeam.gpu._memory import PinnedBuffer
 
         size, host = self.size.copy_bytes, PinnedBuffer(self.context)
         host.resize(size)

@@ -1,4 +1,4 @@
-"""Random reads of host memory by the device: pinned, and managed memory that stays there (`arcbeam._host_buffers`).
+"""Random reads of host memory by the device: pinned, and managed memory that stays there (`arcbeam.gpu._host_buffers`).
 
 By the kernels of `ceilings`, over tables of two sizes: address translation limits the larger one where pages are small.
 """
@@ -33,8 +33,8 @@ def reads(ceilings: Ceilings, memory: Any, entries: int, steps: int) -> list[flo
 
 
 def rows(ceilings: Ceilings, size: Size | None = None) -> list[Row]:
-    from arcbeam._cuda_memory import PinnedBuffer
-    from arcbeam._host_buffers import SharedBuffer
+    from arcbeam.gpu._host_buffers import SharedBuffer
+    from arcbeam.gpu._memory import PinnedBuffer
 
     size, found = size or Size(), []
     for entries in size.entries:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.devices import why_no_cuda
+from arcbeam.gpu.devices import why_no_cuda
 from benchmarks import datasets, graphs, seeds
 from benchmarks.adapters import SearchOptions, Unavailable
 from benchmarks.datasets import Dataset
@@ -59,10 +59,10 @@ class DeviceMemory:
     """One piece of device memory."""
 
     def __init__(self, ordinal: int = 0) -> None:
-        from arcbeam._cuda_launch import Stream
-        from arcbeam._cuda_memory import DeviceBuffer, MemoryPool
+        from arcbeam.gpu._launch import Stream
+        from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 
-        from arcbeam import _cuda
+        from arcbeam.gpu import _cuda
 
         self.context = _cuda.context_of(ordinal)
         self.stream = Stream(self.context)

@@ -49,10 +49,10 @@ class Gpu:
     """The machine that kernels of single stages want: memory by name, and a stream."""
 
     def __init__(self, image: bytes | None = None, source: Path = SOURCE, kernel: str = KERNEL) -> None:
-        from arcbeam._cuda_launch import Module, Stream
-        from arcbeam._cuda_memory import MemoryPool
+        from arcbeam.gpu._launch import Module, Stream
+        from arcbeam.gpu._memory import MemoryPool
 
-        from arcbeam import _cuda
+        from arcbeam.gpu import _cuda
         from benchmarks.ceilings import compile_kernels
 
         self.context = _cuda.context_of(0)
@@ -64,7 +64,7 @@ class Gpu:
         self.seconds = 0.0  # of the last launch
 
     def put(self, name: str, array: npt.NDArray[Any]) -> int:
-        from arcbeam._cuda_memory import DeviceBuffer
+        from arcbeam.gpu._memory import DeviceBuffer
 
         buffer, _ = self.memory.get(name) or (DeviceBuffer(self.pool, self.stream, name), 0)
         self.memory[name] = buffer, array.nbytes
@@ -73,7 +73,7 @@ class Gpu:
         return int(buffer.address)
 
     def put_on_host(self, name: str, array: npt.NDArray[Any]) -> int:
-        from arcbeam._cuda_memory import PinnedBuffer
+        from arcbeam.gpu._memory import PinnedBuffer
 
         self.pinned[name] = buffer = PinnedBuffer(self.context)
         buffer.resize(max(1, array.nbytes))
@@ -86,7 +86,7 @@ class Gpu:
         return np.frombuffer(buffer.read(size), dtype)
 
     def launch(self, parameter: bytes, threads: int, shared_bytes: int) -> None:
-        from arcbeam._cuda_launch import Event, launch_kernel
+        from arcbeam.gpu._launch import Event, launch_kernel
 
         start, end = (Event(self.context, timed=True) for _ in range(2))
         start.mark(self.stream)

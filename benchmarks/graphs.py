@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import arcbeam
-from arcbeam.graph_file import KIND
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.graph_file import KIND
+from arcbeam.graph.symbols import TokenTable
 from benchmarks.datasets import CACHE, DataMissing, data_folder, sentencepiece_model
 from benchmarks.openfst_writer import write_openfst
 from data import arpa_prune, workload
@@ -86,7 +86,7 @@ class GraphFiles:
             raise DataMissing(f"{self.name}: the language model of the graph is not known; say lm=FILE")
         if self.lm.suffix == ".arpa":
             return self.lm
-        from arcbeam import packed_files
+        from arcbeam.files import packed_files
 
         plain = FOLDER / f"{self.lm.name.split('.arpa')[0]}-{_digest(self.lm)}.arpa"
         with one_at_a_time(plain.name):
@@ -174,7 +174,7 @@ def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
 
 def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
     if name.endswith(NORMAL):
         name, options = name.removesuffix(NORMAL), {"topology": "normal", **options}
@@ -200,7 +200,7 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
 
 def make_small(tokens_file: Path, words: list[str], lm: Path, **options: Any) -> "arcbeam.Graph":
     """A graph small enough to write its back-off arcs out: few words, few n-grams."""
-    from arcbeam.build.lexicon import Lexicon
+    from arcbeam.recipe.lexicon import Lexicon
 
     pruned = FOLDER / "small.arpa"
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,8 @@ from typing import Any
 from benchmarks import backend, python_code
 
 ROOT = Path(__file__).resolve().parent.parent
-TRANSDUCER = ("_transducer_cuda",)
-SEARCH = ("_decode_cuda", "device_layout", "lm_placement")
+TRANSDUCER = ("_transducer_engine",)
+SEARCH = ("_search_engine", "graph_layout", "lm_placement")
 PACKAGE = "arcbeam"
 SUFFIXES = (".py", ".pyx", ".pxd")
 
@@ -65,6 +65,7 @@ def _files(module: Path, root: Path) -> Iterator[Path]:
     """A module's own, whatever the suffix of its path, and the C++ that goes into it."""
     yield from (path for suffix in SUFFIXES if (path := module.with_suffix(suffix)).exists())
     if module.stem.startswith("_"):
+        yield from sorted(module.glob("*.cpp"))
         yield from sorted((root / "cpu_reference").glob(f"**/{module.stem[1:]}/*.cpp"))
 
 

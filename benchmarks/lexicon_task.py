@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from arcbeam.baseline import with_separator
-from arcbeam.build.lexicon import Lexicon
+from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.adapters import Answer, SearchOptions
 from benchmarks.adapters.baseline import SpokenAnswer, Task
 from benchmarks.graphs import GraphFiles

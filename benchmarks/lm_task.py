@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 import arcbeam
-from arcbeam.decoder import DecodeStats
+from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.errors import ArcbeamError
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
 from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
@@ -110,7 +110,7 @@ def small_model(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam
 
 def graph(folder: Path, name: str, say: Callable[[str], None]) -> "arcbeam.Graph":
     """The graph of a small model, letters to words, built on first use (a minute)."""
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
     path = folder / f"{name}.arcbeam"
     with graphs.one_at_a_time(f"{folder.name}-{name}"):

@@ -8,7 +8,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
-from arcbeam import cuda_plan
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import datasets, gpu, graphs
 from benchmarks.adapters import SearchOptions
 
@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     gpu.require()
     dataset = gpu.cycled(datasets.load(args.set, args.batch), args.batch)
     arrays = gpu.send(dataset.utterances)
-    room = dataclasses.replace(cuda_plan.first_room(args.max_active), spill_states=1 << 15, log_entries=1 << 21)
-    cuda_plan.first_room = lambda max_active: room
+    room = dataclasses.replace(search_plan.first_room(args.max_active), spill_states=1 << 15, log_entries=1 << 21)
+    search_plan.first_room = lambda max_active: room
     decoder = gpu.decoder(graphs.get(args.graph).graph, SearchOptions(args.beam, args.max_active))
     decoder.decode(arrays)
     began = time.perf_counter()

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 import arcbeam
-from arcbeam.decoder import DecodeStats
+from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.errors import ArcbeamError, CapacityError, CudaOutOfMemoryError, MissingDependencyError, UnsupportedError
 from benchmarks import adapters
 from benchmarks.datasets import DataMissing
@@ -103,7 +103,7 @@ def words_matched_once() -> Iterator[None]:
 
     That takes 0.2 to 0.4 seconds for 211 k words, and experiments make a hundred decoders.
     """
-    from arcbeam import rescoring
+    from arcbeam.ctc import rescoring
 
     names = ("_words_of", "_in_automaton", "_in_kenlm")
     before = {name: getattr(rescoring, name) for name in names}

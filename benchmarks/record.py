@@ -136,14 +136,14 @@ def device_folder(name: str) -> str:
 
 def built_kernels() -> dict[str, str]:
     """Digests of the code that the kernels in use were built from."""
-    from arcbeam.kernel_images import build_record
+    from arcbeam.gpu.kernel_images import build_record
 
     return build_record().sources
 
 
 def built_with() -> str | None:
     """The version of nvcc that compiled the kernels in use."""
-    from arcbeam.kernel_images import build_record
+    from arcbeam.gpu.kernel_images import build_record
 
     return build_record().nvcc
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.adapters.baseline import Task
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
 from benchmarks import datasets, graphs, rescoring_models, seeds, stage_timing
 from benchmarks.datasets import DataMissing
 from benchmarks.rescoring_stage_kernel import Made, RescoringFrame, RescoringTwin
@@ -39,7 +39,7 @@ def demo() -> tuple["arcbeam.Graph", dict[str, "arcbeam.LanguageModel"], list[np
     from data import arpa_prune
 
     try:
-        from arcbeam.build.lexicon import Lexicon, words_of_arpa
+        from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
     except ImportError as error:
         raise DataMissing(f"the demo's graph needs arcbeam[build]: {error}") from None
     tokens, large = arcbeam.TokenTable.read(DEMO / "tokens.txt"), DEMO / "novels.3gram.arpa.xz"

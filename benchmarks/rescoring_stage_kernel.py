@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam import _stages, lm_file
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc import _stages
+from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.lm import lm_file
 from benchmarks.placements import BUCKETED
 from benchmarks.record import ROOT
 from benchmarks.stage_kernel import (
@@ -173,7 +174,7 @@ def pack_buckets(machine: Machine, model: "arcbeam.LanguageModel", lookup: Looku
     """LmBuckets of cuda/shared/lm_buckets.hpp."""
     if lookup.placement != BUCKETED:
         return struct.pack("<3Q4I", *[0] * 7)
-    from arcbeam._lm_buckets import Buckets
+    from arcbeam.lm._lm_buckets import Buckets
 
     made = Buckets(model.columns, model.about)
     at = [machine.put_on_host(f"large {name}", getattr(made, name)) for name in IN_BUCKETS]

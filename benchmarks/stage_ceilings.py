@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks.ceilings import Ceilings, Size
 from benchmarks.registry import Row
 from benchmarks.rescoring_stage_kernel import Lookup, RescoringFrame

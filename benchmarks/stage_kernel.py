@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam import _stages, device_layout
+from arcbeam.ctc import _stages
+from arcbeam.ctc.gpu import graph_layout
 from benchmarks.record import ROOT
 
 SOURCE = ROOT / "benchmarks" / "kernels" / "stages.cu"
@@ -158,12 +159,12 @@ def token_log(frame: Frame, layout: Layout) -> npt.NDArray[np.uint64]:
 def pack_search(put: Callable[..., int], frame: Frame, layout: Layout, beam: float) -> bytes:
     """SearchParams of cuda/decode/search.hpp, with all that it leads to put there."""
     graph, pool = frame.graph, np.zeros(len(frame.entries) + layout.spilled, np.uint32)
-    rows = device_layout.state_rows(graph.states, graph.targets)
-    labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+    rows = graph_layout.state_rows(graph.states, graph.targets)
+    labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
     results = put("results", np.zeros(UTTERANCE_RESULT_BYTES, np.uint8))
     return struct.pack(
         "<4QIi", put("states", rows), put("targets", graph.targets), put("labels", labels),
-        put("finals", graph.finals), graph.start, device_layout.column_bits(graph.num_columns),
+        put("finals", graph.finals), graph.start, graph_layout.column_bits(graph.num_columns),
     ) + struct.pack(
         "<11Q5Ii3f7I", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
         1, 0, len(pool), 1, len(frame.log_probs), frame.blank, beam, frame.acoustic_scale,

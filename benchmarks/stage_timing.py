@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks import seeds, stages
 from benchmarks.registry import Row
 

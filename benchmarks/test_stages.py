@@ -7,7 +7,7 @@ GPU a stage's time is the device's, of one block.
 import pytest
 
 import arcbeam
-from arcbeam.devices import why_no_cuda
+from arcbeam.gpu.devices import why_no_cuda
 from benchmarks import gpu_rescoring_stage_timing as rescoring
 from benchmarks import record, stage_timing
 from benchmarks.datasets import DataMissing

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam.language_model import kenlm_libraries
+from arcbeam.lm.kenlm import kenlm_libraries
 from data.lm_columns import WIDE, backoff_states, first_arcs, index_of, labels_of, packed
 
 SOURCE = Path(__file__).with_suffix(".cpp")

@@ -28,8 +28,8 @@ def bpe_graph(
     prune : threshold below which n-grams go; 0 keeps all. The pruned LM is kept beside the model.
     options : of :meth:`arcbeam.Graph.build`
     """
-    from arcbeam.build.lexicon import Lexicon
-    from arcbeam.symbols import TokenTable
+    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.recipe.lexicon import Lexicon
 
     tokens = TokenTable.from_list(workload.Pieces(model).tokens())
     lexicon = Lexicon.sentencepiece(words, model, tokens)

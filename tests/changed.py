@@ -19,14 +19,14 @@ CONCERNS = [
     (r"docs/|[A-Z]+\.md$|build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
     (r"cuda/decode/", ("tests/decode", "tests/rescore")),
     (r"cuda/rescore/", ("tests/rescore",)),
-    (r"cuda/transducer/|cpu_reference/transducer/", ("tests/transducer",)),
+    (r"(?:cuda|cpu_reference|pyx/arcbeam)/transducer/", ("tests/transducer",)),
     (r"cpu_reference/decode/", ("tests/decode", "tests/baseline")),
-    (r"cpu_reference/baseline/|pyx/arcbeam/baseline", ("tests/baseline",)),
-    (r"cpu_reference/graph/", ("tests/graph",)),
-    (r"cpu_reference/(?:language_model|lm_buckets|words)/", ("tests/language_model",)),
-    (r"cpu_reference/requests/", ("tests/rescore",)),
+    (r"(?:cpu_reference|pyx/arcbeam)/baseline/", ("tests/baseline",)),
+    (r"cpu_reference/graph/|pyx/arcbeam/graph/_graph/", ("tests/graph",)),
+    (r"pyx/arcbeam/lm/_\w+/", ("tests/lm", "tests/recipe")),
+    (r"pyx/arcbeam/ctc/gpu/_requests/", ("tests/rescore",)),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),
-    (r"pyx/arcbeam/build/", ("tests/build",)),
+    (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
 ]
 
 

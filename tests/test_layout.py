@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -128,51 +129,151 @@ def imports_at_load(path: Path) -> set[str]:
     return found
 
 
-def may_import(path: Path) -> set[str]:
-    """The top-level packages, and arcbeam's own subpackages, that a module may load when it is imported."""
-    part = path.relative_to(PACKAGE).parts[0]
-    common = set(sys.stdlib_module_names) | {"arcbeam", "__future__"}
-    if part in {"__init__.py", "errors.py"}:
-        return common - {"arcbeam"}
-    if part in {"cli", "__main__.py"}:
-        return common | {"numpy", "typer", "click", "rich", "arcbeam.cli"}
-    if part == "build":
-        return common | {"numpy", "arcbeam.build"}
-    return common | {"numpy"}
+# The rooms of the package. Each may import its own modules and those of the root; when it is loaded also the first of
+# these sets, and later, within a function or for the checks of types, the second, too.
+ROOT_ROOM = "."
+ROOMS: dict[str, tuple[set[str], set[str]]] = {
+    ROOT_ROOM: (set(), {"baseline", "ctc", "graph", "lm", "transducer", "cli"}),
+    "files": (set(), set()),
+    "graph": ({"files"}, {"lm", "recipe"}),
+    "lm": ({"files"}, {"recipe"}),
+    "gpu": (set(), set()),
+    "gpu/tuned": (set(), set()),
+    "arrays": ({"gpu"}, set()),
+    "ctc": ({"arrays", "files", "gpu", "graph", "lm"}, {"ctc/gpu", "gpu/tuned"}),
+    "ctc/gpu": ({"arrays", "gpu", "gpu/tuned", "graph", "lm"}, set()),
+    "transducer": ({"arrays", "files", "gpu"}, {"transducer/checkpoints", "transducer/gpu"}),
+    "transducer/checkpoints": ({"files", "transducer"}, set()),
+    "transducer/gpu": ({"gpu", "gpu/tuned", "transducer"}, set()),
+    "baseline": ({"arrays", "graph", "lm"}, {"recipe"}),
+    "recipe": ({"files", "lm"}, {"graph"}),
+    "cli": ({"ctc", "files"}, {"graph", "lm", "recipe", "transducer", "transducer/checkpoints"}),
+}
+OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load
+MODULES = (".py", ".pyx", ".pxd")
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*") if path.suffix in MODULES)
+
+
+def room_of(place: Path) -> str:
+    return place.parent.relative_to(PACKAGE).as_posix()
+
+
+def imported(path: Path) -> Iterator[tuple[str, bool]]:
+    """Modules that a module imports, Python's and Cython's, and whether it does so when it is loaded."""
+    pattern = r"^( *)(?:from ([\w.]+) (?:c?import) (\(?[^\n(]*(?:[^)]*\))?)|c?import ([\w.]+))"
+    for indent, package, names, module in re.findall(pattern, without_strings(path.read_text()), re.MULTILINE):
+        if module:
+            yield module, not indent
+        for name in re.findall(r"(\w+)(?: as \w+)?", names):
+            yield f"{package}.{name}", not indent
+
+
+def without_strings(text: str) -> str:
+    """The text without what is between three quotation marks: docstrings, and C++ in Cython."""
+    return re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+
+
+def room_imported(module: str) -> str | None:
+    """The room of arcbeam that holds what is imported; None for what is no module of arcbeam."""
+    parts = module.split(".")
+    if parts[0] != "arcbeam":
+        return None
+    for count in range(len(parts), 1, -1):
+        place = PACKAGE.joinpath(*parts[1:count])
+        if any(place.with_suffix(suffix).exists() for suffix in MODULES):
+            return room_of(place)
+        if place.is_dir():
+            return place.relative_to(PACKAGE).as_posix()
+    return ROOT_ROOM
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    room = room_of(path)
+    at_once, later = ROOMS[room]
+    for module, is_at_once in imported(path):
+        other = room_imported(module)
+        if other is None:
+            continue
+        allowed = {room, ROOT_ROOM} | at_once | (set() if is_at_once else later)
+        if path == PACKAGE / "__main__.py":
+            allowed = {"cli"}
+        when = "when it is loaded" if is_at_once else "later"
+        assert other in allowed, f"{path.relative_to(PACKAGE)} imports {module}, {when}: {room} may not import {other}"
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_go_one_way(path):
-    allowed = may_import(path)
+def test_optional_packages_are_imported_where_they_are_used(path):
+    allowed = set(sys.stdlib_module_names) | {"arcbeam", "numpy"} | OTHERS.get(room_of(path), set())
     for module in imports_at_load(path):
         assert module.split(".")[0] in allowed, f"{module}: import it where it is used, it is optional"
-        for subpackage in ("arcbeam.cli", "arcbeam.build"):
-            if module == subpackage or module.startswith(subpackage + "."):
-                assert subpackage in allowed, f"{module}: import it where it is used"
+
+
+def test_no_room_is_unknown():
+    folders = {room_of(path) for path in modules()}
+    assert folders == set(ROOMS)
+    for room in folders - {ROOT_ROOM}:
+        text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+        assert text and "May import:" in text, f"{room}/__init__.py says what lives there and what it may import"
+
+
+def test_what_a_room_says_that_it_may_import():
+    for room in set(ROOMS) - {ROOT_ROOM}:
+        text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
+        assert set(re.findall(r"[\w/]+", text.split("May import:")[1])) & set(ROOMS) == ROOMS[room][0], room
 
 
 # What each folder of C++ may include of ours. The shared headers stand alone, for nvcc compiles them, too.
+PYX = "pyx/arcbeam/"
 MAY_INCLUDE = {
-    "cuda/shared": {"shared"},
+    "cuda/shared": {"shared", "emulator.hpp"},
+    "cuda/decode": {"decode", "shared"},
+    "cuda/rescore": {"rescore", "decode", "shared"},
+    "cuda/transducer": {"transducer", "shared"},
+    "cpu_reference/common": {"common"},
     "cpu_reference/pool": {"pool"},
-    "cpu_reference/arpa": {"arpa", "shared"},
-    "cpu_reference/file_map": {"file_map"},
-    "cpu_reference/graph": {"graph", "shared"},
-    "cpu_reference/language_model": {"language_model", "graph", "shared"},
+    "cpu_reference/graph": {"graph", "common", "shared"},
     "cpu_reference/kenlm": {"kenlm"},
-    "cpu_reference/looks": {"looks", "shared"},
     "cpu_reference/decode": {"decode", "kenlm", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "kenlm", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},
-    "cuda/transducer": {"transducer", "shared"},
-    "cuda/rescore": {"rescore", "decode", "shared"},
-    "cpu_reference/staging": {"staging", "pool", "decode"},
+    PYX + "files/_file_map": {PYX + "files/_file_map", "common"},
+    PYX + "arrays/_looks": {PYX + "arrays/_looks", "shared"},
+    PYX + "graph/_graph": {PYX + "graph/_graph", "graph", "common", "shared"},
+    PYX + "graph/_words": {PYX + "graph/_words", "shared"},
+    PYX + "lm/_arpa": {PYX + "lm/_arpa", "shared"},
+    PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},
+    PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
+    PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
+    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
+    PYX + "gpu": {PYX + "gpu"},
+    PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/_requests", PYX + "gpu"},
 }
+CPP = {".cpp", ".hpp", ".cuh", ".cu"}
+
+
+def folders_of_cpp() -> set[str]:
+    found = {
+        path.parent.relative_to(ROOT).as_posix()
+        for top in ("cuda", "cpu_reference", "pyx")
+        for path in (ROOT / top).rglob("*")
+        if path.suffix in CPP
+    }
+    return {"cuda/shared" if folder.startswith("cuda/shared/") else folder for folder in found}
+
+
+def test_no_folder_of_cpp_is_unknown():
+    assert folders_of_cpp() == set(MAY_INCLUDE)
 
 
 @pytest.mark.parametrize("folder", MAY_INCLUDE)
 def test_includes_go_one_way(folder):
-    suffixes = {".cpp", ".hpp"} | ({".cuh", ".cu"} if folder in ("cuda/transducer", "cuda/rescore") else set())
-    for path in sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in suffixes):
+    found = (ROOT / folder).rglob("*") if folder == "cuda/shared" else (ROOT / folder).iterdir()
+    for path in sorted(path for path in found if path.suffix in CPP):
         for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
-            assert included.split("/")[0] in MAY_INCLUDE[folder], f"{path.relative_to(ROOT)} includes {included}"
+            above, _, _ = included.rpartition("/")
+            target = f"pyx/{above}" if above.startswith("arcbeam/") else included.split("/")[0]
+            assert target in MAY_INCLUDE[folder], f"{path.relative_to(ROOT)} includes {included}"

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.baseline import KenLM, LexiconDecoder, LexiconFreeDecoder
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 import arcbeam
 from arcbeam.baseline import KenLM, LexiconDecoder, with_separator
-from arcbeam.build.lexicon import Lexicon, words_of_arpa
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 from benchmarks import agreement, datasets, graphs, lexicon_task
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.baseline import Baseline

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.baseline import with_separator
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from benchmarks import adapters, datasets, seeds
 from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task
 from benchmarks.registry import Column, Context, Row

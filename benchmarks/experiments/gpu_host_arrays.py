@@ -50,9 +50,9 @@ def run(context: Context) -> Iterator[Row]:
 
 def pinned(utterances: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
     """The arrays in page-locked memory, and what keeps that."""
-    from arcbeam._cuda_memory import PinnedBuffer
+    from arcbeam.gpu._memory import PinnedBuffer
 
-    from arcbeam import _cuda
+    from arcbeam.gpu import _cuda
 
     memory = PinnedBuffer(_cuda.context_of(0))
     memory.resize(sum(u.nbytes for u in utterances) or 1)

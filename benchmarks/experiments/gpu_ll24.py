@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import TransducerDecoder, transducer_plan
-from arcbeam.devices import cuda_devices
+from arcbeam import TransducerDecoder
+from arcbeam.gpu.devices import cuda_devices
+from arcbeam.gpu.tuned import transducer_plan
 from benchmarks import adapters, gpu, seeds, timing, transducer_floor
 from benchmarks.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic

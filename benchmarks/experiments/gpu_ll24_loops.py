@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from arcbeam import TransducerDecoder
-from arcbeam.devices import cuda_devices
+from arcbeam.gpu.devices import cuda_devices
 from benchmarks import gpu, seeds, timing, transducer_floor
 from benchmarks.experiments.gpu_ll24 import BATCHES, PRECISIONS
 from benchmarks.registry import Column, Context, Row

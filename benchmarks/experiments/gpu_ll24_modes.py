@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from arcbeam.devices import cuda_devices
+from arcbeam.gpu.devices import cuda_devices
 from benchmarks import gpu, seeds
 from benchmarks.experiments import gpu_ll24
 from benchmarks.registry import Column, Context, Row

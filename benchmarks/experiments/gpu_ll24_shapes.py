@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from arcbeam import TransducerDecoder, transducer_plan
-from arcbeam.devices import cuda_devices
+from arcbeam import TransducerDecoder
+from arcbeam.gpu.devices import cuda_devices
+from arcbeam.gpu.tuned import transducer_plan
 from benchmarks import gpu, seeds, timing, transducer_floor
 from benchmarks.experiments.gpu_ll24 import FRAME_SHIFT, FRAMES, PRECISIONS
 from benchmarks.registry import Column, Context, Row

@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 def run(context: Context) -> Iterator[Row]:
-    from arcbeam import _cuda, kernel_images
+    from arcbeam.gpu import _cuda, kernel_images
 
     gpu.require()
     capability = _cuda.device_properties(0)["compute_capability"]
@@ -52,9 +52,9 @@ def run(context: Context) -> Iterator[Row]:
 
 def loads(name: str, image: bytes) -> list[float]:
     """Milliseconds of each load."""
-    from arcbeam._cuda_launch import Module
+    from arcbeam.gpu._launch import Module
 
-    from arcbeam import _cuda
+    from arcbeam.gpu import _cuda
 
     context, took = _cuda.context_of(0), []
     for _ in range(LOADS):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import arcbeam
-from arcbeam.decoder import DecodeStats
+from arcbeam.ctc.decoder import DecodeStats
 from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.experiments import gpu_rescoring

@@ -1,6 +1,6 @@
 """Every launch shape that the search can have, for both graphs and beams, one utterance and full batches.
 
-For tuning `pyx/arcbeam/cuda_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes. Rows
+For tuning `pyx/arcbeam/search_plan.py`; the shape that the plan chooses is marked. All give the twin's bytes. Rows
 with `512 shared` keep so many states of a frame in shared memory, which leaves the rest of it to the L1 cache. Arcs
 settled and `of the reads`: as in `gpu_arcs`.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from unittest import mock
 
-from arcbeam import cuda_plan
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import ceilings, datasets, gpu, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.registry import Column, Context, Row
@@ -35,21 +35,21 @@ COLUMNS = [
 
 
 TEAM_TOKENS = (256, 1024)  # for clusters
-CLUSTERS = [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)]
+CLUSTERS = [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)]
 
 
-def shapes() -> list[tuple[cuda_plan.LaunchShape, int]]:
+def shapes() -> list[tuple[search_plan.LaunchShape, int]]:
     """Shapes, and the tokens from which on a cluster works on a frame together."""
-    wide = [cuda_plan.LaunchShape("wide", threads, 1) for threads in (128, 256, 512)]
-    dense = [cuda_plan.LaunchShape("dense", threads, blocks) for threads, blocks in ((64, 4), (128, 4), (256, 2))]
-    blocks = [(shape, cuda_plan.TEAM_TOKENS) for shape in (cuda_plan.WIDE, cuda_plan.DENSE, *wide, *dense)]
+    wide = [search_plan.LaunchShape("wide", threads, 1) for threads in (128, 256, 512)]
+    dense = [search_plan.LaunchShape("dense", threads, blocks) for threads, blocks in ((64, 4), (128, 4), (256, 2))]
+    blocks = [(shape, search_plan.TEAM_TOKENS) for shape in (search_plan.WIDE, search_plan.DENSE, *wide, *dense)]
     clusters = [(shape, tokens) for shape in CLUSTERS for tokens in TEAM_TOKENS]
     return list(dict.fromkeys(blocks + clusters))
 
 
-def chosen_for(utterances: int, multiprocessors: int) -> tuple[cuda_plan.LaunchShape, int]:
+def chosen_for(utterances: int, multiprocessors: int) -> tuple[search_plan.LaunchShape, int]:
     """What the plan takes."""
-    return cuda_plan.launch_shapes(utterances, multiprocessors)[0], cuda_plan.TEAM_TOKENS
+    return search_plan.launch_shapes(utterances, multiprocessors)[0], search_plan.TEAM_TOKENS
 
 
 def run(context: Context) -> Iterator[Row]:
@@ -69,11 +69,11 @@ def run(context: Context) -> Iterator[Row]:
 
 def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions) -> Iterator[Row]:
     gpu.require()
-    from arcbeam import _cuda
+    from arcbeam.gpu import _cuda
 
     arrays, reads = gpu.send(dataset.utterances), ceilings.reads_of(files.graph, context.repeats)
     chosen = chosen_for(len(arrays), _cuda.device_properties(0)["multiprocessors"])
-    first_room = cuda_plan.first_room
+    first_room = search_plan.first_room
     rows: list[Row] = []
     tried = [(*shape, None) for shape in shapes()]
     if len(arrays) in LITTLE_SHARED_BATCHES:
@@ -89,9 +89,9 @@ def one(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, o
             "chosen": "chosen" if (shape, team_tokens, shared) == (*chosen, None) else None,
         }
         with (
-            mock.patch.object(cuda_plan, "launch_shapes", lambda *_, shape=shape: (shape, cuda_plan.WIDE)),
-            mock.patch.object(cuda_plan, "TEAM_TOKENS", team_tokens),
-            mock.patch.object(cuda_plan, "first_room", lambda n, s=shared: replace(first_room(n), shared_states=s)),
+            mock.patch.object(search_plan, "launch_shapes", lambda *_, shape=shape: (shape, search_plan.WIDE)),
+            mock.patch.object(search_plan, "TEAM_TOKENS", team_tokens),
+            mock.patch.object(search_plan, "first_room", lambda n, s=shared: replace(first_room(n), shared_states=s)),
         ):
             decoder = gpu.decoder(files.graph, options)
             try:

@@ -38,7 +38,7 @@ def megabytes(path: Path | None) -> float | None:
 
 
 def row_of(name: str, model: "arcbeam.LanguageModel", graph: Path | None, arpa: Path | None, folder: Path) -> Row:
-    from arcbeam import lm_file
+    from arcbeam.lm import lm_file
 
     said = model.info()
     index = sum(model.columns[column].nbytes for column in lm_file.INDEX) / 1e6

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator
 from unittest import mock
 
-import arcbeam.decoder
+import arcbeam.ctc.decoder
 from benchmarks import datasets, gpu, graphs, long_utterances, timing
 from benchmarks.registry import Context, Row
 
@@ -28,7 +28,7 @@ def run(context: Context) -> Iterator[Row]:
         utterances = long_utterances.utterances(dataset, context)
         for options in gpu.BEAMS:
             context.progress(f"{graph_name}, beam {options.beam:g}")
-            with mock.patch.object(arcbeam.decoder, "COLLECT_ABOVE", NEVER):
+            with mock.patch.object(arcbeam.ctc.decoder, "COLLECT_ABOVE", NEVER):
                 wanted = gpu.decoder(files.graph, options, device="cpu", threads=1).decode(utterances)
             decoders = [gpu.decoder(files.graph, options, device="cpu", threads=1) for _ in minutes]
             turns = {

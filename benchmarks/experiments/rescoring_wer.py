@@ -17,7 +17,7 @@ from typing import Any
 import arcbeam
 from arcbeam import baseline
 from arcbeam.errors import ArcbeamError
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
 from benchmarks import datasets, lm_task
 from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from benchmarks.registry import Column, Context, Row
@@ -69,7 +69,7 @@ def _errors(row: Row, name: str, decoder: Any, context: Context) -> Row:
 
 def outside(folder: Path, context: Context) -> Row:
     """The baseline with the same large model, scales and words."""
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
     row: Row = {"models": f"from outside: LexiconDecoder, beam size {OUTSIDE['beam_size']:,}"}
     row |= {"beam": OUTSIDE["beam_threshold"], "errors": 0}

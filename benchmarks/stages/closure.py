@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks.stage_timing import Case, Frame
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks.stage_timing import BEAM, Case, Frame
 
 

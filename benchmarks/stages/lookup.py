@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from arcbeam import _stages
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc import _stages
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
 from benchmarks import seeds
 from benchmarks.stage_timing import Case, Frame
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks.stage_timing import Case, Frame
 
 

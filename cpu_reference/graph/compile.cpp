@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "graph/parallel.hpp"
+#include "common/parallel.hpp"
 
 namespace arcbeam {
 namespace {

@@ -7,8 +7,8 @@
 // label without a column.
 #pragma once
 
+#include "common/status.hpp"
 #include "graph/columns.hpp"
-#include "graph/status.hpp"
 
 namespace arcbeam {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "graph/parallel.hpp"
+#include "common/parallel.hpp"
 
 namespace arcbeam {
 namespace {

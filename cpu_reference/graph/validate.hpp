@@ -5,8 +5,8 @@
 // they say, and along every epsilon arc the depth grows (so there is no cycle) up to max_depth at most.
 #pragma once
 
+#include "common/status.hpp"
 #include "graph/columns.hpp"
-#include "graph/status.hpp"
 
 namespace arcbeam {
 

@@ -38,7 +38,7 @@ ARCBEAM_DEVICE void load_acoustic(const SearchParams& params, const UtteranceVie
         smallest = key < smallest ? key : smallest;
     }
     smallest = simt::reduce_min(simt::warp_mask(), smallest);
-    if (simt::lane() == 0U) {
+    if (simt::warp_thread() == 0U) {
         simt::atomic_min<Scope::block>(&control.smallest_acoustic, smallest);
     }
 }

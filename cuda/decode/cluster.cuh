@@ -97,7 +97,7 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
 
 ARCBEAM_DEVICE std::uint64_t warp_sum(std::uint64_t value) {
     for (std::uint32_t distance = simt::kWarpSize / 2U; distance != 0U; distance /= 2U) {
-        value += simt::shuffle_xor(simt::kAllLanes, value, distance);
+        value += simt::shuffle_xor(simt::kAllThreads, value, distance);
     }
     return value;
 }
@@ -107,7 +107,7 @@ template <class Team>
 ARCBEAM_DEVICE void add_counts(Control& control, Counts& counts) {
     const std::uint64_t leaving_arcs = warp_sum(counts.leaving_arcs);
     const std::uint64_t admitted = warp_sum(counts.admitted);
-    if (simt::lane() == 0U) {
+    if (simt::warp_thread() == 0U) {
         simt::atomic_add<Team::kScope>(&control.leaving_arcs, leaving_arcs);
         simt::atomic_add<Team::kScope>(&control.admitted, admitted);
     }

@@ -5,7 +5,7 @@
 //     label   excess / step | column          of 16 bits; column_bits of them for the column
 //     step    32 / 2^(16 - column_bits)       a power of two, so that steps are exact in float32
 //
-// pyx/arcbeam/device_layout.py makes them, and sees to it that least_weight() never exceeds the arc's weight.
+// pyx/arcbeam/graph_layout.py makes them, and sees to it that least_weight() never exceeds the arc's weight.
 #pragma once
 
 #include <cstring>

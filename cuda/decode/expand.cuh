@@ -24,7 +24,7 @@ template <class Team>
 ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, std::uint32_t from,
                            std::uint32_t count, const Workspace& work, Control& control) {
     constexpr std::uint32_t kEach = kFollowed / simt::kWarpSize;
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     const float bound = running_bound<Team>(in, params.beam, control);  // may have fallen since they were queued
     std::uint32_t arc[kEach];
     std::uint32_t token[kEach];
@@ -57,13 +57,13 @@ ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, st
         const float reached = extend(cost[k], acoustic[k], target[k].weight);  // infinite where nothing was read
         key[k] = admits(bound, reached) ? ordered(reached) : kNoCost;
         least = key[k] < least ? key[k] : least;
-        noted[k] = simt::ballot(simt::kAllLanes, key[k] != kNoCost);
+        noted[k] = simt::ballot(simt::kAllThreads, key[k] != kNoCost);
         all += simt::popcount(noted[k]);
     }
     if (all == 0U) {
         return;
     }
-    least = simt::reduce_min(simt::kAllLanes, least);
+    least = simt::reduce_min(simt::kAllThreads, least);
     std::uint32_t at = 0U;
     if (lane == 0U) {
         if (least < simt::load_relaxed<Team::kScope>(&control.best)) {
@@ -71,7 +71,7 @@ ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, st
         }
         at = simt::atomic_add<Team::kScope>(&control.num_candidates, all);
     }
-    at = simt::shuffle(simt::kAllLanes, at, 0U);
+    at = simt::shuffle(simt::kAllThreads, at, 0U);
     for (std::uint32_t k = 0U; k < kEach; ++k) {
         const std::uint32_t into = at + simt::place_in(noted[k]);
         if (key[k] != kNoCost && into < work.candidate.size) {
@@ -104,8 +104,8 @@ ARCBEAM_DEVICE void probe(const SearchParams& params, const ExpandInput& in, Con
     std::uint32_t cheapest = kNoIndex;
     float column_cost = kInfiniteCost;
     float least = kInfiniteCost;
-    for (std::uint32_t first = (token.first_emitting / kChunk + simt::lane()) * kChunk; first < token.arcs_end;
-         first += simt::kWarpSize * kChunk) {
+    for (std::uint32_t first = (token.first_emitting / kChunk + simt::warp_thread()) * kChunk;
+         first < token.arcs_end; first += simt::kWarpSize * kChunk) {
         chunk.labels = simt::load_readonly(reinterpret_cast<const LabelChunk*>(params.graph.labels + first));
         for (std::uint32_t i = 0U; i < kChunk; ++i) {
             const std::uint32_t arc = first + i;
@@ -123,8 +123,8 @@ ARCBEAM_DEVICE void probe(const SearchParams& params, const ExpandInput& in, Con
         const float reached = extend(token.cost, column_cost, weight);
         key = is_finite(reached) ? ordered(reached) : kNoCost;
     }
-    key = simt::reduce_min(simt::kAllLanes, key);
-    if (simt::lane() == 0U && key != kNoCost) {
+    key = simt::reduce_min(simt::kAllThreads, key);
+    if (simt::warp_thread() == 0U && key != kNoCost) {
         simt::atomic_min<Team::kScope>(&control.best, key);
     }
 }
@@ -145,7 +145,7 @@ ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, con
                           std::uint32_t& queued, const Workspace& work, Control& control) {
     std::uint32_t left = affordable(in, chunk, chunk.own, running_bound<Team>(in, params.beam, control));
     for (;;) {
-        const std::uint32_t lanes = simt::ballot(simt::kAllLanes, left != 0U);
+        const std::uint32_t lanes = simt::ballot(simt::kAllThreads, left != 0U);
         if (left != 0U) {
             const std::uint32_t arc = simt::lowest_bit(left);
             const std::uint32_t at = queued + simt::place_in(lanes);
@@ -155,13 +155,13 @@ ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, con
             left &= left - 1U;
         }
         queued += simt::popcount(lanes);
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
         const std::uint32_t least = last && lanes == 0U ? 1U : kFollowed;
         while (queued >= least) {
             const std::uint32_t count = queued < kFollowed ? queued : kFollowed;
             queued -= count;
             follow<Team>(params, in, queued, count, work, control);
-            simt::warp_sync(simt::kAllLanes);
+            simt::warp_sync(simt::kAllThreads);
         }
         if (lanes == 0U) {
             return;

@@ -36,7 +36,7 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& 
         }
     }
     best = simt::reduce_min(simt::warp_mask(), best);
-    if (simt::lane() == 0U && best != kNoCost) {
+    if (simt::warp_thread() == 0U && best != kNoCost) {
         simt::atomic_min<Team::kScope>(best_survivor, best);
     }
 }

@@ -75,12 +75,12 @@ ARCBEAM_DEVICE Offered offer(std::uint64_t candidate, std::uint32_t state, const
 // The sum of a number that each lane of a warp adds to, taken by one of them: gives the lane its place.
 template <class Team>
 ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
-    const std::uint32_t lanes = simt::ballot(simt::kAllLanes, wanted);
+    const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted);
     std::uint32_t at = 0U;
     if (lanes != 0U && simt::is_leader(lanes)) {
         at = simt::atomic_add<Team::kScope>(count, simt::popcount(lanes));
     }
-    at = simt::shuffle(simt::kAllLanes, at, lanes == 0U ? 0U : simt::lowest_bit(lanes));
+    at = simt::shuffle(simt::kAllThreads, at, lanes == 0U ? 0U : simt::lowest_bit(lanes));
     return at + simt::place_in(lanes);
 }
 
@@ -126,11 +126,11 @@ ARCBEAM_DEVICE void recombine(const DeviceGraphView& graph, std::uint32_t num_ca
             const bool has_epsilon = row[k].epsilon.depth != kNoIndex;
             const std::uint32_t at = take_place<Team>(&control.epsilons[0], has_epsilon);
             const std::uint32_t levels =
-                simt::reduce_max(simt::kAllLanes, has_epsilon ? row[k].epsilon.depth + 1U : 0U);
+                simt::reduce_max(simt::kAllThreads, has_epsilon ? row[k].epsilon.depth + 1U : 0U);
             if (has_epsilon) {
                 work.epsilons[at] = leaving(index[k], row[k].epsilon);
             }
-            if (levels != 0U && simt::lane() == 0U) {
+            if (levels != 0U && simt::warp_thread() == 0U) {
                 simt::atomic_max<Team::kScope>(&control.levels[0], levels);
             }
         }

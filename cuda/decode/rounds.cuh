@@ -52,7 +52,7 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
 ARCBEAM_DEVICE Chunk find_chunk(const DeviceGraphView& graph, const ExpandInput& in, std::uint32_t number,
                                 float bound, std::uint32_t starts, std::uint32_t before) {
     Chunk chunk{};
-    const std::uint32_t up_to_here = starts & (simt::lanes_below() | 1U << simt::lane());
+    const std::uint32_t up_to_here = starts & (simt::threads_below() | 1U << simt::warp_thread());
     const std::uint32_t owner = before + simt::popcount(up_to_here) - 1U;
     chunk.token = in.room.tokens[owner];
     const Token token = in.tokens[chunk.token];
@@ -79,7 +79,7 @@ ARCBEAM_DEVICE std::uint32_t count_chunks(const ExpandInput& in, const Token& to
 // token. A barrier must follow.
 template <class Team>
 ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts& counts) {
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     for (std::uint32_t first = Team::rank() - lane; first < in.num_tokens; first += Team::size()) {
         const std::uint32_t index = first + lane;
         std::uint32_t chunks = 0U;
@@ -93,7 +93,7 @@ ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts&
                 simt::atomic_exchange<Team::kScope>(&control.best_token, index);
             }
         }
-        const std::uint32_t all = simt::reduce_add(simt::kAllLanes, chunks);
+        const std::uint32_t all = simt::reduce_add(simt::kAllThreads, chunks);
         const std::uint32_t rounds = (all + simt::kWarpSize - 1U) / simt::kWarpSize;
         if (rounds == 0U) {
             continue;
@@ -102,7 +102,7 @@ ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts&
         if (lane == 0U) {
             at = simt::atomic_add<Team::kScope>(&control.num_rounds, rounds);
         }
-        at = simt::shuffle(simt::kAllLanes, at, 0U);
+        at = simt::shuffle(simt::kAllThreads, at, 0U);
         for (std::uint32_t i = lane; i < rounds && at + i < in.rounds.size; i += simt::kWarpSize) {
             in.rounds[at + i] = static_cast<std::uint64_t>(first / simt::kWarpSize) << 32U | i;
         }
@@ -118,23 +118,23 @@ struct Group {
 };
 
 ARCBEAM_DEVICE Group open_group(const ExpandInput& in, std::uint32_t number) {
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     const std::uint32_t index = number * simt::kWarpSize + lane;
     const std::uint32_t chunks =
         index < in.num_tokens ? count_chunks(in, static_cast<Token>(in.tokens[index])) : 0U;
     std::uint32_t ends = chunks;  // the sum up to this lane's token
     for (std::uint32_t distance = 1U; distance < simt::kWarpSize; distance *= 2U) {
-        const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, ends, distance);
+        const std::uint32_t before = simt::shuffle_up(simt::kAllThreads, ends, distance);
         ends += lane >= distance ? before : 0U;
     }
-    const std::uint32_t all = simt::shuffle(simt::kAllLanes, ends, simt::kWarpSize - 1U);
+    const std::uint32_t all = simt::shuffle(simt::kAllThreads, ends, simt::kWarpSize - 1U);
     const std::uint32_t start = ends - chunks;
-    const std::uint32_t owners = simt::ballot(simt::kAllLanes, chunks != 0U);
+    const std::uint32_t owners = simt::ballot(simt::kAllThreads, chunks != 0U);
     if (chunks != 0U) {
         in.room.tokens[simt::place_in(owners)] = index;
         in.room.starts[simt::place_in(owners)] = start;
     }
-    simt::warp_sync(simt::kAllLanes);
+    simt::warp_sync(simt::kAllThreads);
     return {number, (all + simt::kWarpSize - 1U) / simt::kWarpSize, chunks, start};
 }
 
@@ -144,16 +144,16 @@ ARCBEAM_DEVICE Chunk take_round(const SearchParams& params, const ExpandInput& i
                                 std::uint32_t round, Control& control) {
     const std::uint32_t first = round * simt::kWarpSize;
     const std::uint32_t before =
-        simt::popcount(simt::ballot(simt::kAllLanes, group.chunks != 0U && group.start < first));
+        simt::popcount(simt::ballot(simt::kAllThreads, group.chunks != 0U && group.start < first));
     const bool begins = group.chunks != 0U && group.start - first < simt::kWarpSize;
-    const std::uint32_t starts = simt::reduce_or(simt::kAllLanes, begins ? 1U << (group.start - first) : 0U);
-    const std::uint32_t all = simt::reduce_max(simt::kAllLanes, group.start + group.chunks);
+    const std::uint32_t starts = simt::reduce_or(simt::kAllThreads, begins ? 1U << (group.start - first) : 0U);
+    const std::uint32_t all = simt::reduce_max(simt::kAllThreads, group.start + group.chunks);
     Chunk chunk{};
-    if (first + simt::lane() < all) {
-        chunk = find_chunk(params.graph, in, first + simt::lane(), running_bound<Team>(in, params.beam, control),
-                           starts, before);
+    if (first + simt::warp_thread() < all) {
+        chunk = find_chunk(params.graph, in, first + simt::warp_thread(),
+                           running_bound<Team>(in, params.beam, control), starts, before);
     }
-    simt::warp_sync(simt::kAllLanes);  // before another group is opened
+    simt::warp_sync(simt::kAllThreads);  // before another group is opened
     return chunk;
 }
 

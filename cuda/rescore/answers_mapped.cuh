@@ -1,13 +1,13 @@
 // Answers that are read where the host has written them, over the bus: of lanes that ask KenLM.
 #pragma once
 
-#include "rescore/mail.hpp"
+#include "shared/requests.hpp"
 #include "shared/simt.cuh"
 
 namespace arcbeam {
 
 // One thread waits for the answers of the round that has been posted. Each load of the head is a way over the bus.
-ARCBEAM_DEVICE bool wait_for_mapped(const MailHead* head, std::uint64_t posted, std::uint32_t wait_cycles) {
+ARCBEAM_DEVICE bool wait_for_mapped(const RequestHead* head, std::uint64_t posted, std::uint32_t wait_cycles) {
     simt::Backoff backoff{wait_cycles};
     while (simt::load_relaxed<simt::Scope::system>(&head->answered) != posted) {
         if (!backoff.wait()) {

@@ -12,17 +12,17 @@ constexpr std::uint32_t kOpen = 0x80000000U;  // of a candidate in the list of t
 // there.
 ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringControl& control, LookupCounts& counts,
                         LmStep& step) {
-    const Mail mail = mail_of(control);
-    const Claimed claimed = claim_answer(mail, state, label, control);
+    const Requests requests = requests_of(control);
+    const Claimed claimed = claim_answer(requests, state, label, control);
     if (claimed.place == kNoIndex) {
         return false;
     }
     if (claimed.is_new) {
-        list_question(mail, claimed.place, Question{state, label}, control);
+        list_question(requests, claimed.place, Question{state, label}, control);
         ++counts.misses;
         return false;
     }
-    const Answer answer = mail.answers()[claimed.place];
+    const Answer answer = requests.answers()[claimed.place];
     step = LmStep{answer.cost, answer.next_state, 0U};
     return answer.next_state != kUnanswered;
 }
@@ -33,7 +33,7 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
                                      RescoringControl& control, bool again) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     const bool is_large = (lane / kHalf) % 2U == 0U;
     const bool is_first = lane % (2U * kHalf) == 0U;
     const std::uint32_t half = ((1U << kHalf) - 1U) << lane / kHalf * kHalf;
@@ -85,7 +85,7 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
     return counts;
 }
 
-// answer_words() by mail. Not answered: the frame has to be given up. A barrier was passed.
+// answer_words() by requests. Not answered: the frame has to be given up. A barrier was passed.
 struct AskedWords {
     LookupCounts counts;
     bool answered;

@@ -20,7 +20,7 @@ struct LmPlace {
 // it has not been found before, and what the place needs in the cache and the table, as far as it is there.
 struct Pieces {
     const ArcCacheView& cache;  // of no size: it is not asked
-    const Mail& mail;
+    const Requests& requests;
     bool is_large;
     bool has_place;
     LmPlace place;
@@ -36,7 +36,7 @@ struct Pieces {
 
     ARCBEAM_DEVICE Answer look_up(const Single& single) {
         Answer answer{0.0F, kLmEmptyHistory};
-        if (!find_single(cache, single, answer) && !find_answer(mail, single.number, single.label, answer)) {
+        if (!find_single(cache, single, answer) && !find_answer(requests, single.number, single.label, answer)) {
             missing = true;
         }
         return answer;
@@ -58,14 +58,14 @@ struct Pieces {
 
 // Claims all that a word needs, and enters what the cache has, or lists a question: so many lanes, a piece each.
 template <std::uint32_t lanes>
-ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Mail& mail, std::uint32_t state,
+ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& requests, std::uint32_t state,
                             const LmPlace& place, RescoringControl& control, LookupCounts& counts) {
     const LmView& lm = params.lms.large;
     for (bool more = true; more;) {
         Single own{kNoLmArc, kOfArc};
         for (std::uint32_t i = 0U; more && i < lanes; ++i) {
             more = state != place.from;
-            if (simt::lane() % lanes == i) {
+            if (simt::warp_thread() % lanes == i) {
                 own = more ? Single{state, kOfState} : Single{place.arc, kOfArc};
             }
             state = more ? lm.backoff_state(state) : state;
@@ -73,15 +73,15 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Mail& mail, std
         if (own.number == kNoLmArc) {
             continue;
         }
-        const Claimed claimed = claim_answer(mail, own.number, own.label, control);
+        const Claimed claimed = claim_answer(requests, own.number, own.label, control);
         if (claimed.place == kNoIndex || !claimed.is_new) {
             continue;
         }
         Answer answer{};
         if (find_single(params.cache, own, answer)) {
-            enter_answer(mail, claimed.place, answer);
+            enter_answer(requests, claimed.place, answer);
         } else {
-            list_question(mail, claimed.place, Question{own.number, own.label}, control);
+            list_question(requests, claimed.place, Question{own.number, own.label}, control);
             ++counts.misses;
         }
     }
@@ -94,9 +94,9 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
                                           RescoringControl& control, bool again, bool& open) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
-    const Lanes<kHalf> together{simt::kAllLanes};
-    const Mail mail = mail_of(control);
-    const std::uint32_t lane = simt::lane();
+    const Lanes<kHalf> together{simt::kAllThreads};
+    const Requests requests = requests_of(control);
+    const std::uint32_t lane = simt::warp_thread();
     const bool is_large = (lane / kHalf) % 2U == 0U;
     const bool is_first = lane % (2U * kHalf) == 0U;
     const LmView& lm = is_large ? params.lms.large : params.lms.small;
@@ -111,7 +111,7 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
             candidate = questions.distinct[at];
         }
         const bool has = candidate != kNoIndex && (!again || (candidate & kOpen) != 0U);
-        if (!simt::any(simt::kAllLanes, has)) {
+        if (!simt::any(simt::kAllThreads, has)) {
             continue;
         }
         candidate &= ~kOpen;
@@ -123,11 +123,11 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
         }
         const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
-        const bool is_kept = has && 2U * at + 1U < mail.kept().size;
-        Pieces pieces{cache, mail, is_large, false, {kNoLmArc, kLmEmptyHistory}};
+        const bool is_kept = has && 2U * at + 1U < requests.kept().size;
+        Pieces pieces{cache, requests, is_large, false, {kNoLmArc, kLmEmptyHistory}};
         LmStep step{};
         if (again && is_kept) {
-            const std::uint64_t kept = mail.kept()[2U * at + (is_large ? 0U : 1U)];
+            const std::uint64_t kept = requests.kept()[2U * at + (is_large ? 0U : 1U)];
             const auto upper = static_cast<std::uint32_t>(kept >> 32U);
             const auto lower = static_cast<std::uint32_t>(kept);
             pieces.has_place = is_large;
@@ -140,14 +140,14 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
         const LmStep found = step_by<kHalf>(lm, state, wanted, seeks, together, reads, pieces);
         step = seeks ? found : step;
         const std::uint32_t lacks = together.votes(pieces.missing);  // of the large half
-        const bool is_open = (lacks | simt::shuffle_xor(simt::kAllLanes, lacks, kHalf)) != 0U;
-        const LmStep other{simt::shuffle_xor(simt::kAllLanes, step.cost, kHalf),
-                           simt::shuffle_xor(simt::kAllLanes, step.next_state, kHalf), 0U};
-        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        const bool is_open = (lacks | simt::shuffle_xor(simt::kAllThreads, lacks, kHalf)) != 0U;
+        const LmStep other{simt::shuffle_xor(simt::kAllThreads, step.cost, kHalf),
+                           simt::shuffle_xor(simt::kAllThreads, step.next_state, kHalf), 0U};
+        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
         if (has && is_open) {
             if (is_large) {
                 pieces.place.from = step.from;
-                ask_for<kHalf>(params, mail, state, pieces.place, control, counts);
+                ask_for<kHalf>(params, requests, state, pieces.place, control, counts);
             }
             if (is_kept && lane % kHalf == 0U) {
                 std::uint32_t upper = pieces.place.arc;
@@ -155,7 +155,7 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
                     std::memcpy(&upper, &step.cost, sizeof upper);
                 }
                 const std::uint32_t lower = is_large ? step.from : step.next_state;
-                mail.kept()[2U * at + (is_large ? 0U : 1U)] = static_cast<std::uint64_t>(upper) << 32U | lower;
+                requests.kept()[2U * at + (is_large ? 0U : 1U)] = static_cast<std::uint64_t>(upper) << 32U | lower;
             }
             open = true;
         }
@@ -174,7 +174,7 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
     return counts;
 }
 
-// answer_words() by mail, of arcs; see ask_words().
+// answer_words() by requests, of arcs; see ask_words().
 ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Questions& questions,
                                    RescoringControl& control) {
     AskedWords asked;

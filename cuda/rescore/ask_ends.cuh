@@ -15,7 +15,7 @@ ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history
             place.from = lm.backoff_state(place.from);
             place.arc = lm.find(place.from, lm.num_labels);
         }
-        ask_for<1U>(params, mail_of(control), history, place, control, uncounted);
+        ask_for<1U>(params, requests_of(control), history, place, control, uncounted);
     } else {
         LmStep step;
         ask(history, lm.num_labels, control, uncounted, step);
@@ -39,17 +39,18 @@ ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane&
 // end_deviation(), once ask_ends() has the answers.
 ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
                                          RescoringControl& control) {
-    const Mail mail = mail_of(control);
+    const Requests requests = requests_of(control);
     const LmView& lm = params.lms.large;
     LmStep large{};
     if constexpr (kAsked == Asks::arcs) {
         const ArcCacheView none{};
-        Pieces pieces{none, mail, true, false, {kNoLmArc, kLmEmptyHistory}};
+        Pieces pieces{none, requests, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;
-        large =
-            step_by<1U>(lm, history.large, lm.num_labels, true, Lanes<1U>{1U << simt::lane()}, uncounted, pieces);
+        large = step_by<1U>(lm, history.large, lm.num_labels, true, Lanes<1U>{1U << simt::warp_thread()}, uncounted,
+                            pieces);
     } else {
-        const Answer answer = mail.answers()[claim_answer(mail, history.large, lm.num_labels, control).place];
+        const Answer answer =
+            requests.answers()[claim_answer(requests, history.large, lm.num_labels, control).place];
         large.cost = answer.cost;
     }
     return deviation_cost(params.lms, large.cost,

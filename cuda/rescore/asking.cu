@@ -1,4 +1,4 @@
-// The search kernel of rescore.cu where the host has the large model: lanes ask it, see mail.hpp.
+// The search kernel of rescore.cu where the host has the large model: lanes ask it, see requests.hpp.
 #define ARCBEAM_LANES_ASK Asks::model
 #include "rescore/work.cuh"
 

@@ -111,21 +111,21 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
 // What a label costs after the history of each lane of a warp that asks; all lanes come here.
 ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;
-    const BucketGroup together{simt::kAllLanes};
-    const std::uint32_t lane = simt::lane();
+    const BucketGroup together{simt::kAllThreads};
+    const std::uint32_t lane = simt::warp_thread();
     float cost = 0.0F;
     for (std::uint32_t first = 0U; first < simt::kWarpSize; first += kGroups) {
         const std::uint32_t asking = first + lane / kBucketLanes;
-        const std::uint32_t of = simt::shuffle(simt::kAllLanes, history, asking);
-        const bool seeks = (simt::ballot(simt::kAllLanes, asks) >> asking & 1U) != 0U;
-        if (!simt::any(simt::kAllLanes, seeks)) {
+        const std::uint32_t of = simt::shuffle(simt::kAllThreads, history, asking);
+        const bool seeks = (simt::ballot(simt::kAllThreads, asks) >> asking & 1U) != 0U;
+        if (!simt::any(simt::kAllThreads, seeks)) {
             continue;
         }
         std::uint32_t uncounted = 0U;
         ChainPart<kManyLevels> chain;
         chain.load(lm, of, 0U, seeks, uncounted);
         const LmStep step = step_in_buckets<kManyLevels>(lm, of, label, seeks, chain, together, uncounted);
-        const float told = simt::shuffle(simt::kAllLanes, step.cost, lane % kGroups * kBucketLanes);
+        const float told = simt::shuffle(simt::kAllThreads, step.cost, lane % kGroups * kBucketLanes);
         cost = lane / kGroups == first / kGroups ? told : cost;
     }
     return cost;

@@ -88,8 +88,9 @@ ARCBEAM_DEVICE FrameEnd rescore_together(const RescoringParams& params, Rescorin
 }
 
 ARCBEAM_DEVICE LookupCounts warp_sums(const LookupCounts& counts) {
-    return {simt::reduce_add(simt::kAllLanes, counts.lookups), simt::reduce_add(simt::kAllLanes, counts.distinct),
-            simt::reduce_add(simt::kAllLanes, counts.misses), simt::reduce_add(simt::kAllLanes, counts.reads)};
+    return {simt::reduce_add(simt::kAllThreads, counts.lookups),
+            simt::reduce_add(simt::kAllThreads, counts.distinct),
+            simt::reduce_add(simt::kAllThreads, counts.misses), simt::reduce_add(simt::kAllThreads, counts.reads)};
 }
 
 // What every block but the owner does until it may leave.
@@ -107,7 +108,7 @@ ARCBEAM_DEVICE void help_to_rescore(const RescoringParams& params) {
         } else {
             add_counts<ClusterTeam>(control, counts);
             const LookupCounts sums = warp_sums(lookups);
-            if (simt::lane() == 0U) {
+            if (simt::warp_thread() == 0U) {
                 simt::atomic_add<Scope::cluster>(&words.of_helpers.lookups, sums.lookups);
                 simt::atomic_add<Scope::cluster>(&words.of_helpers.distinct, sums.distinct);
                 simt::atomic_add<Scope::cluster>(&words.of_helpers.misses, sums.misses);

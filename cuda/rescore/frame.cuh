@@ -354,7 +354,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         lane.counts = before;
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
-        if (kLanesAsk && simt::load(&lane.words->mail_full) == 0U) {  // what was asked is not asked again
+        if (kLanesAsk && simt::load(&lane.words->request_full) == 0U) {  // what was asked is not asked again
             lane.lookups.misses = misses;
         }
     }

@@ -225,20 +225,20 @@ ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::
             const bool has_epsilon = epsilon.depth != kNoIndex;
             const std::uint32_t at =
                 step.epsilons_before + take_place<Team>(&control.epsilons[step.slot], has_epsilon);
-            const std::uint32_t levels = simt::reduce_max(simt::kAllLanes, has_epsilon ? epsilon.depth + 1U : 0U);
+            const std::uint32_t levels = simt::reduce_max(simt::kAllThreads, has_epsilon ? epsilon.depth + 1U : 0U);
             const std::uint32_t bits =
-                simt::reduce_or(simt::kAllLanes, has_epsilon ? level_bit(epsilon.depth) : 0U);
+                simt::reduce_or(simt::kAllThreads, has_epsilon ? level_bit(epsilon.depth) : 0U);
             if (has_epsilon) {
                 work.epsilons()[at] = leaving(entered[k].index, epsilon);
             }
-            if (bits != 0U && simt::lane() == 0U) {
+            if (bits != 0U && simt::warp_thread() == 0U) {
                 simt::atomic_max<Team::kScope>(&control.levels[step.slot], levels);
                 simt::atomic_or<Team::kScope>(&words.has_level, bits);
             }
         }
     }
-    best = simt::reduce_min(simt::kAllLanes, best);
-    if (simt::lane() == 0U && best != kNoCost) {
+    best = simt::reduce_min(simt::kAllThreads, best);
+    if (simt::warp_thread() == 0U && best != kNoCost) {
         simt::atomic_min<Team::kScope>(&words.best_survivor, best);
     }
     return admitted;

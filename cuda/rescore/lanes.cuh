@@ -11,8 +11,8 @@ template <std::uint32_t lanes>
 struct Lanes {
     std::uint32_t mask;
 
-    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::lane() % lanes; }
-    ARCBEAM_DEVICE static std::uint32_t group() { return ((1U << lanes) - 1U) << (simt::lane() - rank()); }
+    ARCBEAM_DEVICE static std::uint32_t rank() { return simt::warp_thread() % lanes; }
+    ARCBEAM_DEVICE static std::uint32_t group() { return ((1U << lanes) - 1U) << (simt::warp_thread() - rank()); }
     ARCBEAM_DEVICE bool any_group(bool vote) const { return lanes == 1U ? vote : simt::any(mask, vote); }
     ARCBEAM_DEVICE std::uint32_t votes(bool vote) const {
         if constexpr (lanes == 1U) {
@@ -29,7 +29,7 @@ struct Lanes {
         if constexpr (lanes == 1U) {
             return value;
         } else {
-            return simt::shuffle(mask, value, simt::lane() - rank() + of_rank);
+            return simt::shuffle(mask, value, simt::warp_thread() - rank() + of_rank);
         }
     }
 };

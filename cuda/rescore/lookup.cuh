@@ -74,9 +74,9 @@ ARCBEAM_DEVICE void note_some(const RescoringParams& params, const Array<History
             want<Team>(i, word[k] != kNoWord, 0U, work, control);
         }
     }
-    best = simt::reduce_min(simt::kAllLanes, best);
-    within = simt::reduce_add(simt::kAllLanes, within);
-    if (simt::lane() == 0U && within != 0U) {
+    best = simt::reduce_min(simt::kAllThreads, best);
+    within = simt::reduce_add(simt::kAllThreads, within);
+    if (simt::warp_thread() == 0U && within != 0U) {
         simt::atomic_min<Team::kScope>(&control.best, best);
         simt::atomic_add<Team::kScope>(&control.num_within, within);
     }
@@ -302,11 +302,11 @@ ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t
     ChainPart<kLevels> chain;
     chain.load(params.buckets, state, 0U, seeks && is_large, counted);
     LmStep step{};
-    if (simt::any(simt::kAllLanes, seeks && !is_large)) {
+    if (simt::any(simt::kAllThreads, seeks && !is_large)) {
         Reads uncounted;
         step = step_in<kBucketLanes>(params.lms.small, state, label, seeks && !is_large, together, uncounted);
     }
-    if (simt::any(simt::kAllLanes, seeks && is_large)) {
+    if (simt::any(simt::kAllThreads, seeks && is_large)) {
         const LmStep large =
             step_in_buckets<kLevels>(params.buckets, state, label, seeks && is_large, chain, together, counted);
         step = is_large ? large : step;
@@ -320,8 +320,8 @@ template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U>
 ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Questions& questions) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
-    const Lanes<kHalf> together{simt::kAllLanes};
-    const std::uint32_t lane = simt::lane();
+    const Lanes<kHalf> together{simt::kAllThreads};
+    const std::uint32_t lane = simt::warp_thread();
     const bool is_large = (lane / kHalf) % 2U == 0U;
     const bool is_first = lane % (2U * kHalf) == 0U;
     const LmView& lm = is_large ? params.lms.large : params.lms.small;
@@ -345,7 +345,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
         const bool cached = has && params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
         // Another lane may have been told of an older answer.
         const bool seeks = together.votes(has && !cached) != 0U;
-        if (simt::any(simt::kAllLanes, seeks)) {
+        if (simt::any(simt::kAllThreads, seeks)) {
             LmStep found;
             if constexpr (kLevels != 0U) {
                 static_assert(kHalf == kBucketLanes);
@@ -365,9 +365,9 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
                 }
             }
         }
-        const LmStep other{simt::shuffle_xor(simt::kAllLanes, step.cost, kHalf),
-                           simt::shuffle_xor(simt::kAllLanes, step.next_state, kHalf), 0U};
-        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        const LmStep other{simt::shuffle_xor(simt::kAllThreads, step.cost, kHalf),
+                           simt::shuffle_xor(simt::kAllThreads, step.next_state, kHalf), 0U};
+        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
         if (has && is_first) {
             const Deviation deviation = deviate(params.lms, label, step, other);
             if (questions.asked.size != 0U) {

@@ -79,7 +79,7 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
     if (members <= simt::kWarpSize || n > simt::kWarpSize) {
         return {first, members};
     }
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     std::uint32_t least = kNoCost;
     for (std::uint32_t begin = lane; begin < members; begin += kEach * simt::kWarpSize) {
         for (std::uint32_t k = 0U; k < kEach; ++k) {
@@ -91,8 +91,8 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
     }
     std::uint32_t bound = 0U;
     for (std::uint32_t i = 0U; i < n; ++i) {
-        bound = simt::reduce_min(simt::kAllLanes, least);
-        const std::uint32_t lanes = simt::ballot(simt::kAllLanes, least == bound);
+        bound = simt::reduce_min(simt::kAllThreads, least);
+        const std::uint32_t lanes = simt::ballot(simt::kAllThreads, least == bound);
         least = simt::is_leader(lanes) ? kNoCost : least;
     }
     std::uint32_t count = 0U;
@@ -102,10 +102,10 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
             const std::uint32_t i = begin + k * simt::kWarpSize + lane;
             entry[k] = i < members ? static_cast<std::uint64_t>(ranking[first + i]) : kNoPacked;
         }
-        simt::warp_sync(simt::kAllLanes);  // all have read what is overwritten
+        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const bool is_near = static_cast<std::uint32_t>(entry[k] >> 32U) <= bound && entry[k] != kNoPacked;
-            const std::uint32_t near = simt::ballot(simt::kAllLanes, is_near);
+            const std::uint32_t near = simt::ballot(simt::kAllThreads, is_near);
             if (is_near) {
                 ranking[first + count + simt::place_in(near)] = entry[k];
             } else if (entry[k] != kNoPacked) {
@@ -115,7 +115,7 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
             count += simt::popcount(near);
         }
     }
-    simt::warp_sync(simt::kAllLanes);
+    simt::warp_sync(simt::kAllThreads);
     return {first, count};
 }
 
@@ -163,7 +163,7 @@ ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth
         const std::uint32_t start = work.list_count()[static_cast<std::uint32_t>(entry)] & ~kInRanking;
         const Ranked ranked = cut_dear<Team>(start, params.hypotheses_per_state, work);
         for (std::uint32_t first = 0U; first < ranked.count; first += simt::kWarpSize) {
-            const std::uint32_t at = first + simt::lane();
+            const std::uint32_t at = first + simt::warp_thread();
             const bool stays = at < ranked.count && is_among_best(params, ranked, at, work);
             const std::uint64_t own =
                 at < ranked.count ? static_cast<std::uint64_t>(work.ranking()[ranked.first + at]) : kNoPacked;

@@ -41,8 +41,8 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
             best = key < best ? key : best;
         }
     }
-    best = simt::reduce_min(simt::kAllLanes, best);
-    if (simt::lane() == 0U && best != kNoCost) {
+    best = simt::reduce_min(simt::kAllThreads, best);
+    if (simt::warp_thread() == 0U && best != kNoCost) {
         simt::atomic_min<Team::kScope>(&control.best, best);
     }
 }

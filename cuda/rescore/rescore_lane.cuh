@@ -2,7 +2,7 @@
 #pragma once
 
 #include "decode/utterance.cuh"
-#include "rescore/mail.cuh"
+#include "rescore/requests.cuh"
 
 namespace arcbeam {
 

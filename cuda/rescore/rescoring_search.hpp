@@ -4,15 +4,15 @@
 #include <cstdint>
 
 #include "decode/search.hpp"
-#include "rescore/mail.hpp"
 #include "shared/lm_buckets.hpp"
+#include "shared/requests.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {
 
 // What a lane that asks the host may lack beside what decode/search.hpp knows: answers, or room for questions.
 constexpr Need kNeedsAnswers = Need{16U};
-constexpr Need kNeedsMail = Need{17U};
+constexpr Need kNeedsRequestRoom = Need{17U};
 
 // What was looked up, by all lanes.
 struct LookupCounters {
@@ -42,7 +42,7 @@ struct RescoringParams {
     const std::uint32_t* words;  // [num_arcs]: output labels of the graph
     LookupCounters* counters;
     ArcCacheView cache;
-    const MailView* mails;               // [lanes]
+    const RequestView* views;            // [lanes]
     const std::uint32_t* history_words;  // [numbers][words_a_history], of Asks::model; see order.cuh
     float beam;
     float lookup_margin;

@@ -150,13 +150,13 @@ struct alignas(16) LookupCounts {
 
 // Words of a block beside those of Control, whose `added` and `epsilons` count hypotheses here.
 struct RescoringControl {
-    LookupCounts of_helpers;     // what other blocks of the cluster have counted
-    std::uint64_t end_history;   // of the best last token
-    unsigned char* mail_memory;  // see mail.cuh
-    unsigned char* mail_mapped;
-    unsigned char* mail_inbox;
-    std::uint64_t mail_began;  // by the multiprocessor's clock
-    std::uint32_t best;        // ordered(), among the rescored candidates
+    LookupCounts of_helpers;        // what other blocks of the cluster have counted
+    std::uint64_t end_history;      // of the best last token
+    unsigned char* request_memory;  // see requests.cuh
+    unsigned char* request_mapped;
+    unsigned char* answer_buffer;
+    std::uint64_t request_began;  // by the multiprocessor's clock
+    std::uint32_t best;           // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
     std::uint32_t num_wanted[3];  // of a step, by its slot
     std::uint32_t num_distinct[3];
@@ -171,13 +171,13 @@ struct RescoringControl {
     std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
     std::uint32_t num_answers;    // that have come; kNoIndex: they have not
-    std::uint32_t mail_size;
-    std::uint32_t mail_seat;
-    std::uint32_t mail_first;  // of the answers that have come, in the inbox
-    std::uint32_t mail_round;
-    std::uint32_t mail_used;  // entries of the lane's table
-    std::uint32_t mail_open;  // questions are posted whose answers have not been taken
-    std::uint32_t mail_full;  // there was no entry for a question
+    std::uint32_t request_size;
+    std::uint32_t request_slot;
+    std::uint32_t request_first;  // of the answers that have come, in the answer buffer
+    std::uint32_t request_round;
+    std::uint32_t request_used;  // entries of the lane's table
+    std::uint32_t request_open;  // questions are posted whose answers have not been taken
+    std::uint32_t request_full;  // there was no entry for a question
 };
 
 static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets aside kRescoringControlBytes");

@@ -17,7 +17,7 @@ ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& la
                 sums.reads + more.reads};
         simt::store(&lane.words->of_helpers, LookupCounts{});
     }
-    if (simt::lane() == 0U) {
+    if (simt::warp_thread() == 0U) {
         simt::atomic_add<Scope::device>(&params.counters->lookups, std::uint64_t{sums.lookups});
         simt::atomic_add<Scope::device>(&params.counters->distinct, std::uint64_t{sums.distinct});
         simt::atomic_add<Scope::device>(&params.counters->misses, std::uint64_t{sums.misses});
@@ -45,13 +45,13 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
     if (!resume_utterance(params.search, lane)) {
         return Need::log_probs;
     }
-    const bool is_open = kLanesAsk && simt::load(&lane.words->mail_open) != 0U;
+    const bool is_open = kLanesAsk && simt::load(&lane.words->request_open) != 0U;
     return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
 }
 
 // Why a question has no answer.
 ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) {
-    return simt::load(&lane.words->mail_full) != 0U ? kNeedsMail : kNeedsAnswers;
+    return simt::load(&lane.words->request_full) != 0U ? kNeedsRequestRoom : kNeedsAnswers;
 }
 
 template <bool kClusters>
@@ -156,7 +156,7 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
             if (kLanesAsk) {
-                make_room_in_mail(*lane.words);
+                make_room_for_requests(*lane.words);
             }
         }
     }

@@ -39,7 +39,7 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     lane.state.need = Need::nothing;
     lane.counts = Counts{};
     if (kLanesAsk && simt::thread_rank() == 0U) {
-        open_mail(params.mails[lane_number()], *lane.words);
+        open_requests(params.views[lane_number()], *lane.words);
     }
     free_tables<BlockTeam>(lane.room);
     reset_rescoring_frame<BlockTeam>(lane);
@@ -69,7 +69,7 @@ ARCBEAM_DEVICE void work(const RescoringParams& params) {
     }
     if (simt::thread_rank() == 0U) {
         if (kLanesAsk) {
-            close_mail(params, *lane.words);
+            close_requests(params, *lane.words);
         }
         search.lanes[lane_number()] = lane.state;
         simt::atomic_add<Scope::device>(search.resting_lanes, 1U);

@@ -26,7 +26,7 @@
 namespace arcbeam::simt {
 
 constexpr std::uint32_t kWarpSize = 32U;
-constexpr std::uint32_t kAllLanes = 0xffffffffU;
+constexpr std::uint32_t kAllThreads = 0xffffffffU;
 
 // Who has to see an access. An access orders only threads that its scope includes, on both sides.
 enum class Scope : std::uint8_t { block, cluster, device, system };

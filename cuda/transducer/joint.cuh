@@ -55,7 +55,7 @@ ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const flo
         for (std::uint32_t k = 0U; k < kAtOnce; ++k) {
             const std::uint32_t step = first + k * workers < count ? first + k * workers : first;
             tests[k] = step / steps;
-            of_test[k] = (step - tests[k] * steps) * simt::kWarpSize + simt::lane();
+            of_test[k] = (step - tests[k] * steps) * simt::kWarpSize + simt::warp_thread();
             const std::uint32_t piece = of_test[k] < pieces ? of_test[k] : 0U;
             const std::size_t row = simt::load(lanes.test_row.at(tests[k]));
             const std::size_t lane = simt::load(lanes.test_lane.at(tests[k]));
@@ -101,12 +101,12 @@ struct OutputStage {
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kTests = static_cast<std::uint32_t>(kColumns);
         multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_tests, scratch);
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
         const DeviceNetwork& network = params.network;
-        const std::uint32_t test = first_column + simt::lane() % kTests;
+        const std::uint32_t test = first_column + simt::warp_thread() % kTests;
         std::uint64_t best = 0U;
         std::uint64_t best_length = 0U;
-        for (std::uint32_t i = simt::lane(); i < static_cast<std::uint32_t>(kRows * kColumns);
+        for (std::uint32_t i = simt::warp_thread(); i < static_cast<std::uint32_t>(kRows * kColumns);
              i += simt::kWarpSize) {
             const std::uint32_t local = first_row + i / kTests;
             if (local >= num_rows || test >= num_tests) {
@@ -128,7 +128,7 @@ struct OutputStage {
         }
         best = largest_of_tests<kTests>(best);
         best_length = network.durations > 0U ? largest_of_tests<kTests>(best_length) : 0U;
-        if (simt::lane() < kTests && test < num_tests) {
+        if (simt::warp_thread() < kTests && test < num_tests) {
             if (best != 0U) {
                 simt::atomic_max(keys + test, best);
             }
@@ -136,7 +136,7 @@ struct OutputStage {
                 simt::atomic_max(keys + params.most_tests + test, best_length);
             }
         }
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
     }
 
   private:
@@ -144,7 +144,7 @@ struct OutputStage {
     template <std::uint32_t kTests>
     ARCBEAM_DEVICE static std::uint64_t largest_of_tests(std::uint64_t key) {
         for (std::uint32_t d = kTests; d < simt::kWarpSize; d *= 2U) {
-            const std::uint64_t other = simt::shuffle_xor(simt::kAllLanes, key, d);
+            const std::uint64_t other = simt::shuffle_xor(simt::kAllThreads, key, d);
             key = other > key ? other : key;
         }
         return key;

@@ -159,10 +159,10 @@ struct Lanes {
         const bool one_part = frame.size <= simt::kWarpSize;
         each_part([&](std::uint32_t part, std::uint32_t i) {
             const bool take = i < frame.size && wanted(i);
-            const std::uint32_t takers = simt::ballot(simt::kAllLanes, take);
+            const std::uint32_t takers = simt::ballot(simt::kAllThreads, take);
             if (one_part) {
                 put_in_list(take, takers, 0U, i);
-            } else if (simt::lane() == 0U) {
+            } else if (simt::warp_thread() == 0U) {
                 simt::store(part_takers.at(part), takers);
             }
         });
@@ -172,11 +172,12 @@ struct Lanes {
         }
         each_part([&](std::uint32_t part, std::uint32_t i) {
             std::uint32_t before = 0U;
-            for (std::uint32_t p = simt::lane(); p < part; p += simt::kWarpSize) {
+            for (std::uint32_t p = simt::warp_thread(); p < part; p += simt::kWarpSize) {
                 before += simt::popcount(simt::load(part_takers.at(p)));
             }
             const std::uint32_t takers = simt::load(part_takers.at(part));
-            put_in_list((takers >> simt::lane() & 1U) != 0U, takers, simt::reduce_add(simt::kAllLanes, before), i);
+            put_in_list((takers >> simt::warp_thread() & 1U) != 0U, takers,
+                        simt::reduce_add(simt::kAllThreads, before), i);
         });
         simt::block_barrier();
     }
@@ -237,7 +238,7 @@ struct Lanes {
     template <class Take>
     ARCBEAM_DEVICE void each_part(const Take& take) const {
         for (std::uint32_t part = simt::warp(); part * simt::kWarpSize < frame.size; part += simt::num_warps()) {
-            take(part, part * simt::kWarpSize + simt::lane());
+            take(part, part * simt::kWarpSize + simt::warp_thread());
         }
     }
 
@@ -246,7 +247,7 @@ struct Lanes {
         if (take) {
             simt::store(list.at(before + simt::place_in(takers)), i);
         }
-        if (i + simt::kWarpSize - simt::lane() >= frame.size && simt::lane() == 0U) {
+        if (i + simt::kWarpSize - simt::warp_thread() >= frame.size && simt::warp_thread() == 0U) {
             simt::store(words.at(BlockWords::kListed), before + simt::popcount(takers));
         }
     }
@@ -268,18 +269,18 @@ struct Lanes {
 
     [[nodiscard]] ARCBEAM_DEVICE Active active_of_part(const LoopParams& params, std::uint32_t i) const {
         const bool works = i < frame.size && is_active(i);
-        const std::uint32_t active = simt::popcount(simt::ballot(simt::kAllLanes, works));
-        const bool full = simt::any(simt::kAllLanes, works && simt::load(count.at(i)) >= params.room);
+        const std::uint32_t active = simt::popcount(simt::ballot(simt::kAllThreads, works));
+        const bool full = simt::any(simt::kAllThreads, works && simt::load(count.at(i)) >= params.room);
         std::uint32_t earliest = 0xffffffffU;
         if (params.frame_looping != 0U) {
-            earliest = simt::reduce_min(simt::kAllLanes, works ? simt::load(frame.at(i)) : earliest);
+            earliest = simt::reduce_min(simt::kAllThreads, works ? simt::load(frame.at(i)) : earliest);
         }
         return {active, earliest, full};
     }
 
     ARCBEAM_DEVICE void count_active(const LoopParams& params, std::uint32_t i) const {
         const Active active = active_of_part(params, i);
-        if (simt::lane() == 0U && active.count != 0U) {
+        if (simt::warp_thread() == 0U && active.count != 0U) {
             simt::atomic_add<simt::Scope::block>(words.at(BlockWords::kActive), active.count);
             simt::atomic_min<simt::Scope::block>(words.at(BlockWords::kEarliest), active.earliest);
             if (active.full) {
@@ -290,7 +291,7 @@ struct Lanes {
 
     // The plan of up to 32 lanes, by one warp.
     ARCBEAM_DEVICE Plan plan_one_part(const LoopParams& params) const {
-        const std::uint32_t i = simt::lane();
+        const std::uint32_t i = simt::warp_thread();
         if (simt::warp() == 0U) {
             const Active active = active_of_part(params, i);
             Plan found_plan = active.full ? Plan::room : Plan::end;
@@ -300,11 +301,11 @@ struct Lanes {
                     wanted_of(params, params.most_tests / active.count, active.earliest, i);
                 const std::uint32_t end = sum_up_to(wanted);
                 put_tests(end - wanted, wanted, i);
-                if (simt::lane() == simt::kWarpSize - 1U) {
+                if (simt::warp_thread() == simt::kWarpSize - 1U) {
                     simt::store(words.at(BlockWords::kTests), end);
                 }
             }
-            if (simt::lane() == 0U) {
+            if (simt::warp_thread() == 0U) {
                 simt::store(words.at(BlockWords::kPlan), static_cast<std::uint32_t>(found_plan));
             }
         }
@@ -329,8 +330,8 @@ struct Lanes {
     // Of this lane of the warp and those before.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t sum_up_to(std::uint32_t value) {
         for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
-            const std::uint32_t before = simt::shuffle_up(simt::kAllLanes, value, d);
-            value += simt::lane() >= d ? before : 0U;
+            const std::uint32_t before = simt::shuffle_up(simt::kAllThreads, value, d);
+            value += simt::warp_thread() >= d ? before : 0U;
         }
         return value;
     }
@@ -356,18 +357,18 @@ struct Lanes {
             simt::store(first_test.at(i), end - wanted);
             simt::store(tests.at(i), wanted);
         }
-        if (simt::lane() == simt::kWarpSize - 1U) {
+        if (simt::warp_thread() == simt::kWarpSize - 1U) {
             simt::store(part_takers.at(part), end);
         }
     }
 
     ARCBEAM_DEVICE void place_tests(std::uint32_t part, std::uint32_t i) const {
         std::uint32_t before = 0U;
-        for (std::uint32_t p = simt::lane(); p < part; p += simt::kWarpSize) {
+        for (std::uint32_t p = simt::warp_thread(); p < part; p += simt::kWarpSize) {
             before += simt::load(part_takers.at(p));
         }
-        before = simt::reduce_add(simt::kAllLanes, before);
-        if ((part + 1U) * simt::kWarpSize >= frame.size && simt::lane() == 0U) {
+        before = simt::reduce_add(simt::kAllThreads, before);
+        if ((part + 1U) * simt::kWarpSize >= frame.size && simt::warp_thread() == 0U) {
             simt::store(words.at(BlockWords::kTests), before + simt::load(part_takers.at(part)));
         }
         if (i < frame.size) {

@@ -213,7 +213,7 @@ class Loop {
             const std::uint32_t column = part / parts;
             const std::uint32_t lane = simt::load(lanes_.list.at(column));
             Input* const to = hidden_of<kPrecision>(params_, lanes_, lane, 0U, 0U);
-            const std::uint32_t i = (part - column * parts) * kStep + simt::lane();
+            const std::uint32_t i = (part - column * parts) * kStep + simt::warp_thread();
             simt::store(to + i,
                         as_input<kPrecision>(i < params_.network.units ? look_up(params_, lanes_, lane, i) : 0.0F));
         }

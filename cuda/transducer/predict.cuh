@@ -73,7 +73,7 @@ struct LstmStage {
         float* const from_below = scratch + tile_values(Rows::kPrecision);
         Ahead ahead[kSteps];
         for (std::uint32_t k = 0U; k < kSteps; ++k) {
-            const std::uint32_t i = k * simt::kWarpSize + simt::lane();
+            const std::uint32_t i = k * simt::kWarpSize + simt::warp_thread();
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
             if (i < kUnits * kLanes && local < num_units && column < num_columns) {
@@ -84,9 +84,9 @@ struct LstmStage {
         if (layer > 0U) {
             multiply<kRows, kColumns>(input, first_row, below, first_column, num_columns, from_below);
         }
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
         for (std::uint32_t k = 0U; k < kSteps; ++k) {
-            const std::uint32_t i = k * simt::kWarpSize + simt::lane();
+            const std::uint32_t i = k * simt::kWarpSize + simt::warp_thread();
             const std::uint32_t local = first_row / kGates + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
             if (i < kUnits * kLanes && local < num_units && column < num_columns) {
@@ -94,7 +94,7 @@ struct LstmStage {
                      (i / kLanes) * kGates * kLanes + i % kLanes, kLanes);
             }
         }
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
     }
 
   private:
@@ -155,8 +155,8 @@ struct PredictionStage {
     ARCBEAM_DEVICE void tile(std::uint32_t first_row, std::uint32_t first_column) const {
         constexpr auto kLanes = static_cast<std::uint32_t>(kColumns);
         multiply<kRows, kColumns>(rows, first_row, hidden, first_column, num_columns, scratch);
-        simt::warp_sync(simt::kAllLanes);
-        for (std::uint32_t i = simt::lane(); i < static_cast<std::uint32_t>(kRows * kColumns);
+        simt::warp_sync(simt::kAllThreads);
+        for (std::uint32_t i = simt::warp_thread(); i < static_cast<std::uint32_t>(kRows * kColumns);
              i += simt::kWarpSize) {
             const std::uint32_t local = first_row + i / kLanes;
             const std::uint32_t column = first_column + i % kLanes;
@@ -170,7 +170,7 @@ struct PredictionStage {
                 simt::store(params.predictions + lane * params.network.output.stride + row, sum);
             }
         }
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
     }
 };
 

@@ -20,7 +20,7 @@ namespace arcbeam::transducer {
 // The sum of 32 lanes' partials, in every lane.
 ARCBEAM_DEVICE float add_lanes(float partial) {
     for (std::uint32_t s = 16U; s > 0U; s /= 2U) {
-        partial = partial + simt::shuffle_xor(simt::kAllLanes, partial, s);
+        partial = partial + simt::shuffle_xor(simt::kAllThreads, partial, s);
     }
     return partial;
 }
@@ -32,15 +32,15 @@ ARCBEAM_DEVICE void add_across(float* values) {
         constexpr auto kFlip = static_cast<std::uint32_t>(kApart);
         if constexpr (kValues > 1) {
             constexpr int kHalf = kValues / 2;
-            const bool upper = (simt::lane() & kFlip) != 0U;
+            const bool upper = (simt::warp_thread() & kFlip) != 0U;
             for (int i = 0; i < kHalf; ++i) {
                 const float kept = upper ? values[i + kHalf] : values[i];
                 const float given = upper ? values[i] : values[i + kHalf];
-                values[i] = kept + simt::shuffle_xor(simt::kAllLanes, given, kFlip);
+                values[i] = kept + simt::shuffle_xor(simt::kAllThreads, given, kFlip);
             }
             add_across<kHalf, kApart / 2>(values);
         } else {
-            values[0] = values[0] + simt::shuffle_xor(simt::kAllLanes, values[0], kFlip);
+            values[0] = values[0] + simt::shuffle_xor(simt::kAllThreads, values[0], kFlip);
             add_across<1, kApart / 2>(values);
         }
     }
@@ -97,8 +97,8 @@ ARCBEAM_DEVICE void add_up(float* sum, float* out) {
     for (int i = 0; i < kValues; i += kAtOnce) {
         add_across<kAtOnce>(sum + i);
         constexpr auto kLanesOfOne = static_cast<std::uint32_t>(32 / kAtOnce);
-        if (simt::lane() % kLanesOfOne == 0U) {
-            simt::store(out + static_cast<std::uint32_t>(i) + simt::lane() / kLanesOfOne, sum[i]);
+        if (simt::warp_thread() % kLanesOfOne == 0U) {
+            simt::store(out + static_cast<std::uint32_t>(i) + simt::warp_thread() / kLanesOfOne, sum[i]);
         }
     }
 }
@@ -109,7 +109,7 @@ template <int kRows, int kColumns, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                      std::uint32_t first_column, std::uint32_t num_columns, float* out) {
     constexpr int kValues = kRows * kColumns;
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     const float* const weights = rows.values + static_cast<std::size_t>(first_row) * rows.stride + lane;
     const float* inputs[kColumns];
     float sum[kValues];
@@ -156,8 +156,8 @@ template <int kRows, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                              std::uint32_t first_column, std::uint32_t num_columns, float* out) {
     constexpr int kTiles = kRows / 8;
-    const std::uint32_t group = simt::lane() / 4U;
-    const std::uint32_t place = simt::lane() % 4U;
+    const std::uint32_t group = simt::warp_thread() / 4U;
+    const std::uint32_t place = simt::warp_thread() % 4U;
     const Piece* weights[kTiles];
     const Piece* inputs[2];
     float sum[kTiles][2][4];  // of the first and second halves

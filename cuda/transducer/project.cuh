@@ -16,7 +16,7 @@ template <bool kHalf>
 ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, const EncoderView& view) {
     constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);
     std::uint64_t first_bad = kNothingBad;
-    for (std::uint32_t i = simt::lane(); i < params.network.features; i += kStep) {
+    for (std::uint32_t i = simt::warp_thread(); i < params.network.features; i += kStep) {
         float values[kFrames];  // on their way together
         for (int k = 0; k < kFrames; ++k) {
             const std::uint32_t frame = group.first_frame + static_cast<std::uint32_t>(k);
@@ -47,7 +47,7 @@ ARCBEAM_DEVICE void store_tile(const ProjectParams& params, std::uint32_t first_
     const DeviceMatrix& encoder = params.network.encoder;
     for (int i = 0; i < kValues; i += 32) {
         add_across<32>(sum + i);
-        const std::uint32_t value = static_cast<std::uint32_t>(i) + simt::lane();
+        const std::uint32_t value = static_cast<std::uint32_t>(i) + simt::warp_thread();
         const std::uint32_t row = first_row + value / FrameGroup::kFrames;
         const std::uint32_t frame = group.first_frame + value % FrameGroup::kFrames;
         if (row < encoder.rows && frame < view.frames) {
@@ -66,7 +66,7 @@ ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t firs
     constexpr int kRows = static_cast<int>(kRowGroup);
     constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);
     const DeviceMatrix& encoder = params.network.encoder;
-    const std::uint32_t lane = simt::lane();
+    const std::uint32_t lane = simt::warp_thread();
     const float* const weights =
         static_cast<const float*>(encoder.values) + static_cast<std::size_t>(first_row) * encoder.stride + lane;
     float sum[kRows * kFrames];
@@ -156,8 +156,8 @@ ARCBEAM_DEVICE void project_on_tensor_cores(const ProjectParams& params, std::ui
                                             const EncoderView& view) {
     constexpr int kTiles = kRows / 16;
     const DeviceMatrix& encoder = params.network.encoder;
-    const std::uint32_t of_eight = simt::lane() / 4U;
-    const std::uint32_t place = simt::lane() % 4U;
+    const std::uint32_t of_eight = simt::warp_thread() / 4U;
+    const std::uint32_t place = simt::warp_thread() % 4U;
     const Piece* weights[kTiles][2];
     float sum[kTiles][2][4];
     for (int r = 0; r < kTiles; ++r) {
@@ -231,7 +231,7 @@ struct ProjectStage {
                        group.first_frame / FrameGroup::kFrames)) {
             check_group<kHalf>(params, group, view);
         }
-        simt::warp_sync(simt::kAllLanes);
+        simt::warp_sync(simt::kAllThreads);
         if constexpr (kPrecision == Precision::float32) {
             project_tile<kHalf>(params, first_row, group, view);
         } else {

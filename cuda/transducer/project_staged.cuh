@@ -52,7 +52,7 @@ ARCBEAM_DEVICE void stage_frames(const ProjectParams& params, std::uint32_t firs
         const std::uint32_t wanted = group.first_frame + f % FrameGroup::kFrames;
         const std::uint32_t frame = wanted < view.frames ? wanted : view.frames - 1U;
         const std::int64_t at = static_cast<std::int64_t>(frame) * view.row_stride;
-        for (std::uint32_t part = simt::lane(); part < parts; part += simt::kWarpSize) {
+        for (std::uint32_t part = simt::warp_thread(); part < parts; part += simt::kWarpSize) {
             float values[kFeaturesAtOnce];
             load_features(view, at, part * kFeaturesAtOnce, features, values);
             Piece rounded{};
@@ -74,8 +74,8 @@ ARCBEAM_DEVICE void project_half(const ProjectParams& params, std::uint32_t firs
     constexpr int kTiles = 2;
     constexpr int kGroups = static_cast<int>(kHalfOfStaged / FrameGroup::kFrames);
     const DeviceMatrix& encoder = params.network.encoder;
-    const std::uint32_t of_eight = simt::lane() / 4U;
-    const std::uint32_t place = simt::lane() % 4U;
+    const std::uint32_t of_eight = simt::warp_thread() / 4U;
+    const std::uint32_t place = simt::warp_thread() % 4U;
     const Piece* weights[kTiles][2];
     float sum[kTiles][kGroups][2][4];
     for (int t = 0; t < kTiles; ++t) {

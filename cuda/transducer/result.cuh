@@ -25,7 +25,7 @@ template <class Logits, class Term>
 ARCBEAM_DEVICE float sum_of(const Logits& logits, std::uint32_t n, const Term& term) {
     constexpr int kAtOnce = 12;
     float partial = 0.0F;
-    for (std::uint32_t i = simt::lane(); i < n; i += std::uint32_t{kAtOnce} * kStep) {
+    for (std::uint32_t i = simt::warp_thread(); i < n; i += std::uint32_t{kAtOnce} * kStep) {
         float values[kAtOnce];
         logits.template read<kAtOnce>(i, kStep, n, values);
         for (std::uint32_t k = 0; k < std::uint32_t{kAtOnce}; ++k) {
@@ -79,7 +79,7 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
     if (params.confidence.statistic != Statistic::none) {
         sure = confidence_of(params, logits, largest, log_sum, of_token);
     }
-    if (simt::lane() == 0U) {
+    if (simt::warp_thread() == 0U) {
         const std::size_t at = static_cast<std::size_t>(lane) * params.room + simt::load(lanes.count.at(lane)) - 1U;
         Record* const to = params.records + at;
         simt::store(&to->token, simt::load(lanes.token.at(lane)));

@@ -42,8 +42,8 @@ ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const In
     for (std::uint32_t i = 0U; i < kRows * kColumns; ++i) {
         sum[i] = 0.0F;
     }
-    const std::uint32_t first_row = simt::warp() % 2U * kRows * kStep + simt::lane();
-    const std::uint32_t first_column = simt::warp() / 2U * kColumns * kStep + simt::lane();
+    const std::uint32_t first_row = simt::warp() % 2U * kRows * kStep + simt::warp_thread();
+    const std::uint32_t first_column = simt::warp() / 2U * kColumns * kStep + simt::warp_thread();
     for (std::uint32_t step = 0U; step < steps; ++step) {
         simt::copy_wait<kAhead - 2U>();
         simt::block_barrier();

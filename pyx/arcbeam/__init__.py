@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arcbeam import baseline as baseline
-    from arcbeam.decoder import CtcDecoder, DecoderMemory, DecodeStats
+    from arcbeam.ctc.decoder import CtcDecoder, DecoderMemory, DecodeStats
+    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.ctc.options import DecoderOptions
     from arcbeam.errors import (
         ArcbeamError,
         CapacityError,
@@ -19,44 +21,43 @@ if TYPE_CHECKING:
         MissingDependencyError,
         UnsupportedError,
     )
-    from arcbeam.graph import Graph, GraphInfo
-    from arcbeam.hypothesis import Hypothesis, Word
-    from arcbeam.language_model import KenLM
-    from arcbeam.lm_automaton import LanguageModel, LanguageModelInfo, WordScore
-    from arcbeam.options import DecoderOptions
-    from arcbeam.symbols import SymbolTable, TokenTable
-    from arcbeam.transducer import TransducerDecoder
-    from arcbeam.transducer_confidence import ConfidenceMethod
-    from arcbeam.transducer_device import TransducerMemory
-    from arcbeam.transducer_hypothesis import TransducerHypothesis, TransducerState
-    from arcbeam.transducer_network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
-    from arcbeam.transducer_options import TransducerOptions
+    from arcbeam.graph.graph import Graph, GraphInfo
+    from arcbeam.graph.symbols import SymbolTable, TokenTable
+    from arcbeam.lm.kenlm import KenLM
+    from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo, WordScore
+    from arcbeam.transducer.confidence import ConfidenceMethod
+    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.device import TransducerMemory
+    from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
+    from arcbeam.transducer.network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
+    from arcbeam.transducer.options import TransducerOptions
+    from arcbeam.words import Word
 
 _HOME = {
-    "CtcDecoder": "decoder",
-    "DecodeStats": "decoder",
-    "DecoderMemory": "decoder",
-    "DecoderOptions": "options",
-    "Graph": "graph",
-    "GraphInfo": "graph",
-    "Hypothesis": "hypothesis",
-    "Word": "hypothesis",
-    "KenLM": "language_model",
-    "LanguageModel": "lm_automaton",
-    "LanguageModelInfo": "lm_automaton",
-    "WordScore": "lm_automaton",
-    "SymbolTable": "symbols",
-    "TokenTable": "symbols",
-    "ConfidenceMethod": "transducer_confidence",
-    "Joint": "transducer_network",
-    "LstmLayer": "transducer_network",
-    "LstmPrediction": "transducer_network",
-    "StatelessPrediction": "transducer_network",
-    "TransducerDecoder": "transducer",
-    "TransducerHypothesis": "transducer_hypothesis",
-    "TransducerMemory": "transducer_device",
-    "TransducerOptions": "transducer_options",
-    "TransducerState": "transducer_hypothesis",
+    "CtcDecoder": "ctc.decoder",
+    "DecodeStats": "ctc.decoder",
+    "DecoderMemory": "ctc.decoder",
+    "DecoderOptions": "ctc.options",
+    "Graph": "graph.graph",
+    "GraphInfo": "graph.graph",
+    "Hypothesis": "ctc.hypothesis",
+    "Word": "words",
+    "KenLM": "lm.kenlm",
+    "LanguageModel": "lm.language_model",
+    "LanguageModelInfo": "lm.language_model",
+    "WordScore": "lm.language_model",
+    "SymbolTable": "graph.symbols",
+    "TokenTable": "graph.symbols",
+    "ConfidenceMethod": "transducer.confidence",
+    "Joint": "transducer.network",
+    "LstmLayer": "transducer.network",
+    "LstmPrediction": "transducer.network",
+    "StatelessPrediction": "transducer.network",
+    "TransducerDecoder": "transducer.decoder",
+    "TransducerHypothesis": "transducer.hypothesis",
+    "TransducerMemory": "transducer.device",
+    "TransducerOptions": "transducer.options",
+    "TransducerState": "transducer.hypothesis",
     "ArcbeamError": "errors",
     "CapacityError": "errors",
     "CudaError": "errors",

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from arcbeam import baseline
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams
 from tests.baseline.small import LEXICON, TOKENS, saying
 

@@ -10,8 +10,8 @@ import pytest
 
 import arcbeam
 from arcbeam import baseline
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from benchmarks import datasets
 from tests.baseline.small import LEXICON, TOKENS, saying
 
@@ -229,7 +229,7 @@ def test_collecting_changes_nothing(demo, monkeypatch):
     tokens, lexicon, dataset = demo
     options = {"beam_size": 30, "nbest": 5, "threads": 1, "unk_score": -5.0}
     expected = as_bytes(baseline.LexiconDecoder(lexicon, tokens, **options).decode(dataset.utterances[:4]))
-    monkeypatch.setattr(baseline, "COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.baseline.decoder.COLLECT_ABOVE", 1)
     often = baseline.LexiconDecoder(lexicon, tokens, **options)
     assert as_bytes(often.decode(dataset.utterances[:4])) == expected
 

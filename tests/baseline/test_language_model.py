@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from arcbeam import baseline, language_model
+from arcbeam import baseline
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.lm import kenlm as kenlm_module
 from tests.baseline.ngrams import NGrams
 
 WORDS = ["a", "b", "c"]
@@ -117,10 +118,10 @@ def test_bad_libraries(tmp_path):
     with pytest.raises(MissingDependencyError, match=message):
         baseline.KenLM(plain, library=text)
     with pytest.raises(MissingDependencyError, match=r"lacks the symbol _ZN2lm5ngram11LoadVirtual"):
-        baseline.KenLM(plain, library=sys.modules["arcbeam._kenlm"].__file__)
+        baseline.KenLM(plain, library=sys.modules["arcbeam.lm._kenlm"].__file__)
 
 
 def test_no_package(monkeypatch, tmp_path):
-    monkeypatch.setattr(language_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(kenlm_module, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs the package kenlm, which is not installed: pip install"):
         baseline.KenLM(NGrams(WORDS, 2, seed=0).write(tmp_path / "lm.arpa"))

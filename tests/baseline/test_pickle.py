@@ -11,9 +11,9 @@ import pytest
 
 import arcbeam
 from arcbeam import baseline
-from arcbeam.build.lexicon import Lexicon
 from arcbeam.errors import FormatError
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from tests.baseline.ngrams import NGrams
 from tests.baseline.small import LEXICON, TOKENS, saying
 

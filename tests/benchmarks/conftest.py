@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import Graph, KenLM, LanguageModel, SymbolTable, cuda_plan
+from arcbeam import Graph, KenLM, LanguageModel, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
 from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import Peer
@@ -16,7 +17,7 @@ from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 LENGTHS = (4, 7, 1, 5, 6, 3)
-ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+ROOMY = search_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import ctypes
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from arcbeam.kernel_images import BuildRecord
+from arcbeam.gpu.kernel_images import BuildRecord
 from tests.decode.emulated_gpu import Shape
 from tests.simt import build
 
@@ -45,7 +45,7 @@ def launches(fake_library, monkeypatch, kernels):
 
     callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)(launch)
     record = BuildRecord(nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={})
-    monkeypatch.setattr("arcbeam.kernel_images.build_record", lambda: record)
+    monkeypatch.setattr("arcbeam.gpu.kernel_images.build_record", lambda: record)
     fake_library.start()
     fake_library.on_launch(callback)
     lines = "".join(f"kernel {kernel} {size}\n" for kernel, (_, size) in kernels.items())

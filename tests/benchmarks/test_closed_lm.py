@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcbeam import KenLM, LanguageModel
-from arcbeam.lm_file import check
+from arcbeam.lm.lm_file import check
 from data import closed_lm
 from tests.benchmarks.closed_models import write_closed_arpa
 from tests.decode import kenlm_files

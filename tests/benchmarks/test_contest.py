@@ -34,7 +34,7 @@ def small(tmp_path):
         finals=dict.fromkeys(range(4), 0.0),
         tokens=arcbeam.TokenTable.from_list(["<blank>", "a", "b", "c"]),
         word_symbols=arcbeam.SymbolTable.from_list(["<eps>", "ah", "bee", "sea"]),
-        pronunciations=arcbeam.graph.Pronunciations.from_lists([(1, [1]), (2, [2]), (3, [3]), (3, [3, 1])]),
+        pronunciations=arcbeam.graph.graph.Pronunciations.from_lists([(1, [1]), (2, [2]), (3, [3]), (3, [3, 1])]),
     )
     graph.save(tmp_path / "small.arcbeam")
     return graphs.GraphFiles("small", tmp_path / "small.arcbeam", tmp_path / "small.fst")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcbeam import cuda_plan
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import adapters, datasets, gpu, graphs
 from benchmarks.adapters import SearchOptions, Unavailable
 from tests.benchmarks.on_emulated_gpu import Peer
@@ -64,7 +64,7 @@ def test_without_a_gpu_the_adapter_says_why(monkeypatch):
 def test_one_decode_for_a_profiler(small, capsys, monkeypatch):
     from benchmarks import one_decode
 
-    monkeypatch.setattr(cuda_plan, "first_room", cuda_plan.first_room)  # which it changes
+    monkeypatch.setattr(search_plan, "first_room", search_plan.first_room)  # which it changes
     assert one_decode.main(["--batch", "3", "--beam", "5"]) == 0
     assert "tokens," in capsys.readouterr().out
     assert len(small.shapes) == 2, "a launch each"

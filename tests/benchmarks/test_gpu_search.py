@@ -2,7 +2,7 @@
 
 import pytest
 
-from arcbeam import cuda_plan
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import registry, timing
 from tests.benchmarks.on_emulated_gpu import has_matplotlib, rows_of
 
@@ -67,8 +67,8 @@ def test_twin(small):
 
 def test_shapes(small, monkeypatch):
     experiment = registry.load("gpu_shapes")
-    assert {shape for shape, _ in experiment.shapes()} > {cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.CLUSTER}
-    some = [(cuda_plan.WIDE, cuda_plan.TEAM_TOKENS), (cuda_plan.CLUSTER, cuda_plan.TEAM_TOKENS)]
+    assert {shape for shape, _ in experiment.shapes()} > {search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER}
+    some = [(search_plan.WIDE, search_plan.TEAM_TOKENS), (search_plan.CLUSTER, search_plan.TEAM_TOKENS)]
     monkeypatch.setattr(experiment, "shapes", lambda: some)
     rows = rows_of("gpu_shapes", utterances=2)
     assert [bool(row["chosen"]) for row in rows] == [True, False] * 2

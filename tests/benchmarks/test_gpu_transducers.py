@@ -8,7 +8,8 @@ import types
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder, transducer_plan
+from arcbeam import TransducerDecoder
+from arcbeam.gpu.tuned import transducer_plan
 from benchmarks import gpu as on_gpu
 from benchmarks import transducer_floor
 from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_modes, gpu_ll24_shapes

@@ -7,8 +7,9 @@ import statistics
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable, rescoring
-from arcbeam.decoder import DecodeStats
+from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
+from arcbeam.ctc import rescoring
+from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.errors import CapacityError, UnsupportedError
 from benchmarks import graphs, lm_task, placements, record, registry, rescoring_models
 from benchmarks.datasets import DataMissing

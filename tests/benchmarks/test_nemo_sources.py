@@ -9,8 +9,8 @@ from arcbeam import Graph
 from benchmarks import nemo_sources
 from benchmarks.adapters import SearchOptions
 from benchmarks.graphs import GraphFiles
-from tests.build.definitions import Model
 from tests.decode.random_graphs import random_log_probs
+from tests.recipe.definitions import Model
 
 
 def test_what_is_no_nemo_is_named(monkeypatch, tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from arcbeam.baseline import with_separator
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.renumbered import renumbered
 

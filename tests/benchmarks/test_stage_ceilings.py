@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from arcbeam import _stages
+from arcbeam.ctc import _stages
 from benchmarks import stage_ceilings
 from benchmarks.rescoring_stage_kernel import Lookup
 from benchmarks.stage_ceilings import Ceiling, least

@@ -3,7 +3,7 @@
 import lzma
 
 from arcbeam import LanguageModel
-from tests.language_model.test_lm_automaton import GOOD
+from tests.lm.test_lm_automaton import GOOD
 
 
 def test_builds_what_can_be_loaded(run, tmp_path):

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from arcbeam.cli.app import app
 from tests.cli.conftest import SAID, SPOKEN, WORDS, arcs_of_a_word_loop, log_probs_of
-from tests.language_model.test_lm_automaton import GOOD as GOOD_ARPA
+from tests.lm.test_lm_automaton import GOOD as GOOD_ARPA
 
 
 def lines_of(result):

@@ -8,7 +8,7 @@ import pytest
 
 from arcbeam.cli import cache, demo
 from arcbeam.cli.score import Score
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
 from tests.cli.test_score import distance
 
 pytest.importorskip("kaldifst")

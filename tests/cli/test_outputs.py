@@ -11,7 +11,7 @@ import pytest
 from arcbeam.cli.inputs import Utterance
 from arcbeam.cli.outputs import Format, open_output, write
 from arcbeam.errors import FormatError
-from arcbeam.hypothesis import Word
+from arcbeam.words import Word
 
 
 def hypothesis(text, words, **values):

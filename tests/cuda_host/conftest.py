@@ -8,10 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from arcbeam._cuda_launch import Stream
+from arcbeam.gpu._launch import Stream
 
-from arcbeam import CudaError, _cuda, devices, kernel_images
-from arcbeam.kernel_images import BuildRecord
+from arcbeam import CudaError
+from arcbeam.gpu import _cuda, devices, kernel_images
+from arcbeam.gpu.kernel_images import BuildRecord
 from tests.cuda_host.exporters import Reader
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from arcbeam.device_arrays import as_device_utterances
+from arcbeam.arrays.on_device import as_device_utterances
 
 I32, I64, U8, U16, U32, U64, P = (
     ctypes.c_int32, ctypes.c_int64, ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p,

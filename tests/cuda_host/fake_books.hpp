@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "arcbeam/_driver_table.hpp"
+#include "arcbeam/gpu/_driver_table.hpp"
 
 namespace {
 

@@ -4,10 +4,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from arcbeam._cuda_launch import Event, Stream
+from arcbeam.gpu._launch import Event, Stream
 
-from arcbeam import CudaError, _cuda
-from arcbeam.device_arrays import as_device_utterances, import_array, refuse_capture
+from arcbeam import CudaError
+from arcbeam.arrays.on_device import as_device_utterances, import_array, refuse_capture
+from arcbeam.gpu import _cuda
 from tests.cuda_host.exporters import Exporter
 
 SAID = (

@@ -7,10 +7,11 @@ import warnings
 
 import pytest
 
-from arcbeam import CtcDecoder, Graph, _cuda, devices, kernel_images
-from arcbeam.devices import cuda_devices, require_cuda, resolve_device, why_no_cuda
+from arcbeam import CtcDecoder, Graph
 from arcbeam.errors import CudaError, MissingDependencyError
-from arcbeam.kernel_images import BuildRecord
+from arcbeam.gpu import _cuda, devices, kernel_images
+from arcbeam.gpu.devices import cuda_devices, require_cuda, resolve_device, why_no_cuda
+from arcbeam.gpu.kernel_images import BuildRecord
 
 
 def told_once():
@@ -207,8 +208,8 @@ def test_the_warning_names_the_line_of_the_users(fake):
 def test_the_package_that_calls_the_driver_is_named(fake, monkeypatch):
     _cuda.use_driver(0)
     monkeypatch.setattr(kernel_images, "build_record", lambda: BuildRecord(nvcc="13.0.88"))
-    monkeypatch.setitem(sys.modules, "arcbeam._cydriver", None)  # as if its import failed
-    monkeypatch.delattr("arcbeam._cydriver", raising=False)
+    monkeypatch.setitem(sys.modules, "arcbeam.gpu._cydriver", None)  # as if its import failed
+    monkeypatch.delattr("arcbeam.gpu._cydriver", raising=False)
     with pytest.raises(MissingDependencyError, match=r"pip install 'arcbeam\[cuda\]'"):
         require_cuda()
 

@@ -9,11 +9,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel, load
-from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
-from arcbeam import _cuda
 from arcbeam.errors import ArcbeamError, CudaError, CudaOutOfMemoryError
+from arcbeam.gpu import _cuda
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -215,9 +215,9 @@ def test_a_driver_that_does_not_start(fake, code, said):
 IN_A_CHILD = """
     import ctypes, os, sys
     sys.path[:0] = {path!r}
-    from arcbeam import _cuda
-    from arcbeam._cuda_launch import Stream
-    from arcbeam._cuda_memory import DeviceBuffer, MemoryPool
+    from arcbeam.gpu import _cuda
+    from arcbeam.gpu._launch import Stream
+    from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
     from arcbeam.errors import CudaError
 
     library = ctypes.CDLL({library!r})
@@ -312,8 +312,8 @@ def test_what_a_build_without_cuda_says():
     code = """
     import sys
     sys.path[:0] = {path!r}
-    import arcbeam.kernel_images as images
-    from arcbeam import _cuda
+    import arcbeam.gpu.kernel_images as images
+    from arcbeam.gpu import _cuda
     images.build_record = lambda: images.BuildRecord(
         no_driver_calls="the package cuda-bindings was missing", no_kernels="nvcc was missing")
     for use in (lambda: _cuda.context_of(0), lambda: images.image("decode")):

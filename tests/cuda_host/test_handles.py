@@ -9,11 +9,11 @@ import threading
 
 import numpy as np
 import pytest
-from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel, load
-from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
-from arcbeam import _cuda
 from arcbeam.errors import CapacityError, CudaError
+from arcbeam.gpu import _cuda
 
 
 def engine(ordinal=0):

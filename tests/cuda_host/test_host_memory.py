@@ -2,7 +2,7 @@
 
 import pytest
 
-from arcbeam.host_memory import host_bytes_left
+from arcbeam.gpu.host_memory import host_bytes_left
 
 GIB = 1 << 30
 

@@ -4,9 +4,12 @@ import mmap
 
 import numpy as np
 import pytest
-from arcbeam._registered_memory import RegisteredMemory, parts_of, span_of
+from arcbeam.gpu._registered_memory import RegisteredMemory, parts_of, span_of
 
-from arcbeam import CudaError, _cuda, _cuda_launch, _cuda_memory, _registered_memory
+from arcbeam import CudaError
+from arcbeam.gpu import _cuda, _registered_memory
+from arcbeam.gpu import _launch as _cuda_launch
+from arcbeam.gpu import _memory as _cuda_memory
 
 PAGE = mmap.PAGESIZE
 

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from arcbeam import cuda_plan
+from arcbeam.gpu.tuned import search_plan
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.decode.emulated_gpu import EmulatedGpu
 from tests.decode.small_search import ROOMY
@@ -35,7 +35,7 @@ def planned_gpu(emulated_gpu):
 @pytest.fixture
 def gpu(planned_gpu):
     """Without clusters, of which most blocks only wait, for the emulator's time's sake."""
-    planned_gpu.launch_as(cuda_plan.WIDE)
+    planned_gpu.launch_as(search_plan.WIDE)
     return planned_gpu
 
 

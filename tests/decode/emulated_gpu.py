@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import cuda_plan, kernel_images
-from arcbeam.kernel_images import BuildRecord
+from arcbeam.gpu import kernel_images
+from arcbeam.gpu.kernel_images import BuildRecord
+from arcbeam.gpu.tuned import search_plan
 from tests.simt import build
 
 SOURCES = {
@@ -33,7 +34,7 @@ def image(name: str, code: str = "arch 9.0") -> bytes:
 
 
 # Frames and logs that fit nowhere: everything grows, and is redone.
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 20, shared_states=8)
+TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 20, shared_states=8)
 
 
 class Shape(ctypes.Structure):
@@ -57,7 +58,7 @@ class EmulatedGpu:
         monkeypatch.setattr(kernel_images, "build_record", lambda: record)
         monkeypatch.setattr(kernel_images, "image", image)
         # A launch runs when it is made: what has not come by then comes too late for it, however long it waits.
-        monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1000)
+        monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1000)
         self.start()
 
     def start(self, devices: int = 1, memory: int = 1 << 30) -> None:
@@ -65,9 +66,9 @@ class EmulatedGpu:
         self.fake.on_launch(self.callback)
         self.fake.library.fake_host_is_device(1)  # as arrays of tests say of theirs
 
-    def begin_with(self, room: cuda_plan.Room) -> None:
+    def begin_with(self, room: search_plan.Room) -> None:
         """Decoders made from now on begin with this room."""
-        self.monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
+        self.monkeypatch.setattr(search_plan, "first_room", lambda max_active: room)
 
     def compiled_for(self, *code: str) -> None:
         """Kernels loaded from now on are this code: ``"arch 9.0"``, ``"ptx 8.0"``."""
@@ -75,13 +76,13 @@ class EmulatedGpu:
 
     def send_in_parts(self, first: int = 256, largest: int = 1024, pieces: int = 512) -> None:
         """Log-probs of the host go in parts of so few bytes that a launch sees the first one alone."""
-        self.monkeypatch.setattr(cuda_plan, "FIRST_PART_BYTES", first)
-        self.monkeypatch.setattr(cuda_plan, "LARGEST_PART_BYTES", largest)
-        self.monkeypatch.setattr(cuda_plan, "PIECES_BYTES", pieces)
-        self.monkeypatch.setattr(cuda_plan, "ALONE_BYTES", first // 2)
+        self.monkeypatch.setattr(search_plan, "FIRST_PART_BYTES", first)
+        self.monkeypatch.setattr(search_plan, "LARGEST_PART_BYTES", largest)
+        self.monkeypatch.setattr(search_plan, "PIECES_BYTES", pieces)
+        self.monkeypatch.setattr(search_plan, "ALONE_BYTES", first // 2)
 
-    def launch_as(self, shape: cuda_plan.LaunchShape) -> None:
-        self.monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape,))
+    def launch_as(self, shape: search_plan.LaunchShape) -> None:
+        self.monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape,))
 
     @contextmanager
     def interrupted(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from arcbeam.language_model import kenlm_libraries
+from arcbeam.lm.kenlm import kenlm_libraries
 from tests.baseline.ngrams import NGrams
 
 PROBING, TRIE, QUANTISED_TRIE, ARRAY_TRIE = 0, 2, 3, 4

@@ -1,11 +1,11 @@
 """Random language models for tests of rescoring: columns written by hand, so that weights are multiples of 1/64."""
 
 import numpy as np
-from arcbeam._language_model import ARC
 
 from arcbeam import Graph, LanguageModel, SymbolTable
-from arcbeam.lm_file import check
-from tests.language_model.index import index_columns
+from arcbeam.lm._language_model import ARC
+from arcbeam.lm.lm_file import check
+from tests.lm.index import index_columns
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 

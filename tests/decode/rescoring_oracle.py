@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.decode.oracle import EPSILON, Answer, _arcs
-from tests.language_model.index import backoff_state, first_arc
+from tests.lm.index import backoff_state, first_arc
 
 f32 = np.float32
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam import device_layout
+from arcbeam.ctc.gpu import graph_layout
 from tests.simt import build
 
 NONE = 0xFFFFFFFF
@@ -27,7 +27,7 @@ LANE = np.dtype(
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
-NEED_ANSWERS, NEED_MAIL = 16, 17  # of lanes that ask the host
+NEED_ANSWERS, NEED_REQUEST_ROOM = 16, 17  # of lanes that ask the host
 LINE_BYTES = 128
 
 
@@ -199,8 +199,8 @@ class SearchHost:
         self.lanes = lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
-        rows = device_layout.state_rows(graph.states, graph.targets)
-        labels = device_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+        rows = graph_layout.state_rows(graph.states, graph.targets)
+        labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep)
@@ -212,7 +212,7 @@ class SearchHost:
             resting, stop_soon = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
             view = build.kernel_params(
                 states=rows, targets=graph.targets, labels=labels, finals=graph.finals, start=np.uint32(graph.start),
-                column_bits=np.uint32(device_layout.column_bits(graph.num_columns)),
+                column_bits=np.uint32(graph_layout.column_bits(graph.num_columns)),
             )  # fmt: skip
             params = build.kernel_params(
                 graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue,
@@ -252,7 +252,7 @@ class SearchHost:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
                 elif lane["need"] == NEED_LOG:
                     self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)
-                elif lane["need"] in (NEED_ANSWERS, NEED_MAIL):
+                elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
                     larger = np.zeros(2 * max(len(pool), int(used[0])), np.uint32)

@@ -15,7 +15,7 @@ def test_nothing_is_allocated_per_frame(tmp_path):
         pytest.skip("needs a C++ compiler")
     program = tmp_path / "allocations"
     subprocess.run(
-        [compiler, "-std=c++17", "-O1", "-I", ROOT / "cuda", "-I", ROOT / "cpu_reference",
+        [compiler, "-std=c++17", "-O1", "-I", ROOT / "cuda", "-I", ROOT / "cpu_reference", "-I", ROOT / "pyx",
          ROOT / "tests/decode/allocations.cpp", "-o", program],
         check=True,
     )  # fmt: skip

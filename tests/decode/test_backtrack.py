@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
-from arcbeam._decode import graph_cost
+from arcbeam.ctc._decode import graph_cost
 
-from arcbeam import Graph, _stages
+from arcbeam import Graph
+from arcbeam.ctc import _stages
 
 NONE = _stages.NO_SOURCE
 

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam import Graph, _stages
+from arcbeam import Graph
+from arcbeam.ctc import _stages
 from tests.decode import graphs
 
 f32 = np.float32

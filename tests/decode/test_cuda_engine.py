@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CapacityError, CtcDecoder, CudaError, cuda_plan
+from arcbeam import CapacityError, CtcDecoder, CudaError
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray, unreadable
 from tests.decode.equality import same
@@ -176,24 +177,24 @@ def test_paths_that_are_longer_than_what_comes_back_unasked(gpu):
     same(CtcDecoder(GRAPH, device="cuda", **options).decode(batch), on_cpu(batch, **options))
 
 
-@pytest.mark.parametrize("shape", [cuda_plan.WIDE, cuda_plan.DENSE, cuda_plan.LaunchShape("dense", 64, 4)])
+@pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.LaunchShape("dense", 64, 4)])
 def test_launch_shapes(gpu, shape):
-    gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096))
+    gpu.begin_with(search_plan.Room(spill_states=512, log_entries=4096))
     gpu.launch_as(shape)
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH), on_cpu())
     ((blocks, threads, shared),) = gpu.shapes
     assert (blocks, threads) == (5, shape.threads)
-    most = cuda_plan.SHARED_BYTES // shape.blocks_per_multiprocessor - 1024
-    assert most - cuda_plan.SHARED_STEP * 160 < shared <= most
+    most = search_plan.SHARED_BYTES // shape.blocks_per_multiprocessor - 1024
+    assert most - search_plan.SHARED_STEP * 160 < shared <= most
 
 
 def test_which_shapes():
-    few, many = cuda_plan.FEW_TOKENS, cuda_plan.FEW_TOKENS + 1
-    assert cuda_plan.launch_shapes(528, 132, few) == (cuda_plan.CROWDED, cuda_plan.DENSE, cuda_plan.WIDE)
-    assert cuda_plan.launch_shapes(527, 132, few) == (cuda_plan.DENSE, cuda_plan.WIDE)
+    few, many = search_plan.FEW_TOKENS, search_plan.FEW_TOKENS + 1
+    assert search_plan.launch_shapes(528, 132, few) == (search_plan.CROWDED, search_plan.DENSE, search_plan.WIDE)
+    assert search_plan.launch_shapes(527, 132, few) == (search_plan.DENSE, search_plan.WIDE)
     for utterances, tokens in ((132, few), (528, None), (528, many)):
-        assert cuda_plan.launch_shapes(utterances, 132, tokens) == (cuda_plan.WIDE,)
+        assert search_plan.launch_shapes(utterances, 132, tokens) == (search_plan.WIDE,)
 
 
 def test_small_blocks_where_frames_have_few_tokens(planned_gpu):
@@ -206,9 +207,9 @@ def test_small_blocks_where_frames_have_few_tokens(planned_gpu):
 
 
 def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
-    gpu.launch_as(cuda_plan.DENSE)
+    monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "TEAM_TOKENS", 4)
+    gpu.launch_as(search_plan.DENSE)
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     for _ in range(2):
         same(decoder.decode(BATCH), on_cpu())
@@ -217,7 +218,7 @@ def test_hot_utterances_go_on_in_clusters(gpu, monkeypatch):
 
 
 def test_a_device_without_clusters(planned_gpu, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
     planned_gpu.start()
     planned_gpu.fake.library.fake_without_clusters(0)
     same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH), on_cpu())
@@ -230,9 +231,9 @@ def test_a_device_without_clusters(planned_gpu, monkeypatch):
 )
 def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, last):
     """Compiled by the driver for the device, it knows no more than its PTX did: that a cluster is one block."""
-    monkeypatch.setattr(cuda_plan, "HOT_TOKENS", 4)
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 4)
-    gpu.launch_as(cuda_plan.DENSE)
+    monkeypatch.setattr(search_plan, "HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "TEAM_TOKENS", 4)
+    gpu.launch_as(search_plan.DENSE)
     gpu.compiled_for(*code)
     same(CtcDecoder(GRAPH, device="cuda", **OPTIONS).decode(BATCH), on_cpu())
     assert gpu.launched[-1] == last

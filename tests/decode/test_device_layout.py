@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcbeam import Graph, device_layout
+from arcbeam import Graph
+from arcbeam.ctc.gpu import graph_layout
 from tests.decode import graphs
 
 f32 = np.float32
@@ -19,9 +20,9 @@ def least_weights(label, smallest, bits):
 
 
 def check(graph, num_columns):
-    labels = device_layout.labels(graph.states, graph.targets, graph.columns, num_columns)
-    bits = device_layout.column_bits(num_columns)
-    assert len(labels) % device_layout.CHUNK == 0
+    labels = graph_layout.labels(graph.states, graph.targets, graph.columns, num_columns)
+    bits = graph_layout.column_bits(num_columns)
+    assert len(labels) % graph_layout.CHUNK == 0
     assert not labels[graph.num_arcs :].any()
     states = graph.states
     for state in range(graph.num_states):
@@ -31,8 +32,8 @@ def check(graph, num_columns):
         least = least_weights(labels[arcs], states["smallest_weight"][state], bits)
         weight = graph.targets["weight"][arcs]
         assert (least <= weight).all()
-        step = device_layout.RANGE / (1 << device_layout.LABEL_BITS - bits)
-        near = weight < states["smallest_weight"][state] + f32(device_layout.RANGE - step)
+        step = graph_layout.RANGE / (1 << graph_layout.LABEL_BITS - bits)
+        near = weight < states["smallest_weight"][state] + f32(graph_layout.RANGE - step)
         assert (weight[near] - least[near] <= 1.001 * step).all(), "and tells most of the weight"
 
 
@@ -50,7 +51,7 @@ def test_weights_of_any_size(scale):
 
 @given(graphs.graphs())
 def test_rows_of_states(graph):
-    rows = device_layout.state_rows(graph.states, graph.targets)
+    rows = graph_layout.state_rows(graph.states, graph.targets)
     assert len(rows) == graph.num_states
     assert rows.itemsize == 32
     for state, row in enumerate(rows):
@@ -62,7 +63,7 @@ def test_rows_of_states(graph):
         )
         assert row["smallest_weight"] == record["smallest_weight"]
         if row["first_arc"] == row["first_emitting"]:
-            assert row["depth"] == device_layout.NO_EPSILON
+            assert row["depth"] == graph_layout.NO_EPSILON
         else:
             target = graph.targets[row["first_arc"]]
             assert (row["epsilon_next_state"], row["epsilon_weight"]) == (target["next_state"], target["weight"])

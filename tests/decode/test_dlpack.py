@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.log_probs import as_utterances
+from arcbeam.arrays.batches import as_utterances
 from tests.decode import graphs
 
 

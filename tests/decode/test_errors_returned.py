@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, cuda_plan
+from arcbeam import CtcDecoder
+from arcbeam.gpu.tuned import search_plan
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import BATCH, GRAPH, OPTIONS, ROOMY, on_cpu
@@ -68,7 +69,7 @@ def test_the_frames_beyond_the_length_may_be_anything(device):
     same(found, on_cpu([BATCH[2][:6], BATCH[2][:5]]))
 
 
-@pytest.mark.parametrize("room", [TIGHT, cuda_plan.Room(512, 4096, window_bytes=1024), ROOMY])
+@pytest.mark.parametrize("room", [TIGHT, search_plan.Room(512, 4096, window_bytes=1024), ROOMY])
 def test_on_a_gpu_whatever_its_room(gpu, room):
     """Utterances of several windows, lanes that stop and go on, and a second utterance in a lane that met a bad one."""
     gpu.begin_with(room)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam._cuda_memory import PinnedBuffer
-from arcbeam._staging import plan_of
+from arcbeam.gpu._memory import PinnedBuffer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CapacityError, CtcDecoder, CudaError, _cuda, cuda_plan
+from arcbeam import CapacityError, CtcDecoder, CudaError
+from arcbeam.ctc.gpu._staging import plan_of
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
@@ -25,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 GRAPH = graphs.random_graph(4, states=120, columns=12)
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 29, 1, 17, 8))]
 OPTIONS = {"beam": 5.0, "max_active": 40}
-ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+ROOMY = search_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
 
 
 def on_cpu(batch, lengths=None, graph=GRAPH, **options):
@@ -90,13 +92,13 @@ def test_pieces_of_utterances_that_start_later_go_when_a_lane_is_free():
 
 
 def test_figures():
-    assert cuda_plan.windows_of(np.array([5, 4, 3, 2, 1]), 7) == [(0, 1), (1, 3), (3, 5)]
-    assert cuda_plan.windows_of(np.array([5, 4]), 1) == [(0, 1), (1, 2)]
-    assert cuda_plan.windows_of(np.array([], int), 1) == []
-    assert cuda_plan.piece_frames(2048, 264) == 7
-    assert cuda_plan.piece_frames(2048, 1) == 128
-    assert cuda_plan.piece_frames(1 << 20, 264) == 1
-    assert (cuda_plan.gathering_threads(2), cuda_plan.gathering_threads(64)) == (2, 8)
+    assert search_plan.windows_of(np.array([5, 4, 3, 2, 1]), 7) == [(0, 1), (1, 3), (3, 5)]
+    assert search_plan.windows_of(np.array([5, 4]), 1) == [(0, 1), (1, 2)]
+    assert search_plan.windows_of(np.array([], int), 1) == []
+    assert search_plan.piece_frames(2048, 264) == 7
+    assert search_plan.piece_frames(2048, 1) == 128
+    assert search_plan.piece_frames(1 << 20, 264) == 1
+    assert (search_plan.gathering_threads(2), search_plan.gathering_threads(64)) == (2, 8)
 
 
 # Decoding
@@ -154,7 +156,7 @@ def test_kinds_of_arrays(gpu, name, place):
 
 @pytest.mark.parametrize("window_bytes", [1, 500, 1200, 10**6])
 def test_more_than_the_device_has_room_for_goes_in_windows(gpu, window_bytes):
-    gpu.begin_with(cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128, window_bytes=window_bytes))
+    gpu.begin_with(search_plan.Room(spill_states=512, log_entries=4096, shared_states=128, window_bytes=window_bytes))
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH), on_cpu(BATCH))
     assert len(gpu.shapes) == {1: 6, 500: 4, 1200: 3, 10**6: 1}[window_bytes]

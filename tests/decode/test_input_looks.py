@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, baseline
-from arcbeam.input_looks import InputLooks
-from arcbeam.log_probs import as_utterances
+from arcbeam.arrays.batches import as_utterances
+from arcbeam.arrays.input_looks import InputLooks
 from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
 from tests.decode.equality import same

@@ -154,14 +154,14 @@ def test_equal_bytes(speech, n, monkeypatch):
     assert as_bytes(one.decode(batch)) == as_bytes(one.decode(batch)) == wanted
     assert as_bytes(one.decode(batch[::-1])) == wanted[::-1]
     assert [as_bytes(one.decode([logp]))[0] for logp in batch] == wanted
-    monkeypatch.setattr("arcbeam.decoder.COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 1)
     assert as_bytes(decoder(speech, hypotheses_per_state=n).decode(batch)) == wanted
 
 
 def test_long_audio_forgets_histories(speech, monkeypatch):
     long = [graphs.random_log_probs(3, 1000)]
     whole = as_bytes(decoder(speech, hypotheses_per_state=2, max_active=50).decode(long))
-    monkeypatch.setattr("arcbeam.decoder.COLLECT_ABOVE", 800)
+    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 800)
     assert as_bytes(decoder(speech, hypotheses_per_state=2, max_active=50).decode(long)) == whole
 
 

@@ -7,7 +7,8 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, FormatError, GraphError, KenLM, MissingDependencyError, baseline, language_model
+from arcbeam import CtcDecoder, FormatError, GraphError, KenLM, MissingDependencyError, baseline
+from arcbeam.lm import kenlm as kenlm_module
 from tests.baseline.ngrams import NGrams
 from tests.decode import kenlm_files
 from tests.decode.language_models import language_model as small_model
@@ -107,7 +108,7 @@ def test_files_that_are_no_model(tmp_path, binary):
 
 
 def test_without_the_package(binary, monkeypatch):
-    monkeypatch.setattr(language_model, "find_spec", lambda name: None)
+    monkeypatch.setattr(kenlm_module, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"needs the package kenlm, which is not installed: pip install"):
         KenLM(binary)
 

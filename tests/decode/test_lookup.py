@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from arcbeam import Graph, _stages
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam import Graph
+from arcbeam.ctc import _stages
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
 from tests.decode import rescoring_oracle
 from tests.decode.language_models import random_model
 from tests.decode.test_rescoring import WORDS, with_words

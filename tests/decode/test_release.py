@@ -6,7 +6,8 @@ import threading
 
 import pytest
 
-from arcbeam import CtcDecoder, CudaError, _cuda
+from arcbeam import CtcDecoder, CudaError
+from arcbeam.gpu import _cuda
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
 from tests.decode.small_search import BATCH, GRAPH, OPTIONS, on_cpu

@@ -5,12 +5,12 @@ import warnings
 
 import numpy as np
 import pytest
-from arcbeam._decode import rescoring_cost
-from arcbeam._language_model import walk
+from arcbeam.ctc._decode import rescoring_cost
 
 from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.lm._language_model import walk
 from tests.decode.kenlm_files import need_kenlm
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
@@ -75,7 +75,7 @@ def test_thousands_of_sentences_of_a_real_model(demo):
 
 def composed_by_kaldifst(kaldifst, graph, large, small, words):
     """The graph composed with the deviation automaton: a state for each pair of histories, an arc for each word."""
-    from arcbeam.build.arrays import ArcArrays
+    from arcbeam.recipe.arrays import ArcArrays
 
     def costs_after(model, state):
         labels = np.array([model.label(w) for w in words] + [model.end_label], np.uint32)
@@ -133,7 +133,7 @@ def test_on_random_graphs_it_is_the_composition(seed):
 @pytest.mark.parametrize("by_last_token", [False, True])
 def test_on_the_demos_speech_it_is_the_composition(demo, demo_data, by_last_token):
     kaldifst = pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
-    from arcbeam.build.lexicon import Lexicon
+    from arcbeam.recipe.lexicon import Lexicon
 
     arpa, small, large, words, short = demo
     tokens = TokenTable.read(demo_data / "tokens.txt")
@@ -162,7 +162,7 @@ def test_on_the_demos_speech_it_is_the_composition(demo, demo_data, by_last_toke
 def test_on_the_demos_speech_kenlm_says_the_same(demo, demo_data):
     pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
     need_kenlm()
-    from arcbeam.build.lexicon import Lexicon
+    from arcbeam.recipe.lexicon import Lexicon
 
     arpa, small, large, words, _ = demo
     tokens = TokenTable.read(demo_data / "tokens.txt")

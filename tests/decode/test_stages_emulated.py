@@ -86,7 +86,7 @@ def test_a_wrong_answer_is_named(graph):
 def test_demo_speech(demo_data, tmp_path):
     """Real speech through a graph of real words, from where words begin to end."""
     pytest.importorskip("kaldifst", reason="building the graph needs arcbeam[build]")
-    from arcbeam.build.lexicon import Lexicon
+    from arcbeam.recipe.lexicon import Lexicon
 
     with np.load(demo_data / "log_probs.npz") as data:
         rows = data["log_probs"][: data["lengths"][0]].astype(np.float32)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, SymbolTable, TokenTable
-from arcbeam.graph import Pronunciations
-from arcbeam.hypothesis import Word
-from arcbeam.pieces import join_pieces
+from arcbeam.baseline.pieces import join_pieces
+from arcbeam.graph.graph import Pronunciations
+from arcbeam.words import Word
 from tests.decode import word_times_oracle as word_times
 
 BLANK, SPACE, A, B = 3, 0, 1, 2

@@ -1,4 +1,4 @@
-"""Which frames belong to which output label of a path: the rule of cpu_reference/words/spans.cpp, spelled out."""
+"""Which frames belong to which output label of a path: the rule of pyx/arcbeam/graph/_words/spans.cpp, spelled out."""
 
 from __future__ import annotations
 

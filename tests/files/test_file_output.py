@@ -4,8 +4,9 @@ import os
 
 import pytest
 
-from arcbeam import SymbolTable, openfst
-from arcbeam.file_output import beside, replacing
+from arcbeam import SymbolTable
+from arcbeam.files.writing import beside, replacing
+from arcbeam.graph import openfst
 
 
 def fail_after(path, text, **how):

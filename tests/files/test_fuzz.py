@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from arcbeam import KenLM, LanguageModel, TokenTable, TransducerDecoder
-from arcbeam.build.language_model import read_language_model
-from arcbeam.build.lexicon import Lexicon, read_words, words_of_arpa
 from arcbeam.cli.graphs import read_label_table
 from arcbeam.cli.inputs import count, find_inputs, read_all
 from arcbeam.cli.references import read_references
-from tests.build.test_arpa import GOOD
+from arcbeam.recipe.language_model import read_language_model
+from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
 from tests.decode import kenlm_files
 from tests.files.mutants import SLOW, attack, little_memory, mutate, mutate_text  # noqa: F401 - a fixture
+from tests.recipe.test_arpa import GOOD
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
 from tests.transducer.networks import random_arrays
 from tests.transducer.test_loaders import CONFIG, FRAMES, arrays_of

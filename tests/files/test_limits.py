@@ -15,16 +15,17 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, FormatError, Graph, GraphError, KenLM, LanguageModel, SymbolTable, TokenTable
-from arcbeam.build.language_model import read_language_model
-from arcbeam.build.lexicon import Lexicon, read_words, words_of_arpa
-from arcbeam.build.recipe import build_graph
 from arcbeam.cli.inputs import count, find_inputs, read_all
-from arcbeam.files import EXPANSION, SMALL_BYTES, Budget
-from arcbeam.packed_files import XZ_BYTES, PackedFile
-from tests.build.test_arpa import GOOD
+from arcbeam.files.packed_files import XZ_BYTES, PackedFile
+from arcbeam.files.reading import EXPANSION, SMALL_BYTES, Budget
+from arcbeam.lm import kenlm
+from arcbeam.recipe.language_model import read_language_model
+from arcbeam.recipe.lexicon import Lexicon, read_words, words_of_arpa
+from arcbeam.recipe.recipe import build_graph
 from tests.decode import kenlm_files
 from tests.files.mutants import little_memory  # noqa: F401 - a fixture
 from tests.files.test_fuzz import npy, npz
+from tests.recipe.test_arpa import GOOD
 
 PACKERS = {
     "gz": lambda data: gzip.compress(data, 1),
@@ -211,13 +212,12 @@ def test_counts_that_kenlm_has_no_room_for(tmp_path):
 
 def test_memory_that_kenlm_does_not_get_is_no_fault_of_the_file(tmp_path, monkeypatch):
     kenlm_files.need_kenlm()
-    from arcbeam import language_model
 
     def starved(library, path):
-        raise language_model.ModelError("util.cc:9 in void f() threw MallocException. std::bad_alloc")
+        raise kenlm.ModelError("util.cc:9 in void f() threw MallocException. std::bad_alloc")
 
     path = kenlm_files.random_ngrams(["a", "b"], 3, 1).write(tmp_path / "lm.arpa")
-    monkeypatch.setattr(language_model, "KenLmModel", starved)
+    monkeypatch.setattr(kenlm, "KenLmModel", starved)
     with pytest.raises(MemoryError, match=rf"^{path}: KenLM cannot load it: std::bad_alloc"):
         KenLM(path)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from arcbeam import _cuda
 from arcbeam.errors import CudaError, MissingDependencyError
+from arcbeam.gpu import _cuda
 
 HERE = Path(__file__).parent
 

@@ -14,12 +14,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from arcbeam import CtcDecoder, cuda_plan
+from arcbeam import CtcDecoder
+from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 
-ROOM = cuda_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
+ROOM = search_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
+TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 
 BEGAN = time.monotonic()
 
@@ -31,14 +32,18 @@ def step(what: object) -> None:
 
 def main() -> None:
     room = TIGHT if "--grow" in sys.argv else ROOM
-    cuda_plan.first_room = lambda max_active: room
+    search_plan.first_room = lambda max_active: room
     graph = random_graph(4, states=200, columns=12)
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
     batch[3] = batch[3].astype(np.float16)
-    shapes = (cuda_plan.WIDE, cuda_plan.DENSE, *(replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)))
+    shapes = (
+        search_plan.WIDE,
+        search_plan.DENSE,
+        *(replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)),
+    )
     for shape in shapes:
-        cuda_plan.launch_shapes = lambda *_, shape=shape: (shape, cuda_plan.WIDE)
-        cuda_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
+        search_plan.launch_shapes = lambda *_, shape=shape: (shape, search_plan.WIDE)
+        search_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
         for beam, max_active in ((5.0, 40), (17.0, None)):
             step(f"{shape}, beam {beam}, max_active {max_active}")
             gpu, cpu = (CtcDecoder(graph, device=on, beam=beam, max_active=max_active) for on in ("cuda", "cpu"))

@@ -15,7 +15,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from arcbeam import CtcDecoder, Graph, KenLM, SymbolTable, cuda_plan
+from arcbeam import CtcDecoder, Graph, KenLM, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from tests.baseline.ngrams import NGrams
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
@@ -24,10 +25,10 @@ from tests.gpu.sanitized import ROOM, TIGHT, step
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 SHAPES = {
-    "wide": cuda_plan.WIDE,
-    "dense": cuda_plan.DENSE,
-    "four": cuda_plan.RESCORING_CLUSTER,
-    "two": replace(cuda_plan.RESCORING_CLUSTER, cluster=2),
+    "wide": search_plan.WIDE,
+    "dense": search_plan.DENSE,
+    "four": search_plan.RESCORING_CLUSTER,
+    "two": replace(search_plan.RESCORING_CLUSTER, cluster=2),
 }
 # The shape; hypotheses a state; where the model lives, the cache, and the budget, which leaves no room for the index if
 # it is one. Lanes that ask the host have no clusters.
@@ -56,7 +57,7 @@ def kenlm() -> KenLM:
 
 def main() -> None:
     room = TIGHT if "--grow" in sys.argv else ROOM
-    cuda_plan.first_room = lambda max_active: room
+    search_plan.first_room = lambda max_active: room
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=share) for order, share in ((3, 0.2), (2, 0.3)))
     fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
@@ -66,11 +67,11 @@ def main() -> None:
     runs = [(models, run) for run in RUNS]
     if find_spec("kenlm") is not None:
         runs += [(models | {"language_model": kenlm(), "unknown_words": "unk"}, run) for run in OF_KENLM]
-    cuda_plan.RESCORING_TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
+    search_plan.RESCORING_TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
     for given, (shape, n, where) in runs:
         placement, cache, budget = where
         step(f"{shape}, hypotheses a state {n}, {placement}, cache {cache}, budget {budget}")
-        cuda_plan.launch_shapes = lambda *_, shape=shape: (SHAPES[shape], cuda_plan.WIDE)
+        search_plan.launch_shapes = lambda *_, shape=shape: (SHAPES[shape], search_plan.WIDE)
         options = given | {"beam": 5.0, "hypotheses_per_state": n}
         gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
         same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))

@@ -8,7 +8,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from arcbeam import TransducerDecoder, transducer_plan
+from arcbeam import TransducerDecoder
+from arcbeam.gpu.tuned import transducer_plan
 from tests.gpu.sanitized import step
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames

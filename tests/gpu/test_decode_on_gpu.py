@@ -15,11 +15,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam._cuda_launch import load
+from arcbeam.gpu._launch import load
 
-from arcbeam import CapacityError, CtcDecoder, Graph, _cuda, cuda_plan
-from arcbeam.devices import why_no_cuda
-from arcbeam.kernel_images import build_record
+from arcbeam import CapacityError, CtcDecoder, Graph
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.devices import why_no_cuda
+from arcbeam.gpu.kernel_images import build_record
+from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 
@@ -30,7 +32,7 @@ SEARCHES = [
     {"beam": 8.0, "max_active": None, "acoustic_scale": 0.5, "blank_penalty": 0.5},
     {"beam": 30.0, "max_active": 50},
 ]
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
+TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 REAL = sorted(Path(os.environ.get("ARCBEAM_GPU_GRAPHS", "no such folder")).glob("*.arcbeam"))
 
 
@@ -85,16 +87,16 @@ def test_sizes_of_batches(graph, size):
 @pytest.mark.parametrize("threads", [32, 64, 256, 512])
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_shapes_of_launches(graph, batch, wanted, monkeypatch, threads, blocks):
-    shape = cuda_plan.LaunchShape("wide" if threads > 256 else "dense", threads, blocks)
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape,))
+    shape = search_plan.LaunchShape("wide" if threads > 256 else "dense", threads, blocks)
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape,))
     same(on_gpu(graph, batch, **SEARCHES[0]), wanted)
 
 
-@pytest.mark.parametrize("shape", [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
+@pytest.mark.parametrize("shape", [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(graph, batch, wanted, monkeypatch, shape, team_tokens):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape, cuda_plan.WIDE))
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", team_tokens)
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))
+    monkeypatch.setattr(search_plan, "TEAM_TOKENS", team_tokens)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for first in range(0, len(batch), 8):  # as few as clusters are for
         same(decoder.decode(batch[first : first + 8]), wanted[first : first + 8])
@@ -114,9 +116,9 @@ def test_clusters_are_those_of_the_code(gpu, name):
 
 
 def test_hot_utterances_go_on_in_clusters(graph, batch, wanted, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
-    monkeypatch.setattr(cuda_plan, "hot_tokens", lambda *_: 1)
-    monkeypatch.setattr(cuda_plan, "TEAM_TOKENS", 1)
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (search_plan.DENSE,))
+    monkeypatch.setattr(search_plan, "hot_tokens", lambda *_: 1)
+    monkeypatch.setattr(search_plan, "TEAM_TOKENS", 1)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for _ in range(5):
         same(decoder.decode(batch), wanted)
@@ -139,7 +141,7 @@ def test_order_and_split(graph, batch, wanted):
 
 
 def test_everything_grows(graph, batch, wanted, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: TIGHT)
+    monkeypatch.setattr(search_plan, "first_room", lambda max_active: TIGHT)
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[0])
     for _ in range(3):
         same(decoder.decode(batch), wanted)
@@ -244,7 +246,7 @@ def test_several_threads_and_decoders(graph, batch, wanted):
 
 
 def test_two_hundred_decoders_leave_no_memory(graph, batch):
-    from arcbeam import _cuda
+    from arcbeam.gpu import _cuda
 
     kept = CtcDecoder(graph, device="cuda", **SEARCHES[1])
     kept.decode(batch)

@@ -10,13 +10,13 @@ import threading
 
 import numpy as np
 import pytest
-from arcbeam._cuda_launch import Event, Module, Stream, launch_kernel
-from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
-from arcbeam._host_buffers import SharedBuffer
+from arcbeam.gpu._host_buffers import SharedBuffer
+from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
-from arcbeam import _cuda, _host_buffers
-from arcbeam.device_arrays import as_device_utterances
+from arcbeam.arrays.on_device import as_device_utterances
 from arcbeam.errors import CudaError, CudaOutOfMemoryError
+from arcbeam.gpu import _cuda, _host_buffers
 
 
 class Engine:
@@ -407,8 +407,8 @@ def test_a_forked_child_is_told(gpu):
     said = run(
         """
         import os
-        from arcbeam import _cuda
-        from arcbeam._cuda_launch import Stream
+        from arcbeam.gpu import _cuda
+        from arcbeam.gpu._launch import Stream
         from arcbeam.errors import CudaError
         stream = Stream(_cuda.context_of(0))
         child = os.fork()
@@ -434,9 +434,9 @@ def test_owners_may_live_until_the_interpreter_ends(gpu, beside):
         f"""
         import sys
         {beside}
-        from arcbeam import _cuda
-        from arcbeam._cuda_launch import Event, Stream
-        from arcbeam._cuda_memory import DeviceBuffer, MemoryPool, PinnedBuffer
+        from arcbeam.gpu import _cuda
+        from arcbeam.gpu._launch import Event, Stream
+        from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
         context = _cuda.context_of(0)
         stream = Stream(context)
         buffer = DeviceBuffer(MemoryPool(context), stream, "test values")

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam._cuda_memory import PinnedBuffer
+from arcbeam.gpu._memory import PinnedBuffer
 
-from arcbeam import CtcDecoder, _cuda, cuda_plan
-from arcbeam.devices import why_no_cuda
+from arcbeam import CtcDecoder
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.devices import why_no_cuda
+from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 
@@ -57,7 +59,7 @@ def wanted(graph, batch):
 def set_sizes(monkeypatch, sizes):
     names = ("FIRST_PART_BYTES", "LARGEST_PART_BYTES", "PIECES_BYTES")
     for name, value in zip(names, sizes or (), strict=False):
-        monkeypatch.setattr(cuda_plan, name, value)
+        monkeypatch.setattr(search_plan, name, value)
 
 
 def pinned(array):
@@ -95,15 +97,15 @@ def test_many_batches_in_the_same_memory(graph, batch, wanted, monkeypatch, size
 
 @pytest.mark.parametrize("wait_cycles", [0, 1000])
 def test_lanes_that_hardly_wait(graph, batch, wanted, monkeypatch, wait_cycles):
-    monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", wait_cycles)
+    monkeypatch.setattr(search_plan, "WAIT_CYCLES", wait_cycles)
     set_sizes(monkeypatch, SIZES[1])
     same(CtcDecoder(graph, device="cuda", **OPTIONS).decode(*batch), wanted)
 
 
 @pytest.mark.parametrize("window_bytes", [1 << 20, 10 << 20])
 def test_windows(graph, batch, wanted, monkeypatch, window_bytes):
-    room = cuda_plan.Room(spill_states=4096, log_entries=1 << 16, window_bytes=window_bytes)
-    monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: room)
+    room = search_plan.Room(spill_states=4096, log_entries=1 << 16, window_bytes=window_bytes)
+    monkeypatch.setattr(search_plan, "first_room", lambda max_active: room)
     same(CtcDecoder(graph, device="cuda", **OPTIONS).decode(*batch), wanted)
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable, _cuda, cuda_plan
-from arcbeam.devices import why_no_cuda
+from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.devices import why_no_cuda
+from arcbeam.gpu.tuned import search_plan
 from benchmarks import rescoring_frames
 from benchmarks.datasets import DataMissing
 from tests.decode import kenlm_files
@@ -25,7 +27,7 @@ from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 ROOT = Path(__file__).resolve().parents[2]
-TIGHT = cuda_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
+TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
 WORDS = [f"w{i}" for i in range(1, 50)]
 # Where, the cache, and the budget, which leaves no room for the index if it is one.
 PLACES = [
@@ -94,11 +96,11 @@ def test_placements(place, n):
     assert decoder._engine.placement == place[0]
 
 
-@pytest.mark.parametrize("shape", [replace(cuda_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
+@pytest.mark.parametrize("shape", [replace(search_plan.CLUSTER, cluster=blocks) for blocks in (8, 4, 2)], ids=repr)
 @pytest.mark.parametrize("team_tokens", [1, 64, 1 << 30])
 def test_clusters(monkeypatch, shape, team_tokens):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (shape, cuda_plan.WIDE))
-    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", team_tokens)
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (shape, search_plan.WIDE))
+    monkeypatch.setattr(search_plan, "RESCORING_TEAM_TOKENS", team_tokens)
     graph, models = made(6, 3000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(8)]  # as few as clusters are for
     for search in SEARCHES:
@@ -106,9 +108,9 @@ def test_clusters(monkeypatch, shape, team_tokens):
 
 
 def test_hot_utterances_go_on_in_clusters(monkeypatch):
-    monkeypatch.setattr(cuda_plan, "launch_shapes", lambda *_: (cuda_plan.DENSE,))
-    monkeypatch.setattr(cuda_plan, "RESCORING_HOT_TOKENS", 1)
-    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", 1)
+    monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (search_plan.DENSE,))
+    monkeypatch.setattr(search_plan, "RESCORING_HOT_TOKENS", 1)
+    monkeypatch.setattr(search_plan, "RESCORING_TEAM_TOKENS", 1)
     graph, models = made(6, 3000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(40)]
     for _ in range(5):
@@ -117,7 +119,7 @@ def test_hot_utterances_go_on_in_clusters(monkeypatch):
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_everything_grows(place, monkeypatch):
-    monkeypatch.setattr(cuda_plan, "first_room", lambda max_active: TIGHT)
+    monkeypatch.setattr(search_plan, "first_room", lambda max_active: TIGHT)
     graph, models = made(8, 2000, 32)
     batch = [random_log_probs(i, 1 + 37 * i % 40) for i in range(20)]
     agree(graph, models, batch, place, beam=10.0, max_active=1000, hypotheses_per_state=3)
@@ -140,10 +142,10 @@ def test_kenlm(tmp_path, n, cache):
 @pytest.mark.parametrize("kenlm", [False, True])
 def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
     """Lanes stop for want of answers, and are taken up again; tables and the room for histories grow."""
-    monkeypatch.setattr(cuda_plan, "ANSWERING_THREADS", 0)
-    monkeypatch.setattr(cuda_plan, "WAIT_CYCLES", 1)
-    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 64)
+    monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
+    monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 64)
     graph, models = made(8, 2000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
     if kenlm:
@@ -168,7 +170,7 @@ def refusing(table, *calls):
 @pytest.fixture
 def nothing_is_pinned():
     """The driver pins no memory, neither its own nor what is there."""
-    from arcbeam import _cydriver
+    from arcbeam.gpu import _cydriver
 
     gc.collect()
     table, kept = refusing(_cydriver.address(), "host_allocate", "host_register")
@@ -184,7 +186,7 @@ def nothing_is_pinned():
 
 @pytest.mark.parametrize("kenlm", [False, True])
 def test_pinned_memory_that_is_refused(tmp_path, nothing_is_pinned, kenlm):
-    """Copies wait, and boxes are managed memory; the bytes are the same, and one warning says so."""
+    """Copies wait, and buffers are managed memory; the bytes are the same, and one warning says so."""
     graph, models = made(6, 3000, 32)
     place: tuple[str, object, None] = ("host", 0, None)
     if kenlm:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.devices import why_no_cuda
+from arcbeam.gpu.devices import why_no_cuda
 from benchmarks import datasets, gpu, graphs
 from tests.decode.equality import same
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph, SymbolTable
-from arcbeam.devices import why_no_cuda
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.gpu.devices import why_no_cuda
 from benchmarks import gpu_rescoring_stage_timing as rescoring_timing
 from benchmarks import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
 from benchmarks.datasets import DataMissing

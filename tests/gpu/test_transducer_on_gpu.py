@@ -6,8 +6,9 @@ import signal
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder, transducer_plan
-from arcbeam.devices import why_no_cuda
+from arcbeam import TransducerDecoder
+from arcbeam.gpu.devices import why_no_cuda
+from arcbeam.gpu.tuned import transducer_plan
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 

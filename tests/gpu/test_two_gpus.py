@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, TransducerDecoder, _cuda
-from arcbeam.devices import why_no_cuda
+from arcbeam import CtcDecoder, TransducerDecoder
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.devices import why_no_cuda
 from tests.decode.equality import same
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.test_driver_on_gpu import InterfaceOnly

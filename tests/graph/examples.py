@@ -5,7 +5,7 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from arcbeam.graph import Graph, Pronunciations
+from arcbeam.graph.graph import Graph, Pronunciations
 
 TOKENS = ("a", "b", "<space>", "<blk>")
 WORDS = ("<eps>", "ab", "ba", "über", " ")

@@ -4,8 +4,9 @@ import struct
 
 import numpy as np
 
-from arcbeam import _graph, section_file
-from arcbeam.graph_file import KIND
+from arcbeam.files import section_file
+from arcbeam.files._file_map import checksum
+from arcbeam.graph.graph_file import KIND
 
 
 def sections(data):
@@ -36,10 +37,10 @@ def reseal(data):
     for i in range(min(count, (len(data) - 64) // 64)):
         _, offset, size, _ = section_file.SECTION.unpack_from(data, 64 + 64 * i)
         if offset <= len(data) and size <= len(data) - offset:
-            struct.pack_into("<Q", data, 64 + 64 * i + 48, _graph.checksum(bytes(data[offset : offset + size])))
+            struct.pack_into("<Q", data, 64 + 64 * i + 48, checksum(bytes(data[offset : offset + size])))
     struct.pack_into("<Q", data, 16, len(data))
-    struct.pack_into("<Q", data, 24, _graph.checksum(bytes(data[64 : 64 + 64 * min(count, 1 << 20)])))
-    struct.pack_into("<Q", data, 32, _graph.checksum(bytes(data[:32])))
+    struct.pack_into("<Q", data, 24, checksum(bytes(data[64 : 64 + 64 * min(count, 1 << 20)])))
+    struct.pack_into("<Q", data, 32, checksum(bytes(data[:32])))
     return bytes(data)
 
 

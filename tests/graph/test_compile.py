@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from arcbeam.errors import GraphError
-from arcbeam.graph import Graph
+from arcbeam.graph.graph import Graph
 from tests.graph import examples
 
 
@@ -211,5 +211,7 @@ def test_info():
 
 
 def test_graph_does_not_import_optional_packages():
-    code = "import sys, arcbeam.graph; sys.exit(any(name in sys.modules for name in ('kaldifst', 'torch', 'kenlm')))"
+    code = (
+        "import sys, arcbeam.graph.graph; sys.exit(any(name in sys.modules for name in ('kaldifst', 'torch', 'kenlm')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder
-from arcbeam.graph import Graph
-from arcbeam.symbols import SymbolTable, TokenTable
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.symbols import SymbolTable, TokenTable
 from tests.files.mutants import SLOW, TELLING, attack, little_memory, mutate  # noqa: F401 - a fixture
 from tests.graph import examples, sealing
 from tests.graph.test_openfst import EXAMPLE, INPUTS, OUTPUTS, aligned, file_of, with_symbols

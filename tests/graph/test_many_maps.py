@@ -7,11 +7,12 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from arcbeam._file_map import FileMap
 
-from arcbeam import Graph, KenLM, LanguageModel, openfst
+from arcbeam import Graph, KenLM, LanguageModel
 from arcbeam.errors import FormatError
-from arcbeam.file_watch import mapped_parts
+from arcbeam.files._file_map import FileMap
+from arcbeam.files.watch import mapped_parts
+from arcbeam.graph import openfst
 from tests.decode import kenlm_files
 from tests.graph import examples
 
@@ -133,7 +134,8 @@ def test_a_graph_that_shrinks_while_it_is_read(tmp_path):
     said = run(
         """
 import os, sys
-from arcbeam import FormatError, Graph, _graph
+from arcbeam import FormatError, Graph
+from arcbeam.graph import _graph
 read = _graph.read_openfst
 def shrinking(*given):
     os.truncate(sys.argv[1], 4096)
@@ -156,7 +158,7 @@ def test_more_pages_are_lost_than_a_process_has_maps(tmp_path):
         """
 import sys
 import numpy as np
-from arcbeam._file_map import FileMap
+from arcbeam.files._file_map import FileMap
 size, page = 1 << 30, 4096
 with open(sys.argv[1], "r+b") as file:
     file.truncate(size)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from arcbeam import openfst
 from arcbeam.errors import FormatError, GraphError
-from arcbeam.graph import Graph
+from arcbeam.graph import openfst
+from arcbeam.graph.graph import Graph
 from tests.graph import examples
 
 HEADER = "<i" + "i6s" + "i8s" + "iiQqqq"  # of a vector file; a const file has one character less

@@ -45,7 +45,7 @@ def rescoring():
     large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)
     for schedule in schedules(5):
-        for asked in ({}, {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "mail": 32}):
+        for asked in ({}, {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "requests": 32}):
             rescore_host.check(
                 graph, (large, small), [graphs.random_log_probs(0, 5, 12)], beam=5.0, hypotheses_per_state=2,
                 room=ROOM, shape=Shape(lanes=1), schedule=schedule, **asked,
@@ -56,7 +56,7 @@ def single_arcs():
     """Of single arcs: the place that keeps an arc and a state apart, the names, the order of sums, what is entered for
     the time when answers come, and that an unfinished word stays open."""
     cost = lambda r: float(r.gamma(4.0))  # noqa: E731  sums depend on their order
-    asked = {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "mail": 256}
+    asked = {"asks": rescore_host.ARCS, "answers_every": 50, "wait_cycles": 3000, "requests": 256}
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=0.2, cost=cost) for order in (4, 2))
     graph = over(graphs.random_graph(4, states=120, columns=12), small)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.devices import cuda_devices, why_no_cuda
+from arcbeam.gpu.devices import cuda_devices, why_no_cuda
+from arcbeam.recipe.lexicon import Lexicon
 from tests.decode import kenlm_files
 from tests.simt import build
 from tests.transducer.archives import nemo_file, nemo_names

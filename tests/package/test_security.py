@@ -7,18 +7,15 @@ from pathlib import Path
 import pytest
 
 import arcbeam
-from arcbeam import (
-    files,
-    packed_files,
-    pickled_data,
-    tar_file,
-    transducer_nemo,
-    transducer_nemo_config,
-    transducer_torch_file,
-)
-from arcbeam.build import files as lines
-from arcbeam.build.lexicon import Lexicon
-from arcbeam.build.recipe import build_graph
+from arcbeam.files import packed_files, tar_file
+from arcbeam.files import reading as files
+from arcbeam.recipe import files as lines
+from arcbeam.recipe.lexicon import Lexicon
+from arcbeam.recipe.recipe import build_graph
+from arcbeam.transducer.checkpoints import nemo as transducer_nemo
+from arcbeam.transducer.checkpoints import nemo_config as transducer_nemo_config
+from arcbeam.transducer.checkpoints import pickled_data
+from arcbeam.transducer.checkpoints import torch_file as transducer_torch_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")

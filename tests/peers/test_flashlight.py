@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("flashlight.lib.text.decoder", reason="the peer is missing: pip install 'arcbeam[peers]'")
 pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[peers]'")
 
-from arcbeam.build.lexicon import words_of_arpa
-from arcbeam.symbols import TokenTable
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import words_of_arpa
 from benchmarks import datasets
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.adapters.flashlight_text import FlashlightText

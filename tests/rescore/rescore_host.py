@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from arcbeam._lm_buckets import Buckets
-from arcbeam._requests import HostLookups
 
 from arcbeam import CtcDecoder
-from tests.decode.search_host import DECODED, NEED_MAIL, SearchHost, padded, tokens_bytes
+from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.lm._lm_buckets import Buckets
+from tests.decode.search_host import DECODED, NEED_REQUEST_ROOM, SearchHost, padded, tokens_bytes
 from tests.simt.build import kernel_params
 
 COLUMNS = (
@@ -16,7 +16,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-MAIL = np.dtype([("memory", "u8"), ("mapped", "u8"), ("inbox", "u8"), ("size", "u4"), ("seat", "u4")])
+REQUESTS = np.dtype([("memory", "u8"), ("mapped", "u8"), ("answer_buffer", "u8"), ("size", "u4"), ("slot", "u4")])
 NOBODY, ARCS, MODEL = 0, 1, 2
 
 
@@ -46,7 +46,7 @@ class RescoreHost(SearchHost):
         hypotheses_per_state=None,
         cache=0,
         asks=NOBODY,
-        mail=8,
+        requests=8,
         answers_every=0,
         wait_cycles=200,
         histories=20,
@@ -68,9 +68,9 @@ class RescoreHost(SearchHost):
         self.counters = np.zeros(7, np.uint64)
         self.cache_size = cache
         self.cache = np.zeros((2 if asks == ARCS else 4) * cache, np.uint64)
-        self.asks, self.mail_size, self.answers_every, self.wait_cycles = asks, mail, answers_every, wait_cycles
+        self.asks, self.request_size, self.answers_every, self.wait_cycles = asks, requests, answers_every, wait_cycles
         self.lookups = None if asks == NOBODY else HostLookups(rescoring)
-        self.mails, self.boxes = np.zeros(1, MAIL), {}
+        self.views, self.request_memory = np.zeros(1, REQUESTS), {}
         self.history_words = np.zeros(0, np.uint32)
         if asks == MODEL:
             self.history_words = np.zeros(histories * self.lookups.words_a_history, np.uint32)
@@ -92,13 +92,13 @@ class RescoreHost(SearchHost):
         params = kernel_params(
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
             cache=kernel_params(entries=self.cache, size=np.uint32(self.cache_size)),
-            mails=self.mails, **words, beam=np.float32(self.beam), margin=np.float32(self.margin),
+            views=self.views, **words, beam=np.float32(self.beam), margin=np.float32(self.margin),
             per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0),
             words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
             buckets=self.buckets_view(),
         )  # fmt: skip
-        params.arrays |= self.boxes
+        params.arrays |= self.request_memory
         return params
 
     def buckets_view(self):
@@ -125,33 +125,33 @@ class RescoreHost(SearchHost):
         )
 
     def begin(self, lanes):
-        self.mails, self.boxes = np.zeros(lanes, MAIL), {}
+        self.views, self.request_memory = np.zeros(lanes, REQUESTS), {}
         if self.asks != NOBODY:
-            self.make_boxes(self.mail_size)
+            self.make_buffers(self.request_size)
 
     def beside(self):
         return (*self.lookups.beside_a_kernel(), self.answers_every) if self.answers_every else None
 
-    def make_boxes(self, size):
-        """New ones; of lanes that ask for arcs with an inbox for the even ones and one for the odd ones."""
-        seats = (len(self.mails) + 1) // 2
-        inboxes = []
+    def make_buffers(self, size):
+        """New ones; of lanes that ask for arcs with an answer buffer for the even ones and one for the odd ones."""
+        slots = (len(self.views) + 1) // 2
+        answer_buffers = []
         if self.asks == ARCS:
-            inboxes, self.buffers = (
-                [np.zeros(128 + 16 * seats + 8 * seats * size, np.uint8) for _ in "01"] for _ in "01"
+            answer_buffers, self.buffers = (
+                [np.zeros(128 + 16 * slots + 8 * slots * size, np.uint8) for _ in "01"] for _ in "01"
             )
-        self.boxes = {f"inbox[{half}]": inbox for half, inbox in enumerate(inboxes)}
-        for number in range(len(self.mails)):
+        self.request_memory = {f"answers[{half}]": memory for half, memory in enumerate(answer_buffers)}
+        for number in range(len(self.views)):
             memory, mapped = np.full(24 * size, 0xFF, np.uint8), np.zeros(128 + 16 * size, np.uint8)
-            self.boxes |= {f"mail[{number}]": memory, f"mapped mail[{number}]": mapped}
-            inbox = inboxes[number % 2].ctypes.data if inboxes else 0
-            self.mails[number] = (memory.ctypes.data, mapped.ctypes.data, inbox, size, number // 2)
-        lanes = [(int(mail["mapped"]), size, int(mail["inbox"])) for mail in self.mails]
-        self.lookups.have(lanes, [buffer.ctypes.data for buffer in self.buffers] if inboxes else (), self.looks)
+            self.request_memory |= {f"requests[{number}]": memory, f"mapped requests[{number}]": mapped}
+            answer_buffer = answer_buffers[number % 2].ctypes.data if answer_buffers else 0
+            self.views[number] = (memory.ctypes.data, mapped.ctypes.data, answer_buffer, size, number // 2)
+        lanes = [(int(view["mapped"]), size, int(view["answer_buffer"])) for view in self.views]
+        self.lookups.have(lanes, [buffer.ctypes.data for buffer in self.buffers] if answer_buffers else (), self.looks)
 
     def answer(self, number, need):
-        if need == NEED_MAIL:
-            self.make_boxes(2 * int(self.mails[number]["size"]))  # what others wait for they will ask again
+        if need == NEED_REQUEST_ROOM:
+            self.make_buffers(2 * int(self.views[number]["size"]))  # what others wait for they will ask again
             return
         while not self.lookups.answer():
             words = np.zeros(2 * len(self.history_words), np.uint32)
@@ -187,7 +187,7 @@ def check(
     from_host=None,
     cache=0,
     asks=NOBODY,
-    mail=8,
+    requests=8,
     lm_scale=1.0,
     answers_every=0,
     wait_cycles=200,
@@ -215,7 +215,7 @@ def check(
         room=room,
         cache=cache,
         asks=asks,
-        mail=mail,
+        requests=requests,
         answers_every=answers_every,
         wait_cycles=wait_cycles,
         histories=histories,

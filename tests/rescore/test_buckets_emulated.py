@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arcbeam._lm_buckets import FULLNESS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, SymbolTable
+from arcbeam.lm._lm_buckets import FULLNESS
 from tests.decode import graphs
 from tests.decode.language_models import random_model
 from tests.decode.search_host import Room, Shape

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, KenLM, cuda_plan
+from arcbeam import CtcDecoder, KenLM
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
 from tests.rescore import test_rescore_cuda_engine as resident
 from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
@@ -60,8 +61,8 @@ def test_without_an_arc_cache_nothing_is_numbered_twice(gpu, model):
 @pytest.mark.parametrize(("first_room", "bytes_for_all"), [(4, 0), (64, 30_000), (64, 1 << 30)])
 def test_many_batches_stay_within_bounds(gpu, model, wanted, monkeypatch, first_room, bytes_for_all):
     """A server that never ends: memory is bounded by the larger of the bound and what one batch takes."""
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", first_room)
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES_BYTES", bytes_for_all)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", first_room)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", bytes_for_all)
     decoder = on_gpu(model)
     pinned, most = [], 0
     for _ in range(2):
@@ -81,7 +82,7 @@ def test_many_batches_stay_within_bounds(gpu, model, wanted, monkeypatch, first_
 
 def test_room_is_made_before_lanes_need_it(gpu, model, wanted, monkeypatch):
     """Between batches; and where the host has no more, numbers begin anew instead."""
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 128)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 128)
     decoder = on_gpu(model)
     lookups = decoder._engine.host_lookups
     sizes = []
@@ -98,8 +99,8 @@ def test_room_is_made_before_lanes_need_it(gpu, model, wanted, monkeypatch):
 
 
 def test_how_many_are_kept():
-    first, most = cuda_plan.MAIL_HISTORIES, cuda_plan.MAIL_HISTORIES_BYTES
+    first, most = search_plan.REQUEST_HISTORIES, search_plan.REQUEST_HISTORIES_BYTES
     for each in (1, 100, 112, 148, 10**6):
-        kept = cuda_plan.kept_histories(each)
+        kept = search_plan.kept_histories(each)
         assert kept == first or kept * each <= most < 2 * kept * each
         assert np.log2(kept // first) % 1 == 0

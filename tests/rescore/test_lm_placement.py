@@ -1,7 +1,7 @@
 import pytest
 
 from arcbeam import CapacityError
-from arcbeam.lm_placement import ENTRY_BYTES, MOST_CACHE, SINGLE_BYTES, Placement, choose, choose_unpinned
+from arcbeam.gpu.tuned.lm_placement import ENTRY_BYTES, MOST_CACHE, SINGLE_BYTES, Placement, choose, choose_unpinned
 
 GB = 10**9
 MODEL, INDEX = 10 * GB, 2 * GB

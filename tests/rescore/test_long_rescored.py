@@ -52,5 +52,14 @@ def test_clusters_and_lanes_that_ask(graph, models):
     shape = Shape("cluster", lanes=1, block=32, cluster=2, team_tokens=3)
     check(graph, models, batch, room=ROOM, shape=shape, **OPTIONS)
     check(
-        graph, models, batch, room=ROOM, shape=ONE, asks=ARCS, answers_every=50, wait_cycles=3000, mail=256, **OPTIONS
+        graph,
+        models,
+        batch,
+        room=ROOM,
+        shape=ONE,
+        asks=ARCS,
+        answers_every=50,
+        wait_cycles=3000,
+        requests=256,
+        **OPTIONS,
     )

@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, CudaOutOfMemoryError, KenLM, LanguageModel, cuda_plan, lm_file
+from arcbeam import CtcDecoder, CudaOutOfMemoryError, KenLM, LanguageModel
+from arcbeam.gpu.tuned import search_plan
+from arcbeam.lm import lm_file
 from tests.decode import kenlm_files
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.rescore import test_rescore_cuda_engine as resident
@@ -89,8 +91,8 @@ def test_all_of_it_is_refused(gpu, make):
 def test_everything_grows_without_it(gpu, make, monkeypatch):
     gpu.begin_with(TIGHT)
     gpu.send_in_parts()
-    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 16)
     gpu.fake.refuse(*PINNING)
     with pytest.warns(UserWarning, match="the host does not pin") as caught:
         decoder = make("cuda")
@@ -102,7 +104,7 @@ def test_everything_grows_without_it(gpu, make, monkeypatch):
 @pytest.mark.parametrize("nth", range(1, 9))
 def test_refused_from_some_time_on(gpu, make, nth, monkeypatch):
     """Boxes and words of histories, for one, are of different kinds then."""
-    monkeypatch.setattr(cuda_plan, "MAIL_HISTORIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 16)
     wanted = make("cpu").decode(BATCH)
     gpu.fake.refuse("host_allocate", nth=nth)
     with warnings.catch_warnings(record=True) as caught:
@@ -112,14 +114,14 @@ def test_refused_from_some_time_on(gpu, make, nth, monkeypatch):
         check_same(decoder.decode(BATCH), wanted)
     assert len(caught) <= 1
     gpu.fake.allow()
-    monkeypatch.setattr(cuda_plan, "MAIL_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
     check_same(decoder.decode(BATCH), wanted)
     check_same(make("cuda").decode(BATCH), wanted)
 
 
 @pytest.mark.parametrize("place", ["host", "cpu"])
 def test_where_managed_memory_is_refused_too(gpu, place, request):
-    """Kernels look into boxes: there is no way without them."""
+    """Kernels look into buffers: there is no way without them."""
     model = LARGE if place == "host" else request.getfixturevalue("kenlm")
     wanted = on_gpu(model, placement=place).decode(BATCH)
     gpu.fake.refuse("managed_allocate")
@@ -229,7 +231,7 @@ def test_large_models_for_kernels_are_managed(gpu, monkeypatch):
     arcs = on_gpu(placement="host-direct")
     assert gpu.fake.living("managed") == 0
     del arcs
-    monkeypatch.setattr(cuda_plan, "PINNED_MODEL_BYTES", 4095)
+    monkeypatch.setattr(search_plan, "PINNED_MODEL_BYTES", 4095)
     for options in (PLACES["host-direct"], PLACES["buckets"]):
         decoder = on_gpu(**options)
         assert gpu.fake.living("managed") == 1

@@ -10,18 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import (
-    CapacityError,
-    CtcDecoder,
-    CudaOutOfMemoryError,
-    Graph,
-    LanguageModel,
-    SymbolTable,
-    UnsupportedError,
-    cuda_plan,
-    lm_file,
+from arcbeam import CapacityError, CtcDecoder, CudaOutOfMemoryError, Graph, LanguageModel, SymbolTable, UnsupportedError
+from arcbeam.gpu.tuned import (
     lm_placement,
-)  # fmt: skip
+    search_plan,  # fmt: skip
+)
+from arcbeam.lm import lm_file
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT, DeviceArray
 from tests.decode.equality import same
@@ -40,7 +34,7 @@ GRAPH = Graph(**graphs.random_graph(4, states=120, columns=12).fields() | FIELDS
 BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
 MODELS = {"language_model": LARGE, "graph_language_model": SMALL}
 OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0, "lm_scale": 0.75}
-ROOMY = cuda_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
+ROOMY = search_plan.Room(spill_states=512, log_entries=4096, shared_states=128)
 
 
 def on_gpu(graph=GRAPH, **options):
@@ -204,7 +198,7 @@ def test_memory_that_runs_out_while_decoding(gpu):
 
 
 def test_small_blocks_for_frames_of_few_tokens(gpu):
-    gpu.launch_as(replace(cuda_plan.DENSE, threads=64))
+    gpu.launch_as(replace(search_plan.DENSE, threads=64))
     check_same(on_gpu(hypotheses_per_state=2).decode(BATCH), on_cpu(hypotheses_per_state=2))
     assert gpu.launched[-1] == ("dense", 1)
 
@@ -291,9 +285,9 @@ def test_a_memory_limit_is_said_before_a_model_is_sent(gpu):
     [("ptx 8.0", None, ("dense", 1)), ("ptx 8.0", 1, ("dense", 1)), ("ptx 9.0", None, ("cluster", 4))],
 )
 def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, budget, last):
-    monkeypatch.setattr(cuda_plan, "RESCORING_HOT_TOKENS", 4)
-    monkeypatch.setattr(cuda_plan, "RESCORING_TEAM_TOKENS", 4)
-    gpu.launch_as(cuda_plan.DENSE)
+    monkeypatch.setattr(search_plan, "RESCORING_HOT_TOKENS", 4)
+    monkeypatch.setattr(search_plan, "RESCORING_TEAM_TOKENS", 4)
+    gpu.launch_as(search_plan.DENSE)
     gpu.compiled_for(code)
     placement = "resident" if budget is None else "host-direct"
     check_same(on_gpu(placement=placement, gpu_budget=budget).decode(BATCH), on_cpu())
@@ -303,7 +297,7 @@ def test_code_that_is_older_than_clusters(gpu, monkeypatch, code, budget, last):
 @pytest.mark.parametrize("argv", [[""], ["", "--grow"]])
 def test_what_runs_under_the_sanitizers(emulated_gpu, monkeypatch, capsys, argv):
     for name in ("launch_shapes", "first_room", "RESCORING_TEAM_TOKENS"):
-        monkeypatch.setattr(cuda_plan, name, getattr(cuda_plan, name))  # which it changes
+        monkeypatch.setattr(search_plan, name, getattr(search_plan, name))  # which it changes
     monkeypatch.setattr(sys, "argv", argv)
     sanitized_rescoring.main()
     assert capsys.readouterr().out.startswith("rescored ")

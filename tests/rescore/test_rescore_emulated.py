@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
 from tests.decode import graphs
 from tests.decode.language_models import WORDS, all_costs_equal, long_lists, longer_than_lanes, over, rough_models
 from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam.options import DecoderOptions
-from arcbeam.rescoring import Rescoring
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.ctc.rescoring import Rescoring
 from benchmarks.placements import BUCKETED
 from benchmarks.rescoring_stage_kernel import (
     KERNEL,

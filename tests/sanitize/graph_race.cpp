@@ -7,10 +7,10 @@
 #include <random>
 #include <vector>
 
-#include "graph/checksum.hpp"
+#include "arcbeam/files/_file_map/checksum.hpp"
+#include "common/parallel.hpp"
 #include "graph/columns.hpp"
 #include "graph/compile.hpp"
-#include "graph/parallel.hpp"
 #include "graph/validate.hpp"
 
 namespace {

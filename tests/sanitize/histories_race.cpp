@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "requests/answer_cache.hpp"
-#include "requests/histories.hpp"
+#include "arcbeam/ctc/gpu/_requests/answer_cache.hpp"
+#include "arcbeam/ctc/gpu/_requests/histories.hpp"
 
 namespace {
 

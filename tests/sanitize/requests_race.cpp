@@ -1,8 +1,8 @@
 // The threads that answer lanes, for ThreadSanitizer: lanes ask in rounds of many sizes, some while nobody watches,
 // all is put to rest and watched again in between, and memory runs out now and then. Every answer must be that of
 // its own question. Then the same with answers that travel, by copies that take their time: a buffer that is filled
-// too early, or an inbox that is overwritten, is a race. Then one thread, which must take one half of the lanes,
-// and then the other.
+// too early, or an answer buffer that is overwritten, is a race. Then one thread, which must take one half of the
+// lanes, and then the other.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -13,15 +13,15 @@
 #include <thread>
 #include <vector>
 
-#include "requests/server.hpp"
-#include "requests/shipping.hpp"
+#include "arcbeam/ctc/gpu/_requests/copied_answers.hpp"
+#include "arcbeam/ctc/gpu/_requests/server.hpp"
 
 namespace {
 
 using arcbeam::Answer;
-using arcbeam::MailHead;
-using arcbeam::MailView;
 using arcbeam::Question;
+using arcbeam::RequestHead;
+using arcbeam::RequestView;
 
 constexpr std::uint32_t kSize = 400;
 constexpr std::size_t kLanes = 5;
@@ -46,21 +46,21 @@ class Squares : public arcbeam::requests::Answerer {
     std::atomic<int> asked{0};
 };
 
-struct Box {
-    alignas(128) unsigned char bytes[arcbeam::mapped_mail_bytes(kSize)];
+struct MappedRequests {
+    alignas(128) unsigned char bytes[arcbeam::request_buffer_bytes(kSize)];
 };
 
 // Lanes that read answers where they are.
-std::vector<MailView> mapped_lanes(std::vector<Box>& boxes) {
-    std::vector<MailView> lanes;
-    for (Box& box : boxes) {
-        std::memset(box.bytes, 0, sizeof box.bytes);
-        lanes.push_back({nullptr, box.bytes, nullptr, kSize, 0U});
+std::vector<RequestView> mapped_lanes(std::vector<MappedRequests>& requests) {
+    std::vector<RequestView> lanes;
+    for (MappedRequests& own : requests) {
+        std::memset(own.bytes, 0, sizeof own.bytes);
+        lanes.push_back({nullptr, own.bytes, nullptr, kSize, 0U});
     }
     return lanes;
 }
 
-std::uint64_t post(const MailView& lane, std::uint32_t round) {
+std::uint64_t post(const RequestView& lane, std::uint32_t round) {
     Question* const questions = arcbeam::requests::questions_of(lane);
     const std::uint32_t count = 1U + round % kSize;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -80,7 +80,7 @@ void compare(const Answer* answers, std::uint32_t round, std::atomic<bool>& wron
 }
 
 // What a lane does: as wait_for_mapped() in cuda/rescore/answers_mapped.cuh.
-void ask(const MailView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
+void ask(const RequestView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
     const std::uint64_t posted = post(lane, round);
     while (__atomic_load_n(&arcbeam::requests::head_of(lane).answered, __ATOMIC_ACQUIRE) != posted) {
         std::this_thread::yield();
@@ -89,14 +89,15 @@ void ask(const MailView& lane, std::uint32_t round, std::atomic<bool>& wrong) {
 }
 
 // As wait_for_copied() in cuda/rescore/answers_copied.cuh.
-void take(const MailView& lane, std::uint32_t round, std::uint64_t posted, std::atomic<bool>& wrong) {
-    const unsigned char* const arrival = lane.inbox + arcbeam::inbox_start_bytes(lane.seat);
+void take(const RequestView& lane, std::uint32_t round, std::uint64_t posted, std::atomic<bool>& wrong) {
+    const unsigned char* const arrival = lane.answer_buffer + arcbeam::answer_buffer_start_bytes(lane.slot);
     for (;;) {
         const std::uint64_t tag =
             __atomic_load_n(reinterpret_cast<const std::uint64_t*>(arrival), __ATOMIC_RELAXED);
-        const auto shipment = static_cast<std::uint32_t>(tag >> 32U);
-        if (static_cast<std::uint32_t>(tag) == round && shipment != 0U &&
-            __atomic_load_n(reinterpret_cast<const std::uint32_t*>(lane.inbox), __ATOMIC_ACQUIRE) - shipment <
+        const auto answer_batch = static_cast<std::uint32_t>(tag >> 32U);
+        if (static_cast<std::uint32_t>(tag) == round && answer_batch != 0U &&
+            __atomic_load_n(reinterpret_cast<const std::uint32_t*>(lane.answer_buffer), __ATOMIC_ACQUIRE) -
+                    answer_batch <
                 0x80000000U) {
             break;
         }
@@ -104,12 +105,12 @@ void take(const MailView& lane, std::uint32_t round, std::uint64_t posted, std::
     }
     const auto place = static_cast<std::uint32_t>(
         __atomic_load_n(reinterpret_cast<const std::uint64_t*>(arrival) + 1, __ATOMIC_RELAXED));
-    compare(reinterpret_cast<const Answer*>(lane.inbox) + place, round, wrong);
+    compare(reinterpret_cast<const Answer*>(lane.answer_buffer) + place, round, wrong);
     __atomic_store_n(&arcbeam::requests::head_of(lane).taken, posted, __ATOMIC_RELEASE);
 }
 
 // A device that copies by a thread for each half: words of arrivals whole, answers at leisure.
-class Copier : public arcbeam::requests::Carrier {
+class Copier : public arcbeam::requests::AnswerCopier {
   public:
     ~Copier() override {
         for (std::size_t half = 0; half < arcbeam::kHalves; ++half) {
@@ -120,21 +121,22 @@ class Copier : public arcbeam::requests::Carrier {
     int enter() override { return 0; }
     void leave() override {}
 
-    int send(std::size_t half, unsigned char* inbox, const unsigned char* buffer, std::size_t bytes) override {
+    int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
+             std::size_t bytes) override {
         wait(half);
         come_[half].store(false);
-        copies_[half] = std::thread([this, half, inbox, buffer, bytes] {
-            const std::size_t start = arcbeam::inbox_start_bytes((kLanes + 1U - half) / arcbeam::kHalves);
-            for (std::size_t at = arcbeam::kInboxHeadBytes; at < start; at += sizeof(std::uint64_t)) {
+        copies_[half] = std::thread([this, half, answer_buffer, buffer, bytes] {
+            const std::size_t start = arcbeam::answer_buffer_start_bytes((kLanes + 1U - half) / arcbeam::kHalves);
+            for (std::size_t at = arcbeam::kAnswerBufferHeadBytes; at < start; at += sizeof(std::uint64_t)) {
                 std::uint64_t word = 0;
                 std::memcpy(&word, buffer + at, sizeof word);
-                __atomic_store_n(reinterpret_cast<std::uint64_t*>(inbox + at), word, __ATOMIC_RELAXED);
+                __atomic_store_n(reinterpret_cast<std::uint64_t*>(answer_buffer + at), word, __ATOMIC_RELAXED);
             }
             std::this_thread::sleep_for(std::chrono::microseconds(bytes % 50));
-            std::memcpy(inbox + start, buffer + start, bytes - start);
+            std::memcpy(answer_buffer + start, buffer + start, bytes - start);
             std::uint32_t number = 0;
             std::memcpy(&number, buffer, sizeof number);
-            __atomic_store_n(reinterpret_cast<std::uint32_t*>(inbox), number, __ATOMIC_RELEASE);
+            __atomic_store_n(reinterpret_cast<std::uint32_t*>(answer_buffer), number, __ATOMIC_RELEASE);
             come_[half].store(true);
         });
         return 0;
@@ -158,7 +160,7 @@ class Copier : public arcbeam::requests::Carrier {
 };
 
 // Between launches.
-void answer_all(arcbeam::requests::Server& server, const std::vector<MailView>& lanes) {
+void answer_all(arcbeam::requests::Server& server, const std::vector<RequestView>& lanes) {
     for (;;) {
         try {
             server.answer_all(lanes);
@@ -171,17 +173,17 @@ void answer_all(arcbeam::requests::Server& server, const std::vector<MailView>& 
 // Answers are read where they are; returns how many questions there were.
 std::uint64_t mapped(std::atomic<bool>& wrong) {
     Squares squares(61);
-    arcbeam::requests::Mapped delivery;
-    std::vector<Box> boxes(kLanes);
-    const std::vector<MailView> lanes = mapped_lanes(boxes);
+    arcbeam::requests::Mapped answer_path;
+    std::vector<MappedRequests> requests(kLanes);
+    const std::vector<RequestView> lanes = mapped_lanes(requests);
     std::uint32_t round = 0;
-    arcbeam::requests::Server server(squares, 3, delivery);
+    arcbeam::requests::Server server(squares, 3, answer_path);
     for (int watch = 0; watch < 6; ++watch) {
         server.trace(watch % 2 == 0 ? 500 : 0);
         server.watch(lanes);
         std::vector<std::thread> blocks;
         std::atomic<std::size_t> ended{0};
-        for (const MailView& lane : lanes) {
+        for (const RequestView& lane : lanes) {
             blocks.emplace_back([&lane, &wrong, &ended, round] {
                 for (std::uint32_t i = 1; i <= kRounds; ++i) {
                     ask(lane, round + i, wrong);
@@ -214,21 +216,23 @@ std::uint64_t mapped(std::atomic<bool>& wrong) {
 std::uint64_t copied(std::atomic<bool>& wrong) {
     Squares squares(1 << 30);
     Copier copier;
-    arcbeam::requests::Shipping delivery(copier);
-    std::vector<Box> boxes(kLanes);
-    constexpr std::size_t kBytes = arcbeam::inbox_bytes((kLanes + 1U) / arcbeam::kHalves, kSize);
-    std::vector<std::vector<std::uint64_t>> inboxes(4, std::vector<std::uint64_t>(kBytes / 8U));
-    const auto memory = [&inboxes](std::size_t i) { return reinterpret_cast<unsigned char*>(inboxes[i].data()); };
-    std::vector<MailView> lanes;
-    for (Box& box : boxes) {
-        std::memset(box.bytes, 0, sizeof box.bytes);
+    arcbeam::requests::CopiedAnswers answer_path(copier);
+    std::vector<MappedRequests> requests(kLanes);
+    constexpr std::size_t kBytes = arcbeam::answer_buffer_bytes((kLanes + 1U) / arcbeam::kHalves, kSize);
+    std::vector<std::vector<std::uint64_t>> answer_buffers(4, std::vector<std::uint64_t>(kBytes / 8U));
+    const auto memory = [&answer_buffers](std::size_t i) {
+        return reinterpret_cast<unsigned char*>(answer_buffers[i].data());
+    };
+    std::vector<RequestView> lanes;
+    for (MappedRequests& own : requests) {
+        std::memset(own.bytes, 0, sizeof own.bytes);
         const std::size_t number = lanes.size();
-        lanes.push_back({nullptr, box.bytes, memory(number % arcbeam::kHalves), kSize,
+        lanes.push_back({nullptr, own.bytes, memory(number % arcbeam::kHalves), kSize,
                          static_cast<std::uint32_t>(number / arcbeam::kHalves)});
     }
     unsigned char* const buffers[arcbeam::kHalves] = {memory(2), memory(3)};
-    delivery.begin(lanes, buffers);
-    arcbeam::requests::Server server(squares, 3, delivery);
+    answer_path.begin(lanes, buffers);
+    arcbeam::requests::Server server(squares, 3, answer_path);
     std::uint32_t round = 0;
     for (int watch = 0; watch < 4; ++watch) {
         server.watch(lanes);
@@ -244,7 +248,7 @@ std::uint64_t copied(std::atomic<bool>& wrong) {
                     take(lane, last, posted, wrong);
                 }
                 if (i == 0) {
-                    MailHead& head = arcbeam::requests::head_of(lane);
+                    RequestHead& head = arcbeam::requests::head_of(lane);
                     const std::uint64_t posted = post(lane, ++last);
                     head.open = 1;
                     __atomic_store_n(&head.taken, posted, __ATOMIC_RELEASE);
@@ -256,11 +260,12 @@ std::uint64_t copied(std::atomic<bool>& wrong) {
         }
         round += kRounds + 1U;
         server.rest();
-        delivery.rest();
+        answer_path.rest();
         answer_all(server, lanes);
-        delivery.send_open();
+        answer_path.send_open();
     }
-    if (delivery.failure() != 0 || delivery.shipments() == 0 || delivery.shipments() > server.rounds() + 4U) {
+    if (answer_path.failure() != 0 || answer_path.answer_batches() == 0 ||
+        answer_path.answer_batches() > server.rounds() + 4U) {
         wrong = true;
     }
     return server.questions();
@@ -288,10 +293,10 @@ class Order : public arcbeam::requests::Answerer {
 
 void by_halves(std::atomic<bool>& wrong) {
     Order order;
-    arcbeam::requests::Mapped delivery;
-    std::vector<Box> boxes(kLanes);
-    const std::vector<MailView> lanes = mapped_lanes(boxes);
-    arcbeam::requests::Server server(order, 1, delivery);
+    arcbeam::requests::Mapped answer_path;
+    std::vector<MappedRequests> requests(kLanes);
+    const std::vector<RequestView> lanes = mapped_lanes(requests);
+    arcbeam::requests::Server server(order, 1, answer_path);
     server.watch(lanes);
     for (std::uint32_t i = 0; i < kLanes; ++i) {
         arcbeam::requests::questions_of(lanes[i])[0] = {i, 0U};

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icuda", "-Icpu_reference"]
+FLAGS = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icuda", "-Icpu_reference", "-Ipyx"]
 
 
 @pytest.mark.parametrize("program", sorted((ROOT / "tests/sanitize").glob("*.cpp")), ids=lambda path: path.name)

@@ -34,7 +34,7 @@ inline std::uint32_t thread_rank() { return emulator::position.thread; }
 inline std::uint32_t block_size() { return emulator::position.block_size; }
 inline std::uint32_t block_rank() { return emulator::position.block; }
 inline std::uint32_t grid_size() { return emulator::position.grid_size; }
-inline std::uint32_t lane() { return thread_rank() % kWarpSize; }
+inline std::uint32_t warp_thread() { return thread_rank() % kWarpSize; }
 inline std::uint32_t warp() { return thread_rank() / kWarpSize; }
 inline std::uint32_t num_warps() { return (block_size() + kWarpSize - 1U) / kWarpSize; }
 
@@ -105,10 +105,10 @@ inline std::uint32_t together(Together what, std::uint32_t mask, std::uint32_t v
 inline void warp_sync(std::uint32_t mask, ARCBEAM_SITE) { detail::together(Together::sync, mask, 0U, site); }
 inline std::uint32_t warp_mask() {
     const std::uint32_t lanes = block_size() - warp() * kWarpSize;
-    return lanes >= kWarpSize ? kAllLanes : (1U << lanes) - 1U;
+    return lanes >= kWarpSize ? kAllThreads : (1U << lanes) - 1U;
 }
 // Lanes may always turn out to run alone, so here they do.
-inline std::uint32_t converged_mask() { return 1U << lane(); }
+inline std::uint32_t converged_mask() { return 1U << warp_thread(); }
 
 template <class T>
 T shuffle(std::uint32_t mask, T value, std::uint32_t source_lane, ARCBEAM_SITE) {
@@ -116,15 +116,16 @@ T shuffle(std::uint32_t mask, T value, std::uint32_t source_lane, ARCBEAM_SITE) 
 }
 template <class T>
 T shuffle_up(std::uint32_t mask, T value, std::uint32_t delta, ARCBEAM_SITE) {
-    return detail::take_from(mask, value, delta > lane() ? lane() : lane() - delta, site);
+    return detail::take_from(mask, value, delta > warp_thread() ? warp_thread() : warp_thread() - delta, site);
 }
 template <class T>
 T shuffle_down(std::uint32_t mask, T value, std::uint32_t delta, ARCBEAM_SITE) {
-    return detail::take_from(mask, value, lane() + delta >= kWarpSize ? lane() : lane() + delta, site);
+    return detail::take_from(mask, value,
+                             warp_thread() + delta >= kWarpSize ? warp_thread() : warp_thread() + delta, site);
 }
 template <class T>
 T shuffle_xor(std::uint32_t mask, T value, std::uint32_t flip, ARCBEAM_SITE) {
-    return detail::take_from(mask, value, (lane() ^ flip) % kWarpSize, site);
+    return detail::take_from(mask, value, (warp_thread() ^ flip) % kWarpSize, site);
 }
 
 inline std::uint32_t ballot(std::uint32_t mask, bool vote, ARCBEAM_SITE) {
@@ -161,7 +162,7 @@ inline void multiply_bfloat16(float (&sum)[4], const std::uint32_t (&a)[4], cons
     std::memcpy(mine.b, b, sizeof b);
     std::memcpy(mine.sum, sum, sizeof sum);
     emulator::Fragments* const held = &mine;
-    emulator::warp_operation(Together::multiply, kAllLanes, detail::to_bits(held), 0U, site);
+    emulator::warp_operation(Together::multiply, kAllThreads, detail::to_bits(held), 0U, site);
     std::memcpy(sum, mine.sum, sizeof sum);
 }
 

@@ -4,8 +4,9 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from arcbeam import kernel_images, transducer_plan
-from arcbeam.kernel_images import BuildRecord
+from arcbeam.gpu import kernel_images
+from arcbeam.gpu.kernel_images import BuildRecord
+from arcbeam.gpu.tuned import transducer_plan
 from tests.simt import build
 
 BYTES = {"project": 544, "kept": 736, "many": 736}  # of their parameters; loop_host.py spells them out

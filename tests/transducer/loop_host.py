@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arcbeam.transducer_precision import rounded
-from arcbeam.transducer_weights import device_weights
+from arcbeam.transducer.precision import rounded
+from arcbeam.transducer.weights import device_weights
 from tests.simt import build
 from tests.transducer.oracle import bfloat16
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from arcbeam._transducer import apply, available_kernels, lstm_step, multiply
+from arcbeam.transducer._transducer import apply, available_kernels, lstm_step, multiply
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from arcbeam._transducer import available_kernels
+from arcbeam.transducer._transducer import available_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arcbeam._transducer import multiply
+from arcbeam.transducer._transducer import multiply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
-from arcbeam.transducer_confidence import measure
-from arcbeam.transducer_network import from_mapping
+from arcbeam.transducer.confidence import measure
+from arcbeam.transducer.network import from_mapping
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.loop_host import BAD_INPUT, CANCELLED, NOT_FINITE, LoopHost, Shape, StuckError
 from tests.transducer.networks import cases, random_arrays, random_frames

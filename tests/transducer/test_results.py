@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from arcbeam import ConfidenceMethod, FormatError, TransducerDecoder
-from arcbeam.transducer_network import from_mapping
-from arcbeam.transducer_text import detokenizer
+from arcbeam.transducer.network import from_mapping
+from arcbeam.transducer.text import detokenizer
 from tests.transducer import oracle
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames

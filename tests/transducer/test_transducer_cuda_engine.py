@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder, _cuda, transducer_plan
+from arcbeam import CapacityError, CudaError, CudaOutOfMemoryError, TransducerDecoder
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.tuned import transducer_plan
 from tests.cuda_host.forks import told_in_a_child
 from tests.decode.emulated_gpu import DeviceArray, unreadable
 from tests.gpu import sanitized_transducers

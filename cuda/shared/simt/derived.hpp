@@ -4,13 +4,13 @@
 namespace arcbeam::simt {
 
 // The lanes before this one.
-ARCBEAM_DEVICE std::uint32_t lanes_below() { return (1U << lane()) - 1U; }
+ARCBEAM_DEVICE std::uint32_t threads_below() { return (1U << warp_thread()) - 1U; }
 
 // The one lane of the mask that acts for all: the lowest.
-ARCBEAM_DEVICE bool is_leader(std::uint32_t mask) { return lowest_bit(mask) == lane(); }
+ARCBEAM_DEVICE bool is_leader(std::uint32_t mask) { return lowest_bit(mask) == warp_thread(); }
 
 // This lane's place among the lanes of the mask.
-ARCBEAM_DEVICE std::uint32_t place_in(std::uint32_t mask) { return popcount(mask & lanes_below()); }
+ARCBEAM_DEVICE std::uint32_t place_in(std::uint32_t mask) { return popcount(mask & threads_below()); }
 
 // Two 32-bit steps: the smallest upper half, then the smallest lower half among those that have it.
 ARCBEAM_DEVICE std::uint64_t reduce_min(std::uint32_t mask, std::uint64_t value) {

@@ -19,7 +19,7 @@ ARCBEAM_DEVICE std::uint32_t thread_rank() { return threadIdx.x; }
 ARCBEAM_DEVICE std::uint32_t block_size() { return blockDim.x; }
 ARCBEAM_DEVICE std::uint32_t block_rank() { return blockIdx.x; }
 ARCBEAM_DEVICE std::uint32_t grid_size() { return gridDim.x; }
-ARCBEAM_DEVICE std::uint32_t lane() { return threadIdx.x & (kWarpSize - 1U); }
+ARCBEAM_DEVICE std::uint32_t warp_thread() { return threadIdx.x & (kWarpSize - 1U); }
 ARCBEAM_DEVICE std::uint32_t warp() { return threadIdx.x / kWarpSize; }
 ARCBEAM_DEVICE std::uint32_t num_warps() { return (blockDim.x + kWarpSize - 1U) / kWarpSize; }
 

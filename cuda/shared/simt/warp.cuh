@@ -9,7 +9,7 @@ ARCBEAM_DEVICE void warp_sync(std::uint32_t mask) { __syncwarp(mask); }
 // All lanes of this warp that exist: not 32 in the last warp of a block whose size is no multiple of 32.
 ARCBEAM_DEVICE std::uint32_t warp_mask() {
     const std::uint32_t lanes = block_size() - warp() * kWarpSize;
-    return lanes >= kWarpSize ? kAllLanes : (1U << lanes) - 1U;
+    return lanes >= kWarpSize ? kAllThreads : (1U << lanes) - 1U;
 }
 
 // Lanes that happen to run this instruction together: a hint for aggregation, never a fact about the program.

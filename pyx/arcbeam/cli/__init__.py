@@ -1,4 +1,7 @@
-"""The ``arcbeam`` command. Its packages (extra ``arcbeam[cli]``) are imported when it runs, not with arcbeam."""
+"""The ``arcbeam`` command. Its packages (extra ``arcbeam[cli]``) are imported when it runs, not with arcbeam.
+
+May import: ctc, files.
+"""
 
 import sys
 from importlib import import_module

@@ -10,8 +10,8 @@ from typing import IO, Literal, NamedTuple, Self
 import numpy as np
 
 from arcbeam.errors import FormatError
-from arcbeam.files import Budget, reading
-from arcbeam.zip_file import ZipMembers
+from arcbeam.files.reading import Budget, reading
+from arcbeam.files.zip_file import ZipMembers
 
 MAGIC = b"\x93NUMPY"
 ZIP = b"PK\3\4"
@@ -91,7 +91,7 @@ class Archive:
     ----------
     path : Path
     max_bytes : int, str or None
-        What they may come to in all; see `arcbeam.files.Budget`.
+        What they may come to in all; see `arcbeam.files.reading.Budget`.
 
     Attributes
     ----------

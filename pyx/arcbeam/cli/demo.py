@@ -18,9 +18,9 @@ from arcbeam.errors import FormatError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from arcbeam.graph import Graph
-    from arcbeam.hypothesis import Hypothesis
-    from arcbeam.symbols import TokenTable
+    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.symbols import TokenTable
 
 FRAME_SHIFT = 0.02
 #: Set on other speech (200 sentences of LJSpeech, this graph): WER 5.9 % at 1.0, 5.7 % at 1.5, 5.6 % at 2.0.
@@ -74,7 +74,7 @@ def demo_graph(folder: Path, *, rebuild: bool) -> "Graph":
 
     lm = only(folder, "*.arpa*")
     tokens = folder / "tokens.txt"
-    recipe = sorted(Path(str(resources.files("arcbeam"))).glob("build/*.py"))
+    recipe = sorted(Path(str(resources.files("arcbeam"))).glob("recipe/*.py"))
     path = cache.folder() / f"demo-{cache.key([lm, tokens, *recipe], f'{version()} {SEPARATOR}')}.arcbeam"
     if not rebuild and path.exists():
         try:

@@ -12,10 +12,10 @@ from arcbeam.cli.console import Failure
 from arcbeam.errors import FormatError
 
 if TYPE_CHECKING:
-    from arcbeam.decoder import CtcDecoder
-    from arcbeam.graph import Graph
-    from arcbeam.graph_info import GraphInfo
-    from arcbeam.lm_automaton import LanguageModelInfo
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.info import GraphInfo
+    from arcbeam.lm.language_model import LanguageModelInfo
 
 COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # how files of gzip, xz and bzip2 begin
 
@@ -45,7 +45,8 @@ def load_graph(
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
     """Describe a graph, with the `tables` of `load_graph`, or a language model; which, the file's first bytes say."""
-    from arcbeam import LanguageModel, kenlm_file, lm_file
+    from arcbeam import LanguageModel
+    from arcbeam.lm import kenlm_file, lm_file
 
     with open(path, "rb") as file:
         head = file.read(4096)
@@ -98,15 +99,15 @@ def build(
     max_bytes: str | None = None,
     **options: Any,
 ) -> "Graph":
-    """Build a graph with `arcbeam.build`, which tells its steps on stderr.
+    """Build a graph with `arcbeam.recipe`, which tells its steps on stderr.
 
     At most one of `lexicon` (a file of pronunciations), `word_list` (a file of words) and `lm_words` (the words of the
     LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there
     is one, else into characters with `separator` between words.
     """
-    from arcbeam.build.lexicon import Lexicon, words_of_arpa
-    from arcbeam.build.recipe import build_graph
-    from arcbeam.symbols import TokenTable
+    from arcbeam.graph.symbols import TokenTable
+    from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
+    from arcbeam.recipe.recipe import build_graph
 
     made: Path | Lexicon | None = lexicon
     table: Path | TokenTable = tokens

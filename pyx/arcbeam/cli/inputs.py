@@ -48,7 +48,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Input:
-    """One file of log-probs; `max_bytes` is what a packed one may come to, see `arcbeam.files.Budget`."""
+    """One file of log-probs; `max_bytes` is what a packed one may come to, see `arcbeam.files.reading.Budget`."""
 
     path: Path
     read: "Reader"

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from arcbeam.errors import FormatError, MissingDependencyError
-from arcbeam.files import check_is_file, reading
+from arcbeam.files.reading import check_is_file, reading
 
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
 # Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).

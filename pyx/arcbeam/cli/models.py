@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from arcbeam import rescoring
 from arcbeam.cli.console import Failure, note
-from arcbeam.options import DecoderOptions
+from arcbeam.ctc import rescoring
+from arcbeam.ctc.options import DecoderOptions
 
 if TYPE_CHECKING:
     from arcbeam import CtcDecoder, Graph, LanguageModel
@@ -41,14 +41,17 @@ def read_head(path: Path) -> bytes:
 
 def load_large(path: Path, max_bytes: str | None) -> "rescoring.LargeModel":
     """Load a model of any kind; the file's first bytes say which. One of an ARPA is built."""
-    from arcbeam import KenLM, kenlm_file
+    from arcbeam import KenLM
+    from arcbeam.lm import kenlm_file
 
     return KenLM(path) if read_head(path).startswith(kenlm_file.MAGIC) else load(path, max_bytes)
 
 
 def load(path: Path, max_bytes: str | None) -> "LanguageModel":
     """Load a model of ours, or build it of an ARPA, which packed may come to `max_bytes`."""
-    from arcbeam import LanguageModel, graph_file, kenlm_file, lm_file
+    from arcbeam import LanguageModel
+    from arcbeam.graph import graph_file
+    from arcbeam.lm import kenlm_file, lm_file
 
     head = read_head(path)
     if lm_file.KIND.begins(head):

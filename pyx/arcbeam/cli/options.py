@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from arcbeam.options import HOST_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.ctc.options import HOST_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 from arcbeam.sizes import as_bytes
 
 SEARCH = "Search"

@@ -22,11 +22,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 from arcbeam.cli.console import note
 from arcbeam.errors import FormatError
-from arcbeam.file_output import replacing
+from arcbeam.files.writing import replacing
 
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
-    from arcbeam.hypothesis import Hypothesis
+    from arcbeam.ctc.hypothesis import Hypothesis
 
 STDOUT = "-"
 PARTIAL = ".partial"

@@ -12,9 +12,9 @@ from arcbeam.cli.inputs import Utterance, batches
 from arcbeam.cli.score import Score
 
 if TYPE_CHECKING:
-    from arcbeam.decoder import CtcDecoder
-    from arcbeam.graph import Graph
-    from arcbeam.hypothesis import Hypothesis
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam.graph.graph import Graph
 
 NAMED = 5
 

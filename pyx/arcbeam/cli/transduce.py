@@ -14,8 +14,8 @@ from arcbeam.cli.outputs import STDOUT, Format
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
     from arcbeam.cli.outputs import Output
-    from arcbeam.transducer import TransducerDecoder
-    from arcbeam.transducer_hypothesis import TransducerHypothesis
+    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.hypothesis import TransducerHypothesis
 
 KINDS = (".nemo", ".pt", ".safetensors")
 
@@ -92,7 +92,7 @@ def transduce(
 def _is_of_icefall(model: Path) -> bool:
     if model.suffix != ".safetensors":
         return model.suffix == ".pt"
-    from arcbeam.transducer_checkpoint import names_of_tensors
+    from arcbeam.transducer.checkpoints.checkpoint import names_of_tensors
 
     return any(name.startswith("joiner.") for name in names_of_tensors(model))
 

@@ -76,12 +76,12 @@ ARCBEAM_KERNEL(two_warps, 64, PipeParams) {
     for (std::uint32_t round = 0; round < params.rounds; ++round) {
         if (warp() == 0U) {
             named_barrier(kEmpty, 64U);
-            buffer[lane()] = round * 100U + lane();
+            buffer[warp_thread()] = round * 100U + warp_thread();
             named_barrier_arrive(kFull, 64U);
         } else {
             named_barrier_arrive(kEmpty, 64U);
             named_barrier(kFull, 64U);
-            store(params.out + round * kWarpSize + lane(), buffer[(lane() + 1U) % kWarpSize]);
+            store(params.out + round * kWarpSize + warp_thread(), buffer[(warp_thread() + 1U) % kWarpSize]);
         }
     }
 }

@@ -109,7 +109,7 @@ ARCBEAM_KERNEL(faulty, 64, FaultParams) {
             block_barrier();
             break;
         case kMissingLane:
-            if (lane() != 0U) (void)ballot(warp_mask(), true);
+            if (warp_thread() != 0U) (void)ballot(warp_mask(), true);
             block_barrier();
             break;
         case kTwoShuffles:
@@ -120,7 +120,7 @@ ARCBEAM_KERNEL(faulty, 64, FaultParams) {
             }
             break;
         case kEndedLane:
-            if (lane() == 1U) return;
+            if (warp_thread() == 1U) return;
             nanosleep(100U);
             for (int i = 0; i < 100; ++i) nanosleep(10U);
             (void)ballot(warp_mask(), true);

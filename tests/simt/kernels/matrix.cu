@@ -10,8 +10,8 @@ struct MatrixParams {
 };
 
 ARCBEAM_KERNEL(multiply_matrices, 32, MatrixParams) {
-    const std::uint32_t g = lane() / 4U;
-    const std::uint32_t t = lane() % 4U;
+    const std::uint32_t g = warp_thread() / 4U;
+    const std::uint32_t t = warp_thread() % 4U;
     const std::uint32_t a[4] = {load_readonly(params.a + g * 8U + t), load_readonly(params.a + (g + 8U) * 8U + t),
                                 load_readonly(params.a + g * 8U + t + 4U),
                                 load_readonly(params.a + (g + 8U) * 8U + t + 4U)};

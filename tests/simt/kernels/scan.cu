@@ -23,11 +23,11 @@ ARCBEAM_KERNEL(prefix_sum, 1024, ScanParams) {
     std::uint32_t scanned = sum;
     for (std::uint32_t delta = 1; delta < kWarpSize; delta *= 2U) {
         const std::uint32_t before = shuffle_up(mask, scanned, delta);
-        if (lane() >= delta) scanned += before;
+        if (warp_thread() >= delta) scanned += before;
     }
-    if (lane() + 1U == popcount(mask)) warp_sums[warp()] = scanned;
+    if (warp_thread() + 1U == popcount(mask)) warp_sums[warp()] = scanned;
     block_barrier();
-    std::uint32_t of_warps = lane() < warp() ? std::uint32_t{warp_sums[lane()]} : 0U;
+    std::uint32_t of_warps = warp_thread() < warp() ? std::uint32_t{warp_sums[warp_thread()]} : 0U;
     of_warps = reduce_add(mask, of_warps);
     std::uint32_t running = of_warps + scanned - sum;
     for (std::uint32_t i = begin; i < end; ++i) {

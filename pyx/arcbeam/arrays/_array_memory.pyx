@@ -1,0 +1,65 @@
+"""Whether kernels of a device may read all of an array that somebody else has made: what its makers say is looked at."""
+
+from libc.stdint cimport uint64_t
+
+from arcbeam.gpu._cuda cimport Context, Memory, memory_at
+
+LARGEST = 1 << 62  # of addresses and strides, in bytes: sums of both have 64 bits
+
+
+def why_not(Context context not None, address, tuple shape, tuple strides, int value_bytes):
+    """What kernels cannot read of an array; asks the driver once. The context must be current.
+
+    Rows may overlap, lie in reverse or be the same one: all of the array has to lie within its allocation.
+
+    Parameters
+    ----------
+    context : Context
+        Of the device that reads.
+    address : int
+        Of the first value.
+    shape, strides : tuple of int
+        Strides in values.
+    value_bytes : int
+
+    Returns
+    -------
+    (str, str) or None
+        What is expected of the array, and what is there instead; None if it can be read.
+    """
+    cdef Memory memory
+    cdef bint empty = False
+    first = last = 0
+    where = f"memory of cuda:{context.state.ordinal}, where the decoder is"
+    if not 0 <= address < LARGEST:
+        return where, f"the address {address}"
+    for extent, stride in zip(shape, strides):
+        if extent < 0:
+            return "a shape without negative numbers", f"{shape}"
+        if not -LARGEST < stride * value_bytes < LARGEST:
+            return "strides of fewer than 2**62 bytes", f"{strides} values"
+        if extent == 0:
+            empty = True
+        elif stride < 0:
+            first += (extent - 1) * stride
+        else:
+            last += (extent - 1) * stride
+    if empty:
+        return None
+    if address % value_bytes != 0:
+        return (f"an address that is a multiple of {value_bytes}, the bytes of a value",
+                f"{address:#x}; copy the array to memory of its own first")
+    memory = memory_at(context, <uint64_t> address)
+    if not memory.is_known:
+        return where, f"the address {address:#x}, which the driver does not know: memory of the host, or freed"
+    if memory.is_hosts and not memory.is_managed:
+        if not memory.on_device:
+            return where, f"the address {address:#x} of host memory, which no kernel reaches there"
+    elif not memory.is_managed and memory.device != context.state.ordinal:
+        return where, f"an address on cuda:{memory.device}"
+    begin, end = address + first * value_bytes, address + (last + 1) * value_bytes
+    if memory.bytes != 0 and (begin < memory.start or end > memory.start + memory.bytes):
+        outside = max(memory.start - begin, 0) + max(end - memory.start - memory.bytes, 0)
+        return (f"all of the array in one allocation, which here has {memory.bytes:,} bytes",
+                f"{outside:,} bytes outside of it, with the shape {shape} and strides of {strides} values")
+    return None

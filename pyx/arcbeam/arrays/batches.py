@@ -1,0 +1,192 @@
+"""Turns log-probs from anywhere into addresses: the one place where a foreign array becomes a pointer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from arcbeam.arrays._plain_rows import plain_rows
+
+FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """A batch as the engines take it.
+
+    Attributes
+    ----------
+    table : int64[batch, 4]
+        Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
+    columns : int
+    arrays : array [batch, frames, columns] or list of array [frames, columns]
+        What the addresses point into; alive as long as this object.
+    """
+
+    table: np.ndarray
+    columns: int
+    arrays: Any
+
+
+def as_utterances(
+    log_probs: Any,
+    lengths: Any = None,
+    *,
+    columns: int,
+    exact: bool,
+    name: str = "log_probs",
+    axis: str = "columns",
+    values: str = "log-probs",
+) -> Utterances:
+    """Checks a batch and describes it by addresses.
+
+    Parameters
+    ----------
+    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+        float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a row is not contiguous.
+    lengths : sequence or array of int [batch], optional
+        Frames to decode of each utterance; all by default.
+    columns, exact
+        Columns the graph needs, and whether more than these are an error.
+    name, axis, values
+        What messages call the batch, its last axis, and what is in it.
+
+    Raises
+    ------
+    TypeError
+        A type other than float32 or float16, or something that is not an array.
+    ValueError
+        Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
+    """
+    if not isinstance(log_probs, (list, tuple)):
+        batch = _as_numpy(log_probs, name, values)
+        check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
+        batch = batch if _is_readable(batch) else _native_copy(batch)
+        address, half = batch.ctypes.data, batch.dtype == np.float16
+        steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
+        return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
+    table = np.empty((len(log_probs), 4), dtype=np.int64)
+    width = plain_rows(log_probs, np.ndarray, table, columns, exact)
+    if width:
+        return Utterances(table_of(table, lengths), width, list(log_probs))
+    arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
+    for i, array in enumerate(arrays):
+        check_shape(array.shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+    arrays = [array if _is_readable(array) else _native_copy(array) for array in arrays]
+    rows = [(a.ctypes.data, a.strides[0] // a.itemsize, len(a), a.dtype == np.float16) for a in arrays]
+    widths = {array.shape[1] for array in arrays}
+    return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
+
+
+def table_of(rows: np.ndarray, lengths: Any) -> np.ndarray:
+    """The table of utterances that lie apart; each has as many frames as its row says, or as `lengths` does."""
+    table = rows.reshape(-1, 4)
+    table[:, 2] = frames_of(table[:, 2], lengths)
+    return table
+
+
+def table_of_batch(
+    address: int, shape: tuple[int, ...], steps: tuple[int, int], is_half: bool, lengths: Any
+) -> np.ndarray:
+    """The table of an array [batch, frames, columns]; `steps`: bytes to the next utterance, values to the next row."""
+    table = np.empty((shape[0], 4), dtype=np.int64)
+    table[:, 0] = address + steps[0] * np.arange(shape[0], dtype=np.int64)
+    table[:, 1] = steps[1]
+    table[:, 2] = shape[1] if lengths is None else frames_of(np.full(shape[0], shape[1]), lengths)
+    table[:, 3] = is_half
+    return table
+
+
+def one_width(widths: set[int], columns: int) -> int:
+    """The columns of all arrays, `columns` if there is none."""
+    if len(widths) > 1:
+        raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
+    return widths.pop() if widths else columns
+
+
+def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
+    if isinstance(item, np.ma.MaskedArray):
+        raise TypeError(f"{name}: expected an array without a mask; give the frames that count by lengths")
+    if isinstance(item, np.ndarray):
+        array = item
+    elif hasattr(item, "__dlpack__"):
+        array = _from_dlpack(item, name, values)
+    else:
+        raise TypeError(f"{name}: expected an array (numpy, or anything with DLPack), got {type(item).__name__}")
+    if array.dtype.newbyteorder("=") not in FLOAT_TYPES:
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {array.dtype}")
+    return array
+
+
+def _from_dlpack(item: Any, name: str, values: str) -> np.ndarray:
+    kind = item.__dlpack_device__()[0]
+    if int(kind) not in (1, 3):  # plain and pinned host memory
+        raise TypeError(f"{name}: expected an array in CPU memory, got DLPack device type {int(kind)}; copy it first")
+    if getattr(item, "requires_grad", False):
+        item = item.detach()
+    try:
+        return np.from_dlpack(item)
+    except (RuntimeError, BufferError, TypeError) as error:
+        got = getattr(item, "dtype", type(item).__name__)
+        raise TypeError(f"{name}: expected float32 or float16 {values}, got {got} ({error})") from None
+
+
+def check_shape(shape: tuple[int, ...], name: str, axes: Sequence[str], columns: int, exact: bool) -> None:
+    """Raises ValueError unless an array has these axes, and the columns that the graph needs."""
+    if len(shape) != len(axes):
+        hint = " (for one utterance, pass a list that holds it)" if len(shape) == 2 else ""
+        raise ValueError(f"{name}: expected [{', '.join(axes)}], got {len(shape)} dimensions {shape}{hint}")
+    width = shape[-1]
+    if width < columns or (exact and width != columns):
+        hint = ""
+        if exact and shape[-2] == columns:
+            turned = ", ".join((*axes[:-2], axes[-1], axes[-2]))
+            hint = f" (is it [{turned}]? transpose it to [{', '.join(axes)}])"
+        raise ValueError(f"{name}: expected {'' if exact else 'at least '}{columns} {axes[-1]}, got {width}{hint}")
+    if shape[-2] >= 2**31:
+        raise ValueError(f"{name}: expected fewer than 2**31 frames, got {shape[-2]}")
+
+
+def _native_copy(array: np.ndarray) -> np.ndarray:
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _is_readable(array: np.ndarray) -> bool:
+    """Whether the engines can read the array where it lies: rows contiguous, values aligned and of this machine."""
+    return (
+        array.dtype.isnative
+        and array.flags.aligned
+        and (array.shape[-1] <= 1 or array.strides[-1] == array.itemsize)
+        and array.strides[-2] % array.itemsize == 0
+    )
+
+
+def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
+    """The frames to decode of each utterance, of those that it has: as given by `lengths`, or all."""
+    if lengths is None:
+        return frames
+    if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
+        lengths = lengths.tolist() if hasattr(lengths, "tolist") else np.from_dlpack(lengths)
+    elif isinstance(lengths, Iterable) and not hasattr(lengths, "__array__"):
+        if isinstance(lengths, str | bytes | bytearray) or not isinstance(lengths, Sequence):
+            raise TypeError(
+                f"lengths: expected a sequence or array of integers, in the order of the batch, got "
+                f"{type(lengths).__name__}"
+            )
+        lengths = list(lengths)
+    try:
+        given = np.asarray(lengths)
+    except ValueError as error:
+        raise ValueError(f"lengths: expected integers [{len(frames)}], got nested ones ({error})") from None
+    if given.size == 0:
+        given = given.astype(np.int64)
+    if given.ndim != 1 or len(given) != len(frames):
+        raise ValueError(f"lengths: expected one a batch entry, [{len(frames)}], got shape {given.shape}")
+    if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
+        raise TypeError(f"lengths: expected integers, got {given.dtype}")
+    for i in np.flatnonzero((given < 0) | (given > frames))[:1]:
+        raise ValueError(f"lengths[{i}]: expected 0 to {frames[i]} frames, got {given[i]}")
+    return given.astype(np.int64)

@@ -1,0 +1,88 @@
+"""Warns of log-probs that are none, and of a blank that is another column: by a few frames of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from arcbeam.arrays._looks import ABOVE_ZERO, BLANK_SELDOM, SUMS_ABOVE, SUMS_BELOW, Looks
+from arcbeam.warn import warn
+
+
+class InputLooks:
+    """What a decoder has seen of its input; each kind of thing is one warning.
+
+    Engines take `looks` with a batch; `tell` comes after it.
+
+    Parameters
+    ----------
+    columns : int
+        That are read; the model may have more.
+    blank : int or None
+    is_exact : bool
+        Whether the model has no other columns.
+    token : callable
+        Names a column.
+    """
+
+    def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
+        self.looks = Looks(columns, -1 if blank is None else blank, is_exact)
+        self._blank = blank
+        self._token = token
+
+    def tell(self) -> None:
+        """Warns of what has been found and was not told of, where `looks.has_news`."""
+        news = self.looks.found & ~self.looks.told
+        self.looks.told |= news | (SUMS_ABOVE | SUMS_BELOW if news & (SUMS_ABOVE | SUMS_BELOW) else 0)
+        for kind, message in MESSAGES.items():
+            if news & kind:
+                warn(message(self))
+
+    def _above_zero(self) -> str:
+        utterance, frame, value = self.looks.sight(ABOVE_ZERO)
+        return (
+            f"log_probs: expected natural logs of probabilities, got {value:g} in utterance {utterance}, frame {frame}"
+            ": are they probabilities (take the log), or logits (take log_softmax)?"
+        )
+
+    def _sums(self, kind: int, why: str) -> str:
+        utterance, frame, value = self.looks.sight(kind)
+        return (
+            f"log_probs: expected natural logs of probabilities, which sum to 1 in a frame, got a sum of {value:.3g} "
+            f"in utterance {utterance}, frame {frame}: {why}"
+        )
+
+    def _sums_above(self) -> str:
+        return self._sums(
+            SUMS_ABOVE,
+            "are they logs to base 10 (multiply by 2.302585), logits (take log_softmax), or were small ones clipped?",
+        )
+
+    def _sums_below(self) -> str:
+        return self._sums(
+            SUMS_BELOW, "are they logs to base 2, were they scaled (that is acoustic_scale), or are columns missing?"
+        )
+
+    def _blank_seldom(self) -> str:
+        utterance, frame, _ = self.looks.sight(BLANK_SELDOM)
+        blank, frames, other = self._blank, self.looks.counted, self.looks.most_often_best
+        assert blank is not None
+        return (
+            f"log_probs: expected the blank, {self._token(blank)}, to be the best of many frames, got "
+            f"{self.looks.best_in(blank)} of {frames} looked at, up to utterance {utterance}, frame {frame}, and "
+            f"{self.looks.best_in(other)} for {self._token(other)}: is that the blank (name it by blank=), or are the "
+            "columns in another order than the tokens?"
+        )
+
+
+MESSAGES = {
+    ABOVE_ZERO: InputLooks._above_zero,
+    SUMS_ABOVE: InputLooks._sums_above,
+    SUMS_BELOW: InputLooks._sums_below,
+    BLANK_SELDOM: InputLooks._blank_seldom,
+}
+
+
+def named(tokens: Any, column: int) -> str:
+    """A column, and its token where there are tokens."""
+    return f"column {column}" if tokens is None else f"column {column} ({tokens[column]!r})"

@@ -1,0 +1,334 @@
+"""Log-probs that lie on a GPU already: the one place where a foreign device array becomes an address."""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array as packed
+from dataclasses import dataclass
+from operator import index as whole
+from typing import Any
+
+import numpy as np
+
+from arcbeam.arrays._array_memory import why_not
+from arcbeam.arrays._dlpack import Import
+from arcbeam.arrays.batches import Utterances, check_shape, one_width, table_of, table_of_batch
+from arcbeam.errors import CudaError
+
+_VALUE_BYTES = {"float32": 4, "float16": 2}
+_CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
+_INVALID_HANDLE, _INVALID_CONTEXT = 400, 201  # what the driver says to a stream of another device
+_TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float16"}
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """An array on a GPU, alive and unchanged by us as long as this object.
+
+    Attributes
+    ----------
+    address : int
+        Of the first value.
+    shape, strides : tuple of int
+        Strides in values.
+    dtype : str
+        ``"float32"`` or ``"float16"``.
+    device : int
+        The GPU's number.
+    owner : object
+        What keeps the memory.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device: int
+    owner: Any
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+
+def is_on_device(log_probs: Any) -> bool:
+    """Whether a batch, or the first of a list of utterances, lies on a GPU."""
+    first = log_probs[0] if isinstance(log_probs, (list, tuple)) and log_probs else log_probs
+    return _device_of(first) is not None
+
+
+def as_device_utterances(
+    log_probs: Any,
+    lengths: Any = None,
+    *,
+    columns: int,
+    exact: bool,
+    reader: Any,
+    stream: Any = None,
+    name: str = "log_probs",
+    axis: str = "columns",
+    values: str = "log-probs",
+) -> Utterances:
+    """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it.
+
+    Parameters
+    ----------
+    log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+        float32 or float16 of torch, CuPy, JAX or anything with DLPack or ``__cuda_array_interface__``. The values of a
+        frame must lie together.
+    lengths, columns, exact, name, axis, values
+        As for :func:`arcbeam.arrays.batches.as_utterances`.
+    reader : arcbeam.gpu._launch.Stream
+        The stream that will read; what it does later waits for the arrays' producers.
+    stream : int, or a stream of torch, CuPy or cuda.core; optional
+        Where the arrays are being written. By default each producer is asked.
+
+    Raises
+    ------
+    CudaError
+        A CUDA graph is being captured: on the current stream of torch or CuPy, where the arrays are being written, or
+        by their producer.
+    TypeError
+        A type other than float32 or float16, something that is not an array, an array of another device.
+    ValueError
+        Wrong number of dimensions or columns, values of a frame that lie apart, lengths out of range; an address that
+        is misaligned or not the device's, an array that leaves its allocation, a stream of another device.
+    """
+    refuse_capture(reader)
+    if stream is not None:
+        handle = stream_address(stream)
+        _check_device_of(stream, reader.context.ordinal)
+        _wait_for(reader, handle, "stream")
+    ask = stream is None
+    if not isinstance(log_probs, (list, tuple)):
+        batch = import_array(log_probs, name, reader, ask, values)
+        check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
+        _check_values_together(batch.shape, batch.strides, name)
+        reader.refuse_capture()
+        steps = (batch.strides[0] * _VALUE_BYTES[batch.dtype], batch.strides[1])
+        table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
+        return Utterances(table, batch.shape[2], batch)
+    # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
+    producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
+    with reader.context:
+        for i, item in enumerate(log_probs):
+            address, shape, strides, dtype, owner = producers.take(item, i)
+            if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+                check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+            if strides[1] != 1:
+                _check_values_together(shape, strides, f"{name}[{i}]")
+            rows.extend((address, strides[0], shape[0], dtype == "float16"))
+            widths.add(shape[1])
+            owners.append(owner)
+        producers.finish()
+    reader.refuse_capture()
+    return Utterances(table_of(np.array(rows, np.int64), lengths), one_width(widths, columns), owners)
+
+
+def refuse_capture(reader: Any) -> None:
+    """CudaError while this thread captures a CUDA graph with torch or CuPy.
+
+    What a decoder asks of the driver then would spoil the capture, or become a part of it that never runs. Producers of
+    arrays are asked only afterwards, for what they answer pulls the stream `reader` into the capture.
+    """
+    ordinal = reader.context.ordinal
+    torch = getattr(sys.modules.get("torch"), "cuda", None)
+    if torch is not None and torch.is_initialized():
+        reader.refuse_capture(torch.current_stream(ordinal).cuda_stream or 1)
+    cupy = getattr(sys.modules.get("cupy"), "cuda", None)
+    if cupy is not None:
+        reader.refuse_capture(cupy.get_current_stream(ordinal).ptr or 1)
+
+
+def _check_values_together(shape: tuple[int, ...], strides: tuple[int, ...], name: str) -> None:
+    if 0 not in shape and shape[-1] > 1 and strides[-1] != 1:
+        raise ValueError(
+            f"{name}: expected the values of a frame side by side, got a stride of {strides[-1]}; make the "
+            "array contiguous first"
+        )
+
+
+def import_array(
+    item: Any, name: str, reader: Any, ask_producer: bool = True, values: str = "log-probs"
+) -> DeviceArray:
+    """Takes one array over; with `ask_producer`, work of the stream `reader` from now on waits for its producer."""
+    producers = _Producers(name, reader, ask_producer, values)
+    with reader.context:
+        address, shape, strides, dtype, owner = producers.take(item)
+        producers.finish()
+    return DeviceArray(address, shape, strides, dtype, reader.context.ordinal, owner)
+
+
+_Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shape, strides in values, dtype, owner
+
+
+class _Producers:
+    """Those of a batch's arrays: takes the arrays over, and has the stream `reader` wait for each producer once.
+
+    The reader's context must be current: torch hands over only what is on its current device, and that device's stream.
+    """
+
+    def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
+        self.name, self.values = name, values  # what messages call the batch, and what is in it
+        self.reader, self.ask, self.ordinal = reader, ask, reader.context.ordinal
+        self.stream = reader.address if ask else -1  # which a producer makes wait for its own; -1 is none
+        self.streams: dict[int, int | None] = {}  # and the first array that named each
+        self.asked: type | None = None
+        self.old: type | None = None
+
+    def name_of(self, index: int | None) -> str:
+        return self.name if index is None else f"{self.name}[{index}]"
+
+    def take(self, item: Any, index: int | None = None) -> _Taken:
+        """Takes one array over, all of which kernels can read; `index` is its place in a list."""
+        taken = self.unchecked(item, index)
+        address, shape, strides, dtype, _ = taken
+        wrong = why_not(self.reader.context, address, shape, strides, _VALUE_BYTES[dtype])
+        if wrong is not None:
+            raise ValueError(f"{self.name_of(index)}: expected {wrong[0]}, got {wrong[1]}")
+        return taken
+
+    def unchecked(self, item: Any, index: int | None) -> _Taken:
+        """As its maker describes it."""
+        told = getattr(item, "__dlpack_device__", None)
+        if told is None:
+            said = getattr(item, "__cuda_array_interface__", None)
+            if said is not None:
+                return self.by_interface(item, said, index)
+        else:
+            kind, number = told()
+            kind = int(kind)
+            if (kind == _CUDA and int(number) == self.ordinal) or kind == _CUDA_MANAGED:
+                return self.by_dlpack(item, index)
+            if kind == _CUDA:
+                raise TypeError(
+                    f"{self.name_of(index)}: expected an array on cuda:{self.ordinal}, where the decoder is, "
+                    f"got one on cuda:{int(number)}"
+                )
+        raise TypeError(f"{self.name_of(index)}: expected an array on cuda:{self.ordinal}, got {_kind_of(item)}")
+
+    def by_dlpack(self, item: Any, index: int | None) -> _Taken:
+        if getattr(item, "requires_grad", False):
+            item = item.detach()
+        kind = type(item)
+        stream = -1 if kind is self.asked else self.stream
+        if kind is self.old:
+            taken = Import(item.__dlpack__(stream=stream))
+        else:
+            try:
+                taken = Import(item.__dlpack__(stream=stream, max_version=(1, 0)))
+            except TypeError:  # a producer from before version 1
+                taken = Import(item.__dlpack__(stream=stream))
+                self.old = kind
+        # Tensors of torch do not know who writes them: what each makes our stream wait for is torch's current stream.
+        if kind.__module__ == "torch" and kind.__name__ == "Tensor":
+            self.asked = kind
+        dtype = taken.dtype
+        if dtype not in _VALUE_BYTES:
+            raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {dtype}")
+        return taken.address, taken.shape, taken.strides, dtype, taken
+
+    def by_interface(self, item: Any, said: Any, index: int | None) -> _Taken:
+        try:
+            dtype, address = _TYPESTRS.get(said["typestr"]), whole(said["data"][0] or 0)
+            shape, steps = tuple([whole(n) for n in said["shape"]]), said.get("strides")
+            steps = steps if steps is None else tuple([whole(n) for n in steps])
+        except (AttributeError, KeyError, IndexError, TypeError) as error:
+            raise TypeError(
+                f"{self.name_of(index)}: expected whole numbers for data[0], shape and strides, and a typestr, in "
+                f"__cuda_array_interface__, got {said!r}"
+            ) from error
+        if dtype is None:
+            raise TypeError(f"{self.name_of(index)}: expected float32 or float16 {self.values}, got {said['typestr']}")
+        if said.get("mask") is not None:
+            raise TypeError(f"{self.name_of(index)}: expected an array without a mask")
+        if steps is None:
+            strides = (shape[1], 1) if len(shape) == 2 else _row_major(shape)
+        else:
+            size = _VALUE_BYTES[dtype]
+            if len(steps) != len(shape):
+                raise ValueError(
+                    f"{self.name_of(index)}: expected a stride for each dimension of {shape}, got strides {steps}"
+                )
+            if any(step % size for step in steps):
+                raise ValueError(
+                    f"{self.name_of(index)}: expected strides of whole values, got {steps} bytes for {dtype}"
+                )
+            strides = tuple([step // size for step in steps])
+        stream = said.get("stream")
+        if stream is not None and self.ask:
+            handle = stream if type(stream) is int and stream > 0 else stream_address(stream)
+            self.streams.setdefault(handle, index)
+        return address, shape, strides, dtype, item
+
+    def finish(self) -> None:
+        """Has the reader wait for the streams that arrays named."""
+        for stream, index in self.streams.items():
+            _wait_for(self.reader, stream, f"{self.name_of(index)}: stream in __cuda_array_interface__")
+
+
+def _wait_for(reader: Any, stream: int, name: str) -> None:
+    try:
+        reader.wait_for_stream(stream)
+    except CudaError as error:
+        if error.code not in (_INVALID_HANDLE, _INVALID_CONTEXT):
+            raise
+        raise ValueError(
+            f"{name}: expected a stream of cuda:{reader.context.ordinal}, where the decoder is, got the handle "
+            f"{stream:#x}, which is none there ({error.name})"
+        ) from error
+
+
+def _check_device_of(stream: Any, ordinal: int) -> None:
+    """Raises ValueError where a stream of torch, CuPy or cuda.core says that it is of another device.
+
+    The driver would not: the default stream has the same handle on every device.
+    """
+    device = getattr(stream, "device", None)
+    for owner, attribute in ((stream, "device_id"), (device, "index"), (device, "device_id")):
+        number = getattr(owner, attribute, None)
+        if isinstance(number, int) and number >= 0 and number != ordinal:
+            raise ValueError(
+                f"stream: expected a stream of cuda:{ordinal}, where the decoder is, got one of cuda:{number}"
+            )
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
+
+
+def stream_address(stream: Any) -> int:
+    """The driver's handle of a stream: given as that number, or a stream of torch, CuPy or cuda.core."""
+    for attribute in ("cuda_stream", "ptr"):
+        stream = getattr(stream, attribute, stream)
+    if hasattr(stream, "__cuda_stream__"):
+        pair = stream.__cuda_stream__
+        stream = (pair() if callable(pair) else pair)[1]
+    if isinstance(stream, bool) or not isinstance(stream, int) or stream < 0:
+        raise TypeError(f"stream: expected a CUDA stream or its handle, got {type(stream).__name__} {stream!r}")
+    return stream or 1  # 0 is the legacy default stream, whose handle is 1
+
+
+_ANY = -1  # memory that every GPU reads
+
+
+def _device_of(item: Any) -> int | None:
+    """The GPU an array is on, _ANY where that does not matter, None for what is not on a GPU."""
+    if hasattr(item, "__dlpack_device__"):
+        kind, number = (int(part) for part in item.__dlpack_device__())
+        if kind == _CUDA:
+            return number
+        return _ANY if kind == _CUDA_MANAGED else None
+    return _ANY if hasattr(item, "__cuda_array_interface__") else None
+
+
+def _kind_of(item: Any) -> str:
+    if hasattr(item, "__dlpack_device__"):
+        kind = int(item.__dlpack_device__()[0])
+        return "one in CPU memory" if kind in (1, _CUDA_HOST) else f"one of DLPack device type {kind}"
+    return "one in CPU memory" if isinstance(item, np.ndarray) else type(item).__name__

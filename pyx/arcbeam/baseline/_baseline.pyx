@@ -1,0 +1,198 @@
+"""The border to the lexicon beam search: addresses in, answers out."""
+
+import numpy as np
+
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.memory cimport unique_ptr
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from arcbeam.lm._kenlm cimport KenLm, KenLmModel
+from arcbeam.arrays._looks cimport Looks
+from arcbeam.arrays._log_probs cimport LogProbs, batch_of
+from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+
+
+cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
+    cdef enum class Smearing(uint8_t):
+        kNone
+        kMax
+        kLogAdd
+
+    cdef struct Spellings:
+        const uint16_t* columns
+        const uint32_t* offsets
+        const uint32_t* labels
+        const float* scores
+        size_t count
+
+    cdef cppclass Trie:
+        Trie(const Spellings&, Smearing) except +
+        size_t size()
+
+    cdef struct SearchOptions:
+        uint32_t beam_size
+        uint32_t beam_size_token
+        double beam_threshold
+        double lm_weight
+        double word_score
+        double unk_score
+        double sil_score
+        cbool log_add
+        cbool repeat_last_token
+        cbool final_separator
+        uint16_t blank
+        uint16_t silence
+        uint16_t separator
+        uint32_t unknown_label
+        uint32_t nbest
+        uint32_t collect_above
+
+    cdef struct SpokenWord:
+        uint32_t label
+        uint32_t start
+        uint32_t end
+
+    cdef cppclass Answer:
+        double score
+        double am_score
+        double lm_score
+        vector[SpokenWord] words
+        vector[uint16_t] tokens
+
+    cdef enum class Outcome(uint8_t):
+        kDecoded
+        kBadLogProb
+        kOutOfMemory
+        kCancelled
+
+    cdef cppclass Result:
+        vector[Answer] answers
+        cbool complete
+        Outcome outcome
+        uint32_t bad_frame
+        uint32_t bad_column
+
+    cdef struct Model:
+        const Trie* trie
+        const KenLm* lm
+        const uint32_t* words
+        SearchOptions options
+
+    cdef cppclass Engine(AnyEngine):
+        Engine(const Model&, size_t threads) except +
+        void start(vector[LogProbs]) except +
+        const vector[Result]& results()
+
+
+SMEARING = {"none": 0, "max": 1, "logadd": 2}
+
+
+cdef class BaselineEngine(PooledEngine):
+    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
+
+    cdef Engine* engine
+    cdef unique_ptr[Trie] trie
+    cdef Model model
+    cdef KenLmModel lm
+    cdef vector[uint32_t] words
+    cdef size_t threads
+
+    def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
+                  size_t threads):
+        """`lexicon`: None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings."""
+        cdef const uint16_t[::1] columns
+        cdef const uint32_t[::1] offsets, labels
+        cdef const float[::1] scores
+        cdef Spellings spellings
+        cdef Smearing mode = <Smearing> <uint8_t> SMEARING[smearing]
+        self.lm = lm
+        self.model.lm = NULL
+        if lm is not None:
+            self.model.lm = lm.lm.get()
+        if words.shape[0] > 0:
+            self.words.assign(&words[0], &words[0] + words.shape[0])
+        self.model.words = self.words.data()
+        self.model.options = options
+        self.model.trie = NULL
+        if lexicon is not None:
+            columns, offsets, labels, scores = lexicon
+            spellings = Spellings(&columns[0], &offsets[0], &labels[0], &scores[0], labels.shape[0])
+            with nogil:
+                self.trie.reset(new Trie(spellings, mode))
+            self.model.trie = self.trie.get()
+        self.threads = threads
+        self.ready()
+
+    cdef AnyEngine* new_pool(self) except NULL:
+        self.engine = new Engine(self.model, self.threads)
+        return self.engine
+
+    def __dealloc__(self):
+        self.close()
+
+    @property
+    def nodes(self):
+        """Nodes of the trie."""
+        return self.trie.get().size() if self.trie else 0
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks=None):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+        looks : arcbeam.arrays._looks.Looks, optional
+            What looks at a few frames, while threads decode.
+
+        Returns
+        -------
+        found : list of (complete, answers) an utterance
+            An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
+        bad : list of (utterance, frame, column)
+            Where log-probs are none: these utterances have no answers. By utterance.
+        """
+        with self.turn():
+            self.ready()
+            return self._decode(utterances, columns, looks)
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
+        self.engine.start(batch_of(utterances, columns))
+        if looks is not None:
+            looks.at(utterances)
+        self.finish()
+        bad = self._bad()
+        return [self._answers(i) for i in range(self.engine.results().size())], bad
+
+    cdef list _bad(self):
+        """What is no log-prob; an utterance for which room was lacking raises."""
+        cdef const Result* result
+        bad = []
+        for i in range(self.engine.results().size()):
+            result = &self.engine.results()[i]
+            if result.outcome == Outcome.kBadLogProb:
+                bad.append((i, result.bad_frame, result.bad_column))
+            if result.outcome == Outcome.kOutOfMemory:
+                raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam_size, or fewer "
+                                  f"threads")
+        return bad
+
+    cdef tuple _answers(self, size_t utterance):
+        cdef const Result* result = &self.engine.results()[utterance]
+        cdef const Answer* answer
+        cdef uint16_t[::1] into
+        cdef size_t a, i
+        found = []
+        for a in range(result.answers.size()):
+            answer = &result.answers[a]
+            tokens = np.empty(answer.tokens.size(), np.uint16)
+            into = tokens
+            for i in range(answer.tokens.size()):
+                into[i] = answer.tokens[i]
+            words = [(answer.words[i].label, answer.words[i].start, answer.words[i].end)
+                     for i in range(answer.words.size())]
+            found.append((answer.score, answer.am_score, answer.lm_score, words, tokens))
+        return result.complete, found

@@ -1,0 +1,126 @@
+"""What the baseline's decoders found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.words import Word, finite
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer to an utterance.
+
+    Attributes
+    ----------
+    words : list of arcbeam.Word
+        With times; a word spans its tokens, without silence at its end.
+    tokens : int32[frames]
+        The column that the path reads in each frame; fewer frames if the search died.
+    score : float
+        What the search maximises: ``am_score + lm_weight * lm_score`` and the scores of words, unknown words and
+        silences; with ``log_add`` the sum over paths, of which the other figures are those of the best. -inf if the
+        search died, so that no ranking prefers it.
+    am_score : float
+        Sum of the log-probs, natural logs.
+    lm_score : float
+        Sum of the language model's scores, log10, the sentence's end included.
+    partial_score : float
+        The score, also where the search died: of a path that is shorter than others, so it does not compare.
+    """
+
+    words: list[Word]
+    tokens: npt.NDArray[np.int32]
+    score: float
+    am_score: float
+    lm_score: float
+    partial_score: float
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hypothesis):
+            return NotImplemented
+        mine, others = (_values(h) for h in (self, other))
+        return mine == others
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def text(self) -> str:
+        """The words, a space between them."""
+        return " ".join(word.word for word in self.words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes as plain Python values, as JSON has them: a score of -inf is None."""
+        scores = ("score", "partial_score", "am_score", "lm_score")
+        return {
+            "text": self.text,
+            "words": [word._asdict() for word in self.words],
+            "tokens": self.tokens.tolist(),
+            **{name: finite(getattr(self, name)) for name in scores},
+        }
+
+
+def _values(one: Hypothesis) -> tuple[object, ...]:
+    return one.words, one.score, one.partial_score, one.am_score, one.lm_score, one.tokens.tolist()
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answers to one utterance, best first; they differ in their words (without a lexicon, in their tokens).
+
+    Attributes
+    ----------
+    nbest : list of Hypothesis
+        Never empty. By score; equal scores by fewer words, then by the words' places in the lexicon, the last first.
+    complete : bool
+        False if no hypothesis ended with a whole word, or the search died before the last frame.
+    error : ValueError or None
+        Why the utterance could not be decoded, with ``errors="return"``: then the only hypothesis has no words, and
+        scores of -inf.
+    """
+
+    nbest: list[Hypothesis]
+    complete: bool
+    error: ValueError | None = field(default=None, compare=False)
+
+    @property
+    def best(self) -> Hypothesis:
+        """The first of the answers."""
+        return self.nbest[0]
+
+    @property
+    def text(self) -> str:
+        """The best answer's words, a space between them."""
+        return self.best.text
+
+    @property
+    def words(self) -> list[Word]:
+        """The best answer's words with their times."""
+        return self.best.words
+
+    @property
+    def score(self) -> float:
+        """The best answer's score."""
+        return self.best.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answers, best first, whether the search is complete, and the error's text, as JSON has them."""
+        return {
+            "nbest": [hypothesis.to_dict() for hypothesis in self.nbest],
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+        }
+
+
+def undecoded(error: ValueError) -> Result:
+    """The result of an utterance that could not be decoded."""
+    never = -math.inf
+    nothing = Hypothesis([], np.empty(0, np.int32), never, never, never, never)
+    return Result([nothing], complete=False, error=error)

@@ -1,0 +1,91 @@
+"""Checks of arguments: what is no number, too large or unknown is told with what was expected and what was got."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+# The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
+# is 0: the one times a log-prob of 0 and the other times -inf are NaN.
+SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
+_Options = TypeVar("_Options")
+LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
+
+
+def check_known(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError, which lists the known names, for options that are none of them."""
+    known = tuple(known)
+    if unknown := sorted(set(given) - set(known)):
+        raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}")
+
+
+def make_options(kind: type[_Options], given: Mapping[str, Any]) -> _Options:
+    """The options, as an instance of their dataclass. Raises TypeError for unknown ones."""
+    check_known(given, [field.name for field in dataclasses.fields(kind)])  # type: ignore[arg-type]
+    return kind(**given)
+
+
+def as_float(name: str, value: object, rule: str) -> float:
+    """A number as a float: TypeError for what is none, ValueError for one that is too large."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: expected a number {rule}, got {shown(value)}") from None
+
+
+def shown(value: object) -> str:
+    """A value for a message; of an integer with hundreds of digits the size."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length():,} bits"
+    return repr(value)
+
+
+def check_real(
+    name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
+) -> None:
+    """Raises TypeError or ValueError unless it is a number above the bound, which is one of them if `inclusive`."""
+    number = as_float(name, value, rule)
+    low = number >= above if inclusive else number > above
+    if not low or (math.isinf(number) and not infinite):  # NaN compares false
+        raise ValueError(f"{name}: expected a number {rule}, got {value!r}")
+
+
+def check_float32(name: str, value: float, smallest: float = 0.0, largest: float = LARGEST) -> None:
+    """Raises ValueError where float32 arithmetic would make the number, or what it is a factor of, 0 or infinite."""
+    if not smallest <= abs(value) <= largest:
+        span = f"{smallest:.2g} to {largest:.2g}"
+        raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
+
+
+def check_count(name: str, value: object, below: int = 2**31) -> None:
+    """Raises TypeError or ValueError unless it is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
+    if int(value) < 1:
+        raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {shown(value)}")
+    if int(value) >= below:
+        raise ValueError(f"{name}: expected a whole number of at most {below - 1:,}, or None, got {shown(value)}")
+
+
+def check_frame_shift(seconds: object) -> None:
+    """Raises TypeError or ValueError unless it is None or so many seconds can be meant."""
+    if seconds is None:
+        return
+    check_real("frame_shift", seconds, "of seconds above 0", above=0.0)
+    if seconds > 1:  # type: ignore[operator]
+        raise ValueError(f"frame_shift: expected seconds, 1 at most, got {seconds!r}; 20 milliseconds are 0.02")
+
+
+MOST_THREADS = 4096
+
+
+def check_threads(threads: object) -> None:
+    """Raises TypeError or ValueError unless so many threads can be meant."""
+    check_count("threads", threads)
+    if threads > MOST_THREADS:  # type: ignore[operator]
+        raise ValueError(f"threads: expected at most {MOST_THREADS:,}, got {threads!r}")

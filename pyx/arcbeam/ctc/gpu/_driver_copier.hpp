@@ -1,0 +1,61 @@
+// Batches of answers by the driver's copies. A stream a half, and another that counts what has come, behind an
+// event: copies of one stream follow each other, but whether a running kernel sees the first before the second,
+// nobody says.
+#pragma once
+
+#include "arcbeam/ctc/gpu/_requests/answer_copier.hpp"
+#include "arcbeam/gpu/_driver_table.hpp"
+
+namespace arcbeam::gpu {
+
+// Handles of a half; who owns them outlives the copier.
+struct HalfHandles {
+    void* copying;   // stream
+    void* counting;  // stream
+    void* sent;      // event behind the data
+    void* told;      // event behind the count: the buffer can be filled again
+};
+
+class DriverCopier : public requests::AnswerCopier {
+  public:
+    DriverCopier(const DriverTable* table, void* context, const HalfHandles& even, const HalfHandles& odd)
+        : table_(*table), context_(context), halves_{even, odd} {}
+
+    int enter() override { return table_.context_push(context_); }
+    void leave() override {
+        void* context = nullptr;
+        table_.context_pop(&context);
+    }
+
+    int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
+             std::size_t bytes) override {
+        const HalfHandles& with = halves_[half];
+        const auto to = reinterpret_cast<Address>(answer_buffer);
+        int code = table_.copy_to_device(to + kAnswerBufferHeadBytes, buffer + kAnswerBufferHeadBytes,
+                                         bytes - kAnswerBufferHeadBytes, with.copying);
+        if (code == 0) code = table_.event_record(with.sent, with.copying);
+        if (code == 0) code = table_.stream_wait_event(with.counting, with.sent, 0);
+        if (code == 0) code = table_.copy_to_device(to, buffer, sizeof(uint32_t), with.counting);
+        if (code == 0) code = table_.event_record(with.told, with.counting);
+        return code;
+    }
+
+    int look(std::size_t half, bool& has_come) override {
+        const int code = table_.event_query(halves_[half].told);
+        has_come = code == 0;
+        return code == kNotReady ? 0 : code;
+    }
+
+    int wait(std::size_t half) override {
+        const int copied = table_.stream_synchronize(halves_[half].copying);
+        const int counted = table_.stream_synchronize(halves_[half].counting);
+        return copied != 0 ? copied : counted;
+    }
+
+  private:
+    const DriverTable& table_;
+    void* context_;
+    HalfHandles halves_[kHalves];
+};
+
+}  // namespace arcbeam::gpu

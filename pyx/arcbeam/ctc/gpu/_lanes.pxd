@@ -1,0 +1,31 @@
+"""The lanes of an engine: their memory, and what a launch has left of them."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from arcbeam.gpu._launch cimport Stream
+from arcbeam.gpu._memory cimport MemoryPool
+from arcbeam.ctc.gpu._search cimport LaneState, SearchKind
+
+
+# What a launch has left undone.
+cdef struct Undone:
+    uint32_t lanes  # that have stopped
+    bint paths  # the pool of paths is full
+    bint requests  # some lane has no room for its questions
+
+
+cdef class Lanes:
+    cdef SearchKind kind
+    cdef MemoryPool pool
+    cdef Stream stream
+    cdef list rooms
+    cdef readonly uint32_t most_states  # that any lane has needed room for
+    cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1
+    cdef int begin(self, LaneState* states, uint32_t lanes) except -1
+    cdef int grow(self, LaneState* states, uint32_t lanes, Undone* undone) except -1
+    cdef int keep_stopped(self, LaneState* states, uint32_t lanes) except -1
+    cdef int have_spills(self, LaneState* states, uint32_t lanes, uint32_t capacity) except -1
+    cdef int clear(self) except -1
+    cdef size_t room_bytes(self)
+    cdef size_t log_bytes(self)

@@ -1,0 +1,98 @@
+"""The lanes of an engine: their memory, which grows by what a launch says they lack, and which of them go on."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t, uint64_t
+
+from arcbeam.ctc.gpu._rescoring_search cimport kNeedsRequestRoom
+from arcbeam.ctc.gpu._search cimport LaneRoom, Need, kNoIndex
+
+
+cdef class Lanes:
+    """Memory of lanes, kept from batch to batch. A lane's state lies with the batch, in the same order."""
+
+    def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
+        self.kind, self.pool, self.stream = kind, pool, stream
+        self.rooms = []
+
+    cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1:
+        """So many lanes, with room for so much each. None of them is at work."""
+        cdef LaneRoom room
+        while len(self.rooms) < lanes:
+            self.rooms.append(LaneRoom(self.kind, self.pool, self.stream))
+        for room in self.rooms[:lanes]:
+            room.grow_spill(states, 0)
+            room.grow_log(log_entries)
+        return 0
+
+    cdef int begin(self, LaneState* states, uint32_t lanes) except -1:
+        """Before the first launch of a window: no lane has an utterance."""
+        cdef LaneRoom room
+        for i in range(lanes):
+            room = self.rooms[i]
+            room.describe(&states[i])
+            states[i].utterance = kNoIndex
+        return 0
+
+    cdef int grow(self, LaneState* states, uint32_t lanes, Undone* undone) except -1:
+        """Doubles what lanes lack of their own; says what else there is to do."""
+        cdef LaneState* state
+        cdef LaneRoom room
+        undone.lanes, undone.paths, undone.requests = 0, False, False
+        for i in range(lanes):
+            state = &states[i]
+            if state.need == Need.nothing:
+                continue
+            undone.lanes += 1
+            room = self.rooms[i]
+            if state.need == Need.spill:
+                room.grow_spill(2 * room.capacity, state.num_tokens)
+                self.most_states = max(self.most_states, room.capacity)
+            elif state.need == Need.log:
+                room.grow_log(2 * <uint64_t> state.log_capacity)
+            elif state.need == Need.paths:
+                undone.paths = True
+            elif state.need == kNeedsRequestRoom:
+                undone.requests = True
+            room.describe(state)
+        return 0
+
+    cdef int keep_stopped(self, LaneState* states, uint32_t lanes) except -1:
+        """Moves the lanes that have stopped to the front; returns how many."""
+        cdef LaneState spare
+        cdef uint32_t i, kept = 0
+        for i in range(lanes):
+            if states[i].need != Need.nothing:
+                spare = states[kept]
+                states[kept] = states[i]
+                states[i] = spare
+                self.rooms[kept], self.rooms[i] = self.rooms[i], self.rooms[kept]
+                kept += 1
+        return kept
+
+    cdef int have_spills(self, LaneState* states, uint32_t lanes, uint32_t capacity) except -1:
+        """Room for so many states in lanes that have stopped."""
+        cdef LaneRoom room
+        for i in range(lanes):
+            room = self.rooms[i]
+            room.grow_spill(capacity, states[i].num_tokens)
+            room.describe(&states[i])
+        return 0
+
+    cdef int clear(self) except -1:
+        """Gives all memory back."""
+        self.rooms, self.most_states = [], 0
+        return 0
+
+    cdef size_t room_bytes(self):
+        cdef LaneRoom room
+        cdef size_t bytes = 0
+        for room in self.rooms:
+            bytes += room.work.capacity + room.tokens.capacity
+        return bytes
+
+    cdef size_t log_bytes(self):
+        cdef LaneRoom room
+        cdef size_t bytes = 0
+        for room in self.rooms:
+            bytes += room.log.capacity
+        return bytes

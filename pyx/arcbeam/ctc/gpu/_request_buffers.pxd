@@ -1,0 +1,58 @@
+"""The requests of an engine's lanes to the host, see ``cuda/shared/requests.hpp``: its memory, and who answers."""
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t
+from libcpp.vector cimport vector
+
+from arcbeam.gpu._cuda cimport Context
+from arcbeam.gpu._launch cimport Event, Stream
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
+from arcbeam.gpu._driver_table cimport DriverTable
+from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
+from arcbeam.ctc.gpu._requests cimport Asks, AnswerCopier, HostLookups, RequestView
+from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+
+cdef extern from "arcbeam/ctc/gpu/_driver_copier.hpp" namespace "arcbeam::gpu" nogil:
+    cdef struct HalfHandles:
+        void* copying
+        void* counting
+        void* sent
+        void* told
+
+    cdef cppclass DriverCopier(AnswerCopier):
+        DriverCopier(const DriverTable*, void* context, const HalfHandles&, const HalfHandles&) except +
+
+
+cdef class Half:
+    cdef Stream copying, counting
+    cdef Event sent, told
+    cdef HalfHandles handles(self)
+
+
+cdef class LaneRequests:
+    cdef Context context
+    cdef Stream stream
+    cdef Asks asks
+    cdef HostLookups lookups
+    cdef tuple halves  # of Asks.arcs: what their copies need
+    cdef DeviceBuffer tables, answer_buffers
+    cdef SharedBuffer buffers, words
+    cdef HostBuffer outgoing
+    cdef vector[RequestView] lanes
+    cdef uint32_t size
+    cdef size_t histories
+    cdef int begin_batch(self) except -1
+    cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
+    cdef int watch(self) except -1
+    cdef void rest(self) noexcept nogil
+    cdef int check(self) except -1
+    cdef int answer(self, bint wants_room, RescoringParams* params) except -1
+    cdef int clear(self) except -1
+    cdef int release(self) except -1
+    cdef int _begin_histories(self) except -1
+    cdef size_t device_bytes(self)
+    cdef int _clear(self, RescoringParams* params) except -1
+    cdef int _have_answer_buffers(self) except -1
+    cdef int _more_words(self) except -1
+    cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1
+    cdef size_t pinned_bytes(self)

@@ -1,0 +1,54 @@
+// How answers get from the threads that write them to the lanes that wait for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shared/requests.hpp"
+
+namespace arcbeam::requests {
+
+inline RequestHead& head_of(const RequestView& lane) { return *reinterpret_cast<RequestHead*>(lane.mapped); }
+
+// The kernel writes at the same time: these words are read and written whole.
+inline std::uint64_t posted_in(const RequestView& lane) {
+    return __atomic_load_n(&head_of(lane).posted, __ATOMIC_ACQUIRE);
+}
+inline bool is_answered(const RequestView& lane, std::uint64_t posted) {
+    return posted == __atomic_load_n(&head_of(lane).answered, __ATOMIC_RELAXED);
+}
+inline Question* questions_of(const RequestView& lane) {
+    return reinterpret_cast<Question*>(lane.mapped + kRequestHeadBytes);
+}
+inline Answer* answers_of(const RequestView& lane) {
+    return reinterpret_cast<Answer*>(questions_of(lane) + lane.size);
+}
+
+class AnswerPath {
+  public:
+    AnswerPath() = default;
+    virtual ~AnswerPath() = default;
+    AnswerPath(const AnswerPath&) = delete;
+    AnswerPath& operator=(const AnswerPath&) = delete;
+
+    // A thread begins to call what is below, and will not do so any more.
+    virtual void enter() {}
+    virtual void leave() {}
+
+    // All answers of a lane's round are written. Whoever asks is_answered() knows it from now on.
+    virtual void answered(const RequestView& lane, std::size_t number, std::uint64_t posted) = 0;
+
+    // What can be done for what was answered before; whether there is anything to do, now or soon.
+    virtual bool go_on(std::size_t /*thread*/) { return false; }
+};
+
+// Lanes read answers where they are: mapped memory.
+class Mapped : public AnswerPath {
+  public:
+    void answered(const RequestView& lane, std::size_t /*number*/, std::uint64_t posted) override {
+        __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
+    }
+};
+
+}  // namespace arcbeam::requests

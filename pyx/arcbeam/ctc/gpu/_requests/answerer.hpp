@@ -1,0 +1,52 @@
+// Who answers what lanes ask: here, from the arcs of a model whose index the device has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shared/lm_view.hpp"
+#include "shared/requests.hpp"
+
+namespace arcbeam::requests {
+
+class Answerer {
+  public:
+    Answerer() = default;
+    virtual ~Answerer() = default;
+    Answerer(const Answerer&) = delete;
+    Answerer& operator=(const Answerer&) = delete;
+
+    // Answers all questions, from any thread; or none, for want of room, which the caller has to make when no
+    // thread is here.
+    virtual bool answer(const Question* questions, std::size_t count, Answer* answers) = 0;
+};
+
+// Fukunaga et al. 2019: the device has found the arc by the index, and adds up.
+class ArcAnswerer : public Answerer {
+  public:
+    explicit ArcAnswerer(const LmView& lm) : lm_(lm) {}
+
+    bool answer(const Question* questions, std::size_t count, Answer* answers) override {
+        for (std::size_t i = 0; i < count; ++i) {  // all come from far, and none depends on another
+            if (questions[i].label == kOfState) {
+                __builtin_prefetch(lm_.backoff_weights + questions[i].state);
+            } else {
+                __builtin_prefetch(lm_.arcs + questions[i].state);
+            }
+        }
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint32_t asked = questions[i].state;
+            if (questions[i].label == kOfState) {
+                answers[i] = {lm_.backoff_weights[asked], kLmEmptyHistory};
+            } else {
+                answers[i] = {lm_.arcs[asked].weight, lm_.arcs[asked].next_state};
+            }
+        }
+        return true;
+    }
+
+  private:
+    LmView lm_;
+};
+
+}  // namespace arcbeam::requests

@@ -1,0 +1,56 @@
+"""What Cython knows of ``cuda/rescore/rescoring_search.hpp``."""
+
+from libc.stdint cimport uint32_t, uint64_t
+
+from arcbeam.lm._lm_buckets cimport LmBuckets
+from arcbeam.lm._lm_view cimport RescoringView
+from arcbeam.ctc.gpu._requests cimport RequestView
+from arcbeam.ctc.gpu._search cimport Need, SearchParams
+
+
+cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
+    const uint32_t kCacheWords
+    const Need kNeedsRequestRoom
+
+    cdef struct History:
+        uint32_t large
+        uint32_t small
+
+    cdef struct LookupCounters:
+        uint64_t lookups
+        uint64_t distinct
+        uint64_t misses
+        uint64_t reads
+        uint64_t worked
+        uint64_t waited
+        uint64_t stamps
+
+    cdef struct ArcCacheView:
+        uint64_t* entries
+        uint32_t size
+
+    cdef struct RescoringParams:
+        SearchParams search
+        RescoringView lms
+        const uint32_t* words
+        LookupCounters* counters
+        ArcCacheView cache
+        const RequestView* views
+        const uint32_t* history_words
+        float beam
+        float lookup_margin
+        uint32_t hypotheses_per_state
+        uint32_t epsilon_words
+        uint32_t index_is_near
+        uint32_t words_a_history
+        LmBuckets buckets
+
+    uint64_t rescoring_tokens_bytes(uint64_t capacity)
+    uint64_t rescoring_free_bytes(uint64_t table_size)
+    uint64_t rescoring_workspace_bytes(uint64_t capacity, uint64_t candidates, uint64_t table_size)
+    uint64_t rescoring_shared_bytes(uint64_t threads, uint64_t columns, uint64_t capacity, uint64_t candidates,
+                                    uint64_t table_size)
+
+
+cdef extern from "shared/cost.hpp" namespace "arcbeam" nogil:
+    float beam_bound(float best, float beam)

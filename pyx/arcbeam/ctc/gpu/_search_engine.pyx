@@ -1,0 +1,489 @@
+"""The border to the search kernel: addresses in, paths out. Launches it until every utterance is decoded."""
+
+import threading
+
+import numpy as np
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
+
+from arcbeam.gpu._cuda cimport Context, driver, ignore
+from arcbeam.gpu._launch cimport Event, Stream
+from arcbeam.gpu._memory cimport (
+    DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
+)
+from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
+from arcbeam.ctc.gpu._models cimport DeviceRescoring
+from arcbeam.gpu._host_buffers cimport HostBuffer
+from arcbeam.ctc.gpu._lanes cimport Lanes, Undone
+from arcbeam.arrays._looks cimport Looks
+from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
+from arcbeam.ctc.gpu._paths cimport Paths
+from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu._search cimport (
+    ASKING, ASKING_ARCS, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    padded,
+)
+from arcbeam.ctc.gpu._launches cimport Launches
+from arcbeam.ctc.gpu._staging cimport Staging
+
+from arcbeam.gpu import _cuda
+from arcbeam.gpu.tuned import search_plan
+from arcbeam.ctc.gpu._search import TooManyTokens
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+
+cdef enum:
+    SLICE_MS = 100  # of waiting between looks at signals
+    STOP = 0x7fffffff  # a place in the queue beyond every utterance
+    EAGER_PATHS = 1 << 14  # arcs of paths that come back without being asked for their number
+    QUEUE = 0  # words at the start of the batch's memory
+    PATHS_USED = 1
+    RESTING_LANES = 2
+    STOP_SOON = 3
+    COUNTER_BYTES = 16
+
+
+# Of a window's memory, the same on both sides: counters, lanes, results | utterances, order, pieces | stop
+cdef struct Layout:
+    size_t lanes
+    size_t results
+    size_t returned  # bytes that come back: all before this
+    size_t utterances
+    size_t order
+    size_t pieces
+    size_t sent
+    size_t bytes
+
+
+cdef class CudaEngine:
+    """Lanes on one device over one graph. Calls from several Python threads take turns.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    ordinal : int
+        The device's number.
+    memory_limit : int
+        Bytes of the device, the graph's included; 0 for no limit.
+    threads : int
+        That gather log-probs of the host.
+    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
+        With it come the options of `arcbeam.ctc.gpu._models.DeviceRescoring`.
+    """
+
+    cdef readonly Context context
+    cdef readonly Stream stream
+    cdef Stream copies
+    cdef MemoryPool pool
+    cdef DeviceGraph graph
+    cdef Event done
+    cdef RescoringParams params  # of the plain search only what is its own
+    cdef DeviceRescoring rescoring  # None: the plain search
+    cdef LaneRequests requests  # of the rescoring; None: nobody asks the host
+    cdef SearchKind kind
+    cdef Layout layout
+    cdef uint32_t num_lanes, path_entries
+    cdef DeviceBuffer batch, paths
+    cdef HostBuffer batch_host, paths_host
+    cdef DeviceLooks device_looks
+    cdef Staging staging
+    cdef Lanes lanes
+    cdef Launches launches
+    cdef object room, turn
+    cdef object tokens  # of a frame on average, in the batch before; None: not known
+    cdef int halvings  # of the lanes and of the windows, since memory was short
+    cdef bint lean, in_flight
+
+    def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
+                 float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1, rescoring=None,
+                 **options):
+        self.turn = threading.Lock()
+        self.context = _cuda.context_of(ordinal)
+        self.graph = device_graph(graph, self.context)
+        if memory_limit and self.graph.bytes > memory_limit:
+            raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
+                                f"and {memory_limit:,} are allowed; raise it")
+        self.stream, self.copies = Stream(self.context), Stream(self.context)
+        self.kind = PLAIN
+        taken = self.graph.bytes
+        if rescoring is not None:
+            self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
+                                             taken=taken, **options)
+            taken += self.rescoring.device_bytes()
+        self.pool = MemoryPool(self.context, memory_limit, taken)
+        if self.rescoring is not None:
+            self.requests = self.rescoring.open_requests(self.pool, self.stream)
+            in_memory = BUCKETED if self.rescoring.bucketed_bytes() else RESCORING
+            self.kind = in_memory if self.requests is None else ASKING if self.rescoring.large is None else ASKING_ARCS
+        self.lanes = Lanes(self.kind, self.pool, self.stream)
+        self.launches = Launches(self.context, self.kind)
+        self.done = Event(self.context)
+        self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
+        self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
+        self.staging = Staging(self.pool, self.copies, threads)
+        self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+        self.device_looks = DeviceLooks(self.copies)
+        self.room = search_plan.first_room(max_active)
+        memset(&self.params, 0, sizeof(self.params))
+        self.params.search.graph = self.graph.view
+        self.params.search.blank_column = blank_column
+        self.params.search.beam, self.params.search.acoustic_scale = beam, acoustic_scale
+        self.params.search.blank_penalty, self.params.search.max_active = blank_penalty, max_active
+        if self.rescoring is not None:
+            self.rescoring.describe(&self.params)
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+        on_host : bool
+            Whether the addresses are the host's; else the engine's stream must have been told to wait for them.
+        looks : arcbeam.arrays._looks.Looks, optional
+            What looks at a few frames.
+
+        Returns
+        -------
+        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
+        work : dict of counters, None where the kernel does not count
+        bad : list of (utterance, frame, column, value)
+            Where log-probs are none: the paths of these utterances are empty. By utterance.
+        """
+        with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
+            pass
+        with self.turn:
+            while True:
+                try:
+                    with self.context:
+                        found = self._decode(utterances, columns, on_host, looks)
+                    self.halvings, self.lean = max(0, self.halvings - 1), False
+                    return found
+                except TooManyTokens:
+                    self._give_back()
+                    raise
+                except (CudaOutOfMemoryError, CapacityError):
+                    self._give_back()
+                    if self.lean:
+                        self.halvings, self.lean = 0, False
+                        raise
+                    if self.num_lanes > 1:
+                        self.halvings += 1
+                    else:
+                        self.lean = True
+                except BaseException:
+                    self._give_back()
+                    raise
+
+    def memory(self):
+        """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
+        cdef size_t models = 0, bucketed = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
+        with self.context:
+            pass
+        with self.turn:
+            if self.rescoring is not None:
+                models = self.rescoring.device_bytes()
+                host += self.rescoring.pinned_bytes()
+                bucketed = self.rescoring.bucketed_bytes()
+            host += self.device_looks.pinned_bytes()
+            return {"graph": self.graph.bytes, "language_models": models, "lanes": self.lanes.room_bytes(),
+                    "token_log": self.lanes.log_bytes(), "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
+                    "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes(),
+                    "bucketed": bucketed}
+
+    def release(self):
+        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        with self.context:
+            pass
+        with self.turn:
+            self._give_back()
+            self.halvings, self.lean = 0, False
+            self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+            self.device_looks.release()
+            self.staging.release()
+            if self.requests is not None:
+                self.requests.release()
+
+    @property
+    def placement(self):
+        """str : where the large language model lives; None without one."""
+        return None if self.rescoring is None else self.rescoring.placement.name
+
+    @property
+    def host_lookups(self):
+        """arcbeam.ctc.gpu._requests.HostLookups : who answers lanes, for measurements; None if nobody does."""
+        return None if self.requests is None else self.requests.lookups
+
+    # A batch
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
+        cdef Paths found = Paths(utterances.shape[0])
+        table = np.asarray(utterances)
+        frames = table[:, 2]
+        order = np.argsort(-frames, kind="stable")  # the longest first
+        sorted_table = np.ascontiguousarray(table[order])
+        windows = [(0, len(table))] if len(table) else []
+        room = search_plan.LEAN if self.lean else self.room
+        if on_host:
+            value_bytes = np.where(sorted_table[:, 3] != 0, 2, 4)
+            half_of_the_room = (self.pool.room() + self.staging.device_bytes()) // 2
+            most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
+            windows = search_plan.windows_of(sorted_table[:, 2] * columns * value_bytes, most)
+        self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
+        looking = looks is not None and not on_host
+        if looks is not None and on_host:
+            looks.at(utterances)
+        if self.rescoring is not None:
+            self.rescoring.begin_batch(self.stream)
+        for first, last in windows:
+            try:
+                self._plan(last - first, columns, room)
+                if looking:
+                    self.device_looks.begin(self.stream)
+                self._start(sorted_table[first:last], columns, on_host, room)
+                if looking:
+                    self.device_looks.fetch(looks, utterances)
+                self._finish(on_host, room)
+                if looking:
+                    self.device_looks.look(looks)
+            except BaseException:
+                self._cancel()
+                raise
+            self._collect(order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), found)
+        work = found.work()
+        if work["frames"]:
+            self.tokens = work["tokens"] / work["frames"]
+        if self.rescoring is not None:
+            work |= self.rescoring.work()
+        return found.paths, work, sorted(found.bad)
+
+    cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
+        """Chooses the shape of the launch, and sees to the lanes."""
+        shape = self.launches.choose(utterances, columns, room, self.tokens)
+        self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
+        self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
+        # A lane that stops puts the tokens of shared memory in its spill.
+        states = max(room.spill_states, self.params.search.shared_capacity)
+        if not self.lean:
+            memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
+            states = max(states, search_plan.room_ahead(self.lanes.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
+                                                      self.num_lanes, memory))
+        return self.lanes.have(self.num_lanes, states, room.log_entries)
+
+    # A window of it
+
+    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room) except -1:
+        cdef uint32_t n = <uint32_t> utterances.shape[0], i
+        cdef uint64_t frames = 0, entries
+        cdef unsigned char* host
+        cdef UtteranceView* view
+        cdef size_t pieces = 0
+        cdef Layout* layout = &self.layout
+        if on_host:
+            self.staging.begin(utterances, columns, self.num_lanes)
+            pieces = self.staging.order.lines().size()
+            with nogil:
+                self.staging.send(1)
+        layout.lanes = COUNTER_BYTES
+        layout.results = padded(layout.lanes + self.num_lanes * sizeof(LaneState))
+        layout.returned = padded(layout.results + n * sizeof(UtteranceResult))
+        layout.utterances = layout.returned
+        layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
+        layout.pieces = padded(layout.order + n * sizeof(uint32_t))
+        layout.sent = padded(layout.pieces + pieces * sizeof(uint32_t))
+        layout.bytes = layout.sent + 16
+        self.batch_host.reserve(layout.bytes)
+        self.batch.reserve(layout.bytes, False)
+        host = <unsigned char*> self.batch_host.data
+        memset(host, 0, layout.bytes)
+        for i in range(n):
+            view = <UtteranceView*> (host + layout.utterances) + i
+            view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
+            if on_host:
+                view.log_probs, view.row_stride = <const void*> <uintptr_t> self.staging.memory.address, columns
+                view.first_piece = self.staging.order.first_piece()[i]
+            else:
+                view.log_probs, view.row_stride = <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1]
+                view.first_piece = kNoIndex
+            (<uint32_t*> (host + layout.order))[i] = i
+            frames += <uint64_t> utterances[i, 2]
+        if pieces != 0:
+            memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
+        self.lanes.begin(self._states(), self.num_lanes)
+        entries = room.path_entries or min(frames + frames // 2 + 64 * n, <uint64_t> 1 << 31)
+        if entries > self.path_entries:
+            self.path_entries = 0
+            self.paths.reserve(4 * entries, False)
+            self.path_entries = <uint32_t> entries
+            set_bytes(self.paths.address, 0, 4 * min(entries, <uint64_t> EAGER_PATHS), self.stream)
+        self.paths_host.reserve(4 * EAGER_PATHS)
+        self.params.search.utterances = <const UtteranceView*> <uintptr_t> (self.batch.address + layout.utterances)
+        self.params.search.order = <const uint32_t*> <uintptr_t> (self.batch.address + layout.order)
+        self.params.search.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
+        self.params.search.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
+        self.params.search.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
+        self.params.search.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
+        self.params.search.stop = <uint32_t*> <uintptr_t> (self.batch.address + 4 * STOP_SOON)
+        self.params.search.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
+        self.params.search.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
+        self.params.search.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
+        self.params.search.piece_frames = self.staging.piece_frames
+        self.params.search.wait_cycles = search_plan.WAIT_CYCLES
+        self.params.search.num_utterances, self.params.search.columns = n, columns
+        with nogil:
+            copy_to_device(self.batch.address, host, layout.sent, self.stream)
+        if self.rescoring is not None:
+            self.rescoring.begin(self.num_lanes, &self.params)
+        if pieces != 0:
+            self.stream.wait_for(self.staging.first_sent)
+        self._launch()
+        if on_host:
+            with nogil:
+                self.staging.send(pieces)
+        return 0
+
+    cdef LaneState* _states(self):
+        return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes)
+
+    cdef uint32_t* _counters(self):
+        return <uint32_t*> self.batch_host.data
+
+    cdef int _launch(self) except -1:
+        self.params.search.path_pool = <uint32_t*> <uintptr_t> self.paths.address
+        self.params.search.path_pool_capacity = self.path_entries
+        if self.requests is not None:
+            self.requests.watch()
+        self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
+        self.in_flight = True
+        if self._asks_at_once():
+            self._ask_back()
+        self.done.record(self.stream)
+        return 0
+
+    cdef bint _asks_at_once(self) noexcept nogil:
+        """Whether what comes back comes without waiting for the kernel, which may wait for log-probs and answers of ours."""
+        return (self.batch_host.is_pinned() and self.paths_host.is_pinned()
+                and (self.rescoring is None or self.rescoring.counted.is_pinned()))
+
+    cdef int _ask_back(self) except -1 nogil:
+        """What the host wants to know after a launch."""
+        copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
+        copy_to_host(self.paths_host.data, self.paths.address,
+                     4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
+        if self.rescoring is not None:
+            self.rescoring.ask_back(self.stream)
+        return 0
+
+    cdef int _finish(self, bint on_host, room) except -1:
+        """Waits for the kernel, and launches it again as long as a lane needs more room, a cluster or log-probs."""
+        cdef LaneState* states
+        while True:
+            self._wait()
+            stopped = self._grow()
+            if not stopped:
+                break
+            self._give_clusters(stopped, room)
+            if on_host:
+                self.stream.wait_for(self.staging.last_sent)
+            set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
+            states = self._states()
+            with nogil:
+                copy_to_device(self.batch.address + self.layout.lanes, states, self.num_lanes * sizeof(LaneState),
+                               self.stream)
+            self._launch()
+        if on_host:
+            with nogil:
+                self.staging.finish()
+        return 0
+
+    cdef int _wait(self) except -1:
+        cdef int reached = 0
+        while not reached:
+            with nogil:
+                reached = self.done.wait(SLICE_MS)
+            if not reached:
+                PyErr_CheckSignals()
+        self.in_flight = False
+        if self.requests is not None:
+            with nogil:
+                self.requests.rest()
+            self.requests.check()
+        if not self._asks_at_once():
+            with nogil:
+                self._ask_back()
+                self.stream.synchronize()
+        return 0
+
+    cdef int _grow(self) except -1:
+        """Doubles what is lacking; returns how many lanes have stopped."""
+        cdef Undone undone
+        cdef uint64_t entries
+        self.lanes.grow(self._states(), self.num_lanes, &undone)
+        if self.requests is not None and undone.lanes:
+            self.requests.answer(undone.requests, &self.params)
+        if undone.paths:
+            entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
+            if entries >= kNoIndex:
+                raise TooManyTokens("the paths of a batch have more than 2**32 arcs: use a smaller batch")
+            self.paths.reserve(4 * entries, True)
+            self.path_entries = <uint32_t> entries
+        return undone.lanes
+
+    cdef int _give_clusters(self, uint32_t stopped, room) except -1:
+        """If the last few utterances had better have clusters: the lanes that stopped come first, and only they go on."""
+        if self._counters()[QUEUE] < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
+            return 0
+        self.num_lanes = self.lanes.keep_stopped(self._states(), self.num_lanes)
+        self.launches.take(self.launches.cluster(), self.params.search.columns, room, self.num_lanes, &self.params.search)
+        return self.lanes.have_spills(self._states(), self.num_lanes, self.params.search.shared_capacity)
+
+    cdef int _cancel(self) except -1:
+        """Lets blocks stop after their utterance and waits for them, for the log-probs may go afterwards."""
+        cdef uint32_t* stop = <uint32_t*> (<unsigned char*> self.batch_host.data + self.layout.sent)
+        if self.in_flight:
+            stop[0] = STOP
+            # By the copy engine: a kernel that writes the word might wait for a place beside ours.
+            ignore(self.context.state,
+                   driver().copy_to_device(self.batch.address + 4 * QUEUE, stop, 4, self.copies.handle))
+            self.staging.give_up()
+        self.in_flight = False
+        with nogil:  # what these answer changes nothing: what led here says more
+            ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
+            self.staging.rest()
+            if self.requests is not None:
+                self.requests.rest()
+        return 0
+
+    cdef int _give_back(self) except -1:
+        """Frees what grows, after a failure."""
+        cdef DeviceBuffer buffer
+        self.lanes.clear()
+        self.path_entries = 0
+        if self.context.enter_to_free():
+            for buffer in (self.batch, self.paths):
+                buffer.clear()
+            self.staging.clear()
+            if self.requests is not None:
+                self.requests.clear()
+            # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
+            ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
+            self.staging.rest()
+            ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
+            self.context.leave()
+        return 0
+
+    cdef int _collect(self, order, frames, Paths found) except -1:
+        """Takes the results over."""
+        cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
+        if used > EAGER_PATHS:
+            with nogil:
+                self.paths_host.reserve(4 * <size_t> used)
+                copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
+                self.stream.synchronize()
+        found.add(order, frames, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
+                  <const uint32_t*> self.paths_host.data)
+        return 0

@@ -1,0 +1,219 @@
+"""Log-probs of the host on their way to a device, while the kernel decodes what has come.
+
+They go in pieces of a few frames, in the order in which the lanes will want them, through memory that several
+threads fill, pinned where the host allows it. Behind each part a word on the device counts what is there.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport uintptr_t
+from libcpp.utility cimport move
+
+from arcbeam.gpu._cuda cimport driver, ignore
+from arcbeam.gpu._memory cimport MemoryPool, copy_to_device
+from arcbeam.gpu._driver_table cimport forked, now_ns
+from arcbeam.ctc.gpu._search cimport kLineBytes, kNoIndex
+
+from arcbeam.gpu.tuned import search_plan
+from arcbeam.errors import CapacityError
+
+cdef enum:
+    SLICE_MS = 100  # of waiting between looks at signals
+    SLOTS = 2  # of what is gathered: one is filled while the other is read
+    GIVE_UP = 0  # words before the slots: what ends all waiting, and then what to count to by part
+    COUNTS = 1
+
+
+cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t columns) except *:
+    cdef vector[Source] sources
+    cdef Source source
+    cdef int64_t value_bytes
+    for i in range(utterances.shape[0]):
+        value_bytes = 2 if utterances[i, 3] else 4
+        source.rows = <const unsigned char*> <uintptr_t> utterances[i, 0]
+        source.row_stride = utterances[i, 1] * value_bytes
+        source.frames = <uint32_t> utterances[i, 2]
+        source.row_bytes = <uint32_t> (columns * value_bytes)
+        sources.push_back(source)
+    return sources
+
+
+@cython.no_gc
+cdef class Staging:
+    """The way of log-probs to one engine.
+
+    Parameters
+    ----------
+    pool : MemoryPool
+    stream : Stream
+        Of the copies: not the one on which the kernel runs. What has come is counted on another one, behind an event:
+        copies of one stream follow each other, but whether a kernel sees the first before it sees the second, nobody says.
+    threads : int
+        How many gather them; they start when they are needed first.
+    """
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
+        self.stream, self.counting = stream, Stream(pool.context)
+        self.threads = threads
+        self.memory = DeviceBuffer(pool, stream, "the log-probs")
+        self.word = DeviceBuffer(pool, stream, "the log-probs")
+        self.gathered = HostBuffer(pool.context)
+        self.first_sent, self.last_sent = Event(pool.context), Event(pool.context)
+        self.even_sent, self.odd_sent = Event(pool.context), Event(pool.context)
+
+    def __dealloc__(self):
+        del self.order
+        if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
+            del self.gatherer
+
+    cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1:
+        """Plans the way of utterances, in the order in which the lanes take them, and sees to the memory.
+
+        What was sent before must have been decoded, and its copies have ended.
+        """
+        cdef vector[Source] sources = sources_of(utterances, columns)
+        cdef Source source
+        cdef Part part
+        cdef uint32_t* counts
+        cdef size_t i
+        cdef uint64_t widest = 1, first, most
+        del self.order
+        self.order = NULL
+        self.next_part = 0
+        for source in sources:
+            widest = max(widest, <uint64_t> source.row_bytes)
+        self.piece_frames = search_plan.piece_frames(widest, min(lanes, sources.size()))
+        first, most = search_plan.FIRST_PART_BYTES, search_plan.LARGEST_PART_BYTES
+        with nogil:
+            self.order = new Order(move(sources), lanes, self.piece_frames)
+            self.parts = self.order.parts(first, most)
+        self.slot_bytes = 0
+        for part in self.parts:
+            self.slot_bytes = max(self.slot_bytes, (part.end - part.line) * kLineBytes)
+        self.alone_bytes = search_plan.ALONE_BYTES
+        if self.gatherer == NULL and self.slot_bytes > self.alone_bytes:
+            try:
+                self.gatherer = new Gatherer(self.threads)
+            except RuntimeError as error:  # std::system_error: the machine gives no more
+                raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
+        with nogil:
+            self.word.reserve(4, False)
+            self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)
+            self.gathered.reserve(self._slot(0) + SLOTS * self.slot_bytes)
+            counts = <uint32_t*> self.gathered.data
+            counts[GIVE_UP] = kNoIndex
+            for i in range(self.parts.size()):
+                counts[COUNTS + i] = <uint32_t> self.parts[i].end
+        return 0
+
+    cdef size_t _slot(self, size_t number) noexcept nogil:
+        """Where a slot begins."""
+        cdef size_t words = 4 * (COUNTS + self.parts.size())
+        return (words + kLineBytes - 1) // kLineBytes * kLineBytes + number % SLOTS * self.slot_bytes
+
+    cdef int send(self, size_t parts) except -1 nogil:
+        """Sends so many parts more, or what there is yet."""
+        cdef int64_t looked = now_ns()
+        cdef size_t last = min(self.next_part + min(parts, self.parts.size()), self.parts.size())
+        while self.next_part < last:
+            self._send_part()
+            if now_ns() - looked > <int64_t> SLICE_MS * 1000000:
+                with gil:
+                    PyErr_CheckSignals()
+                looked = now_ns()
+        return 0
+
+    cdef int _send_part(self) except -1 nogil:
+        cdef size_t number = self.next_part
+        cdef const Part* part = &self.parts[number]
+        self._send_gathered(number, part)
+        if number % 2 == 0:
+            self.even_sent.record(self.stream)
+            self.counting.wait_for(self.even_sent)
+        else:
+            self.odd_sent.record(self.stream)
+            self.counting.wait_for(self.odd_sent)
+        # By a copy: a kernel that sets the word might wait for a place beside ours.
+        copy_to_device(self.word.address, <uint32_t*> self.gathered.data + COUNTS + number, 4, self.counting)
+        if number == 0:
+            self.first_sent.record(self.counting)
+        self.next_part += 1
+        if self.next_part == self.parts.size():
+            self.last_sent.record(self.counting)
+        return 0
+
+    cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
+        cdef unsigned char* slot = <unsigned char*> self.gathered.data + self._slot(number)
+        cdef size_t bytes = (part.end - part.line) * kLineBytes
+        if number >= SLOTS:  # what the slot held must have been sent
+            if number % 2 == 0:
+                self._wait(self.even_sent)
+            else:
+                self._wait(self.odd_sent)
+        if bytes <= self.alone_bytes:
+            gather(self.order[0], part[0], slot)
+        else:
+            self.gatherer.start(self.order[0], part[0], slot)
+            while not self.gatherer.wait(SLICE_MS):
+                pass
+        return copy_to_device(self.memory.address + part.line * kLineBytes, slot, bytes, self.stream)
+
+    cdef int finish(self) except -1 nogil:
+        """Waits until nothing of what was sent is read any more."""
+        if self.parts.size() > 0:
+            self._wait(self.last_sent)
+        return 0
+
+    cdef int _wait(self, Event event) except -1 nogil:
+        while not event.wait(SLICE_MS):
+            with gil:
+                PyErr_CheckSignals()
+        return 0
+
+    cdef void give_up(self) noexcept nogil:
+        """Ends the waiting of a kernel: nothing comes any more."""
+        if self.parts.size() > 0:
+            ignore(self.stream.context.state,
+                   driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + GIVE_UP, 4,
+                                           self.counting.handle))
+
+    cdef void rest(self) noexcept nogil:
+        """Waits for all copies, whatever they answer."""
+        ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
+        ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))
+
+    cdef void clear(self) noexcept nogil:
+        """Gives the device's memory back."""
+        self.parts.clear()
+        self.memory.clear()
+        self.word.clear()
+
+    cdef int release(self) except -1:
+        """Gives back the host's memory, once that of the device is cleared."""
+        self.gathered = HostBuffer(self.stream.context)
+        return 0
+
+    cdef size_t device_bytes(self) noexcept nogil:
+        return self.memory.capacity + self.word.capacity
+
+    cdef size_t pinned_bytes(self) noexcept nogil:
+        return self.gathered.pinned_bytes()
+
+
+def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):
+    """The order in which pieces of utterances would go, for tests.
+
+    Returns
+    -------
+    pieces : list of (utterance, first_row, rows, line)
+    """
+    cdef Order* order = new Order(sources_of(utterances, columns), lanes, piece_frames)
+    cdef const Piece* piece
+    pieces = []
+    try:
+        for i in range(order.pieces().size()):
+            piece = &order.pieces()[i]
+            pieces.append((piece.utterance, piece.first_row, piece.rows, piece.line))
+        return pieces
+    finally:
+        del order

@@ -1,0 +1,27 @@
+// Copies pieces of log-probs to pinned memory, with several threads: one alone is slower than the way to the
+// device.
+#pragma once
+
+#include <cstddef>
+
+#include "arcbeam/ctc/gpu/_staging/order.hpp"
+#include "pool/thread_pool.hpp"
+
+namespace arcbeam::staging {
+
+// Copies a part, as its lines lie, to `to`.
+void gather(const Order& order, const Part& part, unsigned char* to);
+
+class Gatherer {
+  public:
+    explicit Gatherer(std::size_t threads) : pool_(threads) {}
+
+    // Starts the same. All of it must stay as it is until wait() says true.
+    void start(const Order& order, const Part& part, unsigned char* to);
+    bool wait(int milliseconds) { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
+
+  private:
+    twin::ThreadPool pool_;
+};
+
+}  // namespace arcbeam::staging

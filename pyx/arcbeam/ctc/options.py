@@ -1,0 +1,100 @@
+"""Options of the decoder over graphs, each validated here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from arcbeam.checks import (
+    LARGEST_FACTOR,
+    SMALLEST,
+    check_count,
+    check_float32,
+    check_frame_shift,
+    check_real,
+    check_threads,
+)
+from arcbeam.gpu.devices import check_name
+from arcbeam.sizes import as_bytes
+
+UNKNOWN_WORDS = ("error", "unk", "small")
+PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
+HOST_MEMORY = ("auto", "pinned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderOptions:
+    """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs."""
+
+    beam: float = 17.0
+    """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
+    max_active: int | None = 10_000
+    """Tokens that may leave in a frame, ties at the last place kept; None for no limit."""
+    acoustic_scale: float = 1.0
+    """Factor on the log-probs."""
+    blank_penalty: float = 0.0
+    """Cost added to the blank column in every frame; negative values favour blanks."""
+    frame_shift: float | None = None
+    """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
+    threads: int | None = None
+    """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
+    memory, and look words up that the GPU asks for; None for as many as help."""
+    device: str = "auto"
+    """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
+    with a warning where there is a GPU."""
+    memory_limit: int | str | None = None
+    """Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
+    limit of its own."""
+    lm_scale: float = 1.0
+    """Factor on the log probabilities of the large language model."""
+    graph_lm_scale: float | None = None
+    """Factor that the graph was built with; None for what the graph says, or 1."""
+    hypotheses_per_state: int | None = None
+    """Hypotheses with distinct histories that a state of the graph keeps; None for no limit."""
+    lookup_margin: float = 0.0
+    """Cost beyond the beam within which candidates are rescored."""
+    unknown_words: str = "error"
+    """What of the graph's words that the large language model lacks: ``"error"``, ``"unk"`` scores them as its unknown
+    word, ``"small"`` leaves them the score of the graph's own language model."""
+    placement: str = "auto"
+    """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
+    for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses. ``"host"`` pins the arcs where they
+    are (``docs/rescoring.md``)."""
+    gpu_budget: int | str | None = None
+    """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
+    arc_cache: int | str | None = None
+    """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
+    and back-off weights); 0 for no cache, None to choose."""
+    host_memory: str = "auto"
+    """Where a GPU reads a large language model over the bus (``placement="host-direct"``): ``"pinned"`` memory, or
+    ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond, where an H200 reads faster."""
+
+    def __post_init__(self) -> None:
+        check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
+        check_real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
+        check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)
+        check_float32("blank_penalty", self.blank_penalty)
+        check_frame_shift(self.frame_shift)
+        if self.max_active is not None:
+            check_count("max_active", self.max_active)
+        if self.threads is not None:
+            check_threads(self.threads)
+        check_name(self.device)
+        check_real("lm_scale", self.lm_scale, "of at least 0", above=0.0, inclusive=True)
+        if self.graph_lm_scale is not None:
+            check_real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
+        if self.hypotheses_per_state is not None:
+            check_count("hypotheses_per_state", self.hypotheses_per_state)
+        check_real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        for name in ("lm_scale", "graph_lm_scale"):
+            check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
+        if self.unknown_words not in UNKNOWN_WORDS:
+            raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
+        if self.placement not in PLACEMENTS:
+            raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
+        if self.host_memory not in HOST_MEMORY:
+            raise ValueError(f"host_memory: expected one of {', '.join(HOST_MEMORY)}, got {self.host_memory!r}")
+        for name, at_least in (("memory_limit", 1), ("gpu_budget", 1), ("arc_cache", 0)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))

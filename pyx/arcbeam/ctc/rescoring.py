@@ -1,0 +1,206 @@
+"""What a decoder needs to rescore with a large language model, checked once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.ctc.options import DecoderOptions
+from arcbeam.errors import GraphError, UnsupportedError
+from arcbeam.gpu.devices import resolve_device
+from arcbeam.graph.symbols import is_far_beyond
+from arcbeam.lm.kenlm import KenLM, case_hint
+from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
+
+if TYPE_CHECKING:
+    from arcbeam.graph.graph import Graph
+    from arcbeam.lm._kenlm import KenLmModel
+
+LargeModel: TypeAlias = LanguageModel | KenLM
+Labels: TypeAlias = npt.NDArray[np.uint32]
+
+KEEPS_SMALL_COST = 0x80000000
+SHOWN = 10
+
+#: Options of a decoder that mean nothing without a large language model.
+OPTIONS = (
+    "lm_scale", "graph_lm_scale", "hypotheses_per_state", "lookup_margin", "unknown_words", "placement", "gpu_budget",
+    "arc_cache", "host_memory",
+)  # fmt: skip
+
+
+class Rescoring:
+    """A large language model in the place of a graph's own: both models, and the graph's words in each.
+
+    Attributes
+    ----------
+    large : LanguageModel or KenLM
+    small : LanguageModel
+        The model that the graph was built with.
+    large_labels, small_labels : uint32 [words]
+        Label of each output label of the graph, in KenLM its number; 0 where the model has no word for it.
+    ranks : uint32, or None without KenLM
+        Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then as
+        in the graph. KenLM's numbers are not the same in all kinds of its files.
+    large_scale, small_scale : float
+        Factors on the costs.
+    """
+
+    def __init__(self, graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> None:
+        if not isinstance(large, LargeModel):
+            raise TypeError(
+                f"language_model: expected an arcbeam.LanguageModel or arcbeam.KenLM, got {type(large).__name__}"
+            )
+        if not isinstance(small, LanguageModel):
+            raise TypeError(f"graph_language_model: expected an arcbeam.LanguageModel, got {type(small).__name__}")
+        self.large, self.small = large, small
+        self.check_files()
+        self.large_scale = float(options.lm_scale)
+        self.small_scale = _small_scale(graph, options.graph_lm_scale)
+        _check_digest(graph, small)
+        ids, words = _words_of(graph)
+        labels, is_absent = _in_automaton(words, small)
+        self.small_labels = _spread(ids, labels)
+        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
+        if absent:
+            raise GraphError(
+                f"graph_language_model: it lacks {_listed(absent)} of the graph, so the graph was built with another "
+                "one"
+            )
+        labels, is_absent = _in_kenlm(words, large) if isinstance(large, KenLM) else _in_automaton(words, large)
+        absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
+        if absent and options.unknown_words == "error":
+            raise GraphError(
+                f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
+                "unknown_words='unk' scores them as its unknown word, 'small' leaves them the score of the graph's own "
+                "language model"
+            )
+        if len(absent) * 2 > len(words):
+            warnings.warn(
+                f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}",
+                stacklevel=4,
+            )
+        unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
+        unknown |= KEEPS_SMALL_COST if options.unknown_words == "small" else 0
+        self.large_labels = _spread(ids, np.where(is_absent, np.uint32(unknown), labels))
+        self.ranks = _ranks(ids, labels, large.model.start_word) if isinstance(large, KenLM) else None
+
+    @property
+    def kenlm(self) -> KenLmModel | None:
+        """The large model, where it is KenLM's."""
+        return self.large.model if isinstance(self.large, KenLM) else None
+
+    def check_files(self) -> None:
+        """FormatError if a file that a model is mapped from has been changed in place."""
+        self.large.check_file()
+        self.small.check_file()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both models."""
+        large = self.large.nbytes if isinstance(self.large, KenLM) else self.large.info().bytes
+        return large + self.small.info().bytes
+
+
+def rescoring_device(device: str, placement: str, large: LargeModel) -> int | None:
+    """The number of the GPU that rescores, see `arcbeam.gpu.devices.resolve_device`; None for the CPU.
+
+    Raises UnsupportedError where they do not go together.
+    """
+    if device == "auto" and placement == "cpu" and not isinstance(large, KenLM):
+        device = "cpu"
+    ordinal = resolve_device(device)
+    if ordinal is None:
+        check_placement_on_cpu(placement)
+    elif isinstance(large, KenLM) and placement not in ("auto", "cpu"):
+        raise UnsupportedError(
+            f"placement: expected 'auto' or 'cpu', since KenLM's files are looked up on the CPU, got {placement!r}; "
+            "for the others give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+        )
+    elif placement == "cpu" and not isinstance(large, KenLM):
+        raise UnsupportedError(
+            f"placement: 'cpu' beside a GPU (device={device!r}) is KenLM's, and language_model is an "
+            "arcbeam.LanguageModel; give an arcbeam.KenLM, or use 'host'"
+        )
+    return ordinal
+
+
+def check_placement_on_cpu(placement: str) -> None:
+    """UnsupportedError for the placements of a GPU."""
+    if placement not in ("auto", "cpu"):
+        raise UnsupportedError(f"placement: expected 'auto' or 'cpu' where a CPU decodes, got {placement!r}")
+
+
+def _small_scale(graph: Graph, given: float | None) -> float:
+    """The scale that the graph says, or else the given one, or 1; ValueError where they differ."""
+    known: Any = graph.meta.get("lm_scale")
+    if given is not None and known is not None and float(given) != float(known):
+        raise ValueError(f"graph_lm_scale: expected {known:g}, which the graph was built with, got {given!r}")
+    return float(known if known is not None else 1.0 if given is None else given)
+
+
+def _check_digest(graph: Graph, small: LanguageModel) -> None:
+    known = graph.meta.get("lm_digest")
+    if known is None:
+        warnings.warn(
+            "the graph does not say which language model it was built with, so graph_language_model cannot be checked: "
+            "with another one the scores are wrong",
+            stacklevel=5,
+        )
+    elif known != small.digest:
+        raise GraphError(
+            f"graph_language_model: expected the model that the graph was built with (digest {known}), got another "
+            f"({small.digest})"
+        )
+
+
+def _words_of(graph: Graph) -> tuple[npt.NDArray[np.intp], list[str]]:
+    """Output labels that some arc has, and their words."""
+    if graph.word_symbols is None:
+        raise GraphError("language_model: the graph has no word symbols, so its words cannot be found in the model")
+    most = int(graph.words.max(initial=0))
+    if is_far_beyond(most, len(graph.word_symbols) + graph.num_arcs):
+        raise GraphError(
+            f"language_model: expected words that are numbered from 1, for the engines have a table of them, got the "
+            f"output label {most} in a graph of {len(graph.word_symbols)} words"
+        )
+    marks = np.zeros(most + 1, bool)
+    marks[graph.words] = True
+    marks[0] = False
+    ids = np.flatnonzero(marks)
+    return ids, [graph.word_symbols[i] for i in ids.tolist()]
+
+
+def _in_automaton(words: list[str], model: LanguageModel) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    """Label of each word, and which of them the model lacks."""
+    labels = np.array([model.label(word) or 0 for word in words], np.uint32)
+    return labels, labels == 0
+
+
+def _in_kenlm(words: list[str], model: KenLM) -> tuple[Labels, npt.NDArray[np.bool_]]:
+    """The same; the model's own unknown word is number 0, too."""
+    labels = model.indices(words)
+    labels[np.array([word in (SENTENCE_START, SENTENCE_END) for word in words], bool)] = 0
+    return labels, (labels == 0) & np.array([word not in UNKNOWN_WORDS for word in words], bool)
+
+
+def _spread(ids: npt.NDArray[np.intp], labels: Labels) -> Labels:
+    """Labels by output label of the graph."""
+    spread = np.zeros(int(ids[-1]) + 1 if len(ids) else 1, np.uint32)
+    spread[ids] = labels
+    return spread
+
+
+def _ranks(ids: npt.NDArray[np.intp], numbers: Labels, start_word: int) -> Labels:
+    ranks = np.zeros(max(start_word, int(numbers.max(initial=0))) + 1, np.uint32)
+    ranks[numbers[::-1]] = ids[::-1] + 1  # of words of one number the first
+    ranks[start_word], ranks[0] = 1, 0
+    return ranks
+
+
+def _listed(words: list[str]) -> str:
+    shown = ", ".join(map(repr, words[:SHOWN])) + (", ..." if len(words) > SHOWN else "")
+    return f"{len(words):,} word{'s'[: len(words) != 1]} ({shown})"

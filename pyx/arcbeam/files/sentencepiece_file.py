@@ -1,0 +1,35 @@
+"""SentencePiece models, which the package sentencepiece reads."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from arcbeam.errors import MissingDependencyError
+from arcbeam.files.reading import check_is_file, reading
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """A ``SentencePieceProcessor`` whose pieces are all text.
+
+    Raises
+    ------
+    FormatError
+        The file is no SentencePiece model, or damaged.
+    OSError
+        It cannot be read.
+    MissingDependencyError
+        The package sentencepiece is missing.
+    """
+    check_is_file(path)
+    try:
+        import sentencepiece
+    except ImportError:
+        raise MissingDependencyError(
+            "a SentencePiece model needs the package sentencepiece: pip install sentencepiece"
+        ) from None
+    with reading(path, "a SentencePiece model"):
+        model = sentencepiece.SentencePieceProcessor(model_file=os.fspath(path))
+        for i in range(model.get_piece_size()):
+            model.id_to_piece(i)  # fails where a piece is not UTF-8
+    return model

@@ -1,0 +1,120 @@
+"""Reads a few files of a tar archive from anywhere, in one pass.
+
+Python's tarfile follows what an archive says: sizes, sparse files, headers as large as the archive likes, copied for
+each member. This reads plain members alone, and of everything else only how long it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+
+from arcbeam.errors import FormatError
+from arcbeam.files.packed_files import PackedFile
+from arcbeam.files.reading import reading
+
+BLOCK = 512
+PIECE = 1 << 20
+MOST_MEMBERS = 10_000
+LONGEST_RECORDS = 1 << 20
+# Types of members: regular files, records about the file that follows, what is passed over, what has no content.
+REGULAR, RECORDS, PASSED_OVER, EMPTY = b"0\x007", b"x", b"gLK", b"123456"
+SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
+
+
+def read_members(
+    path: str | os.PathLike[str], wanted: Collection[str], expected: str, max_bytes: int | str | None = None
+) -> dict[str, bytes]:
+    """Content of the regular files whose names, without folders, are wanted; of two with one name the first.
+
+    Parameters
+    ----------
+    path : path
+        A tar archive: plain, gzip, xz or bzip2.
+    wanted : collection of str
+    expected : str
+        What it should be, for messages: "a .nemo archive".
+    max_bytes : int, str or None
+        What a packed archive may come to; see `arcbeam.files.packed_files.PackedFile`.
+
+    Raises
+    ------
+    FormatError
+        It is no tar archive, damaged, or has members of unusual kinds.
+    OSError
+        It cannot be read.
+    """
+    found: dict[str, bytes] = {}
+    with PackedFile(path, max_bytes) as file, reading(path, expected):
+        for name, size in _members(file):
+            base = name.rpartition("/")[2]
+            if base in wanted and base not in found:
+                found[base] = _read(file, size)
+                _skip(file, -size % BLOCK)
+            else:
+                _skip(file, size + -size % BLOCK)
+    return found
+
+
+def _members(file: PackedFile) -> Iterator[tuple[str, int]]:
+    """Names and sizes of regular files; whoever asks for the next has read this one to the end of its last block."""
+    size_of_next: int | None = None
+    for _ in range(MOST_MEMBERS):
+        header = _read(file, BLOCK, may_end=True)
+        if not header.strip(b"\0"):  # the end, or the file has none
+            return
+        checksum = 256 + sum(header) - sum(header[148:156])  # with blanks in the place of the sum
+        if len(header) < BLOCK or _octal(header[148:156]) != checksum:
+            raise ValueError("a header's checksum does not fit")
+        kind, size = header[156:157], _number(header[124:136])
+        if kind in REGULAR:
+            size, size_of_next = size if size_of_next is None else size_of_next, None
+            yield header[:100].partition(b"\0")[0].decode("utf-8", "replace"), size
+        elif kind in RECORDS and size <= LONGEST_RECORDS:
+            record = SIZE_RECORD.search(_read(file, size + -size % BLOCK)[:size])
+            size_of_next = int(record[1]) if record else None
+        elif kind in PASSED_OVER + RECORDS:
+            _skip(file, size + -size % BLOCK)
+        elif kind not in EMPTY:
+            raise FormatError(f"expected plain files in the archive, got a member of type {kind!r}")
+    raise FormatError(f"expected at most {MOST_MEMBERS:,} members in the archive, got more")
+
+
+def _octal(field: bytes) -> int:
+    text = field.strip(b" \0")
+    if not re.fullmatch(rb"[0-7]{0,12}", text):
+        raise ValueError(f"expected an octal number in a header, got {field!r}")
+    return int(text or b"0", 8)
+
+
+def _number(field: bytes) -> int:
+    """A size: octal, or where that has no room the bytes themselves behind a mark."""
+    return int.from_bytes(field[1:], "big") if field[0] == 0x80 else _octal(field)
+
+
+def _check_size(file: PackedFile, size: int) -> None:
+    if size > file.most:
+        raise FormatError(f"expected at most {file.most:,} bytes in the archive, got a member of {size:,}")
+
+
+def _read(file: PackedFile, size: int, *, may_end: bool = False) -> bytes:
+    if not may_end:
+        _check_size(file, size)
+    pieces = []
+    left = size
+    while left and (piece := file.read(left)):
+        pieces.append(piece)
+        left -= len(piece)
+    if left and not (may_end and left == size):
+        raise EOFError(f"expected {left} more bytes")
+    return b"".join(pieces)
+
+
+def _skip(file: PackedFile, size: int) -> None:
+    _check_size(file, size)
+    while size:
+        piece = file.read(min(size, PIECE))
+        if not piece:
+            raise EOFError(f"expected {size} more bytes")
+        size -= len(piece)

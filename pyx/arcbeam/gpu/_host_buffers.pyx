@@ -1,0 +1,195 @@
+"""Memory of the host for copies, and for what kernels look into: pinned, and the next best where the system refuses that.
+
+A device translates the addresses of pinned memory by small pages: beyond some 0.7 GiB it waits for translations, and
+gets a tenth of the reads a second (docs/decisions.md). Managed memory that prefers the host is mapped by large ones.
+"""
+
+import warnings
+
+cimport cython
+from libc.stdint cimport uint64_t, uintptr_t
+from libc.stdlib cimport free
+from posix.stdlib cimport posix_memalign
+
+from arcbeam.gpu._cuda cimport check, describe, driver, ignore
+from arcbeam.gpu._memory cimport PINNED_GRAIN, grown
+from arcbeam.gpu._driver_table cimport (
+    kAdviseAccessedBy, kAdvisePreferredLocation, kConcurrentManagedAccess, kManagedGlobal, kOnHost,
+)
+
+from arcbeam.gpu.host_memory import host_bytes_left
+
+cdef enum:
+    MANAGED_GRAIN = 1 << 21  # a large page
+
+
+UNPINNED = ("wherever the host refuses pinned memory copies are waited for, and what kernels look into is managed memory, "
+            "which takes longer; results are the same")
+
+
+cdef int tell_refused(Context context, size_t bytes, int code) except -1:
+    """Warns that the system refuses pinned memory, once for each device that the process uses."""
+    if context.state.told_refused:
+        return 0
+    context.state.told_refused = 1
+    name, _ = describe(code)
+    warnings.warn(f"the host does not pin {bytes:,} bytes of memory ({name}, {code}) for cuda:{context.state.ordinal}; "
+                  f"{UNPINNED}", stacklevel=2)
+    return 0
+
+
+@cython.no_gc
+cdef class HostBuffer:
+    """Memory that copies from and to a device go through; it grows and never shrinks, and its content does not move along.
+
+    Pinned. Where the system refuses that it is pageable, after one warning: then a copy to the device returns when the
+    memory may change, and one from the device when all that its stream has had to do before is done. So of a kernel
+    that runs nothing may be asked for that way.
+    """
+
+    def __cinit__(self, Context context not None):
+        self.pinned = PinnedBuffer(context)
+
+    def __dealloc__(self):
+        free(self.pageable)
+
+    cdef int reserve(self, size_t bytes) except -1 nogil:
+        """Room for so many bytes; after a failure the buffer is empty, and can be reserved again."""
+        cdef size_t wanted
+        cdef int code
+        if bytes <= self.capacity:
+            return 0
+        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        free(self.pageable)
+        self.data, self.pageable, self.capacity = NULL, NULL, 0
+        code = self.pinned.take(wanted)
+        if code == 0:
+            self.data, self.capacity = self.pinned.data, self.pinned.capacity
+            return 0
+        if posix_memalign(&self.pageable, PINNED_GRAIN, wanted) != 0:
+            self.pageable = NULL
+            return self.pinned.refuse(wanted, code)
+        self.data, self.capacity = self.pageable, wanted
+        with gil:
+            return tell_refused(self.pinned.context, wanted, code)
+
+    cdef bint is_pinned(self) noexcept nogil:
+        """Whether copies do not wait."""
+        return self.pageable == NULL
+
+    cdef size_t pinned_bytes(self) noexcept nogil:
+        return self.pinned.capacity
+
+    def resize(self, size_t bytes):
+        """:meth:`reserve` from Python."""
+        with self.pinned.context:
+            with nogil:
+                self.reserve(bytes)
+
+    @property
+    def host_address(self):
+        """int : where the memory is."""
+        return <uintptr_t> self.data
+
+    @property
+    def pageable_bytes(self):
+        """int : bytes of it that are not pinned, all or none."""
+        return self.capacity - self.pinned.capacity
+
+
+@cython.no_gc
+cdef class SharedBuffer:
+    """Memory of the host that kernels of one device look into; it grows, and its content does not move along.
+
+    Pinned, and managed memory that stays on the host where the system refuses that, after one warning. Managed memory
+    is given out before there are pages for it, so none is asked for where the host has too little left; nor more than
+    the device has free, for a program that does may hang the device.
+
+    Parameters
+    ----------
+    context : Context
+    pinned_most : int
+        Bytes beyond which managed memory comes first; all, if it is not given.
+
+    Attributes
+    ----------
+    capacity : int
+        Bytes; 0 before :meth:`resize`.
+    managed : bool
+        Whether it is managed memory, not pinned.
+    """
+
+    def __cinit__(self, Context context not None, size_t pinned_most=<size_t> -1):
+        self.context, self.pinned_most = context, pinned_most
+        self.pinned = PinnedBuffer(context)
+
+    def __dealloc__(self):
+        if self.managed and self.context.enter_to_free():
+            self._clear()
+            self.context.leave()
+
+    cdef int reserve(self, size_t bytes) except -1:
+        """Room for so many bytes. CudaOutOfMemoryError, of pinned memory, where there is neither; it is empty then."""
+        cdef size_t wanted
+        cdef int code
+        if bytes <= self.capacity:
+            return 0
+        wanted = grown(bytes, self.capacity, PINNED_GRAIN)
+        self._clear()
+        if wanted > self.pinned_most and self._manage(wanted):
+            return 0
+        code = self._pin(wanted)
+        if code == 0:
+            return 0
+        if wanted <= self.pinned_most and self._manage(wanted):
+            return tell_refused(self.context, wanted, code)
+        return self.pinned.refuse(wanted, code)
+
+    cdef int _pin(self, size_t bytes) except -1:
+        """0, or the code with which the system refuses it."""
+        cdef int code
+        with nogil:
+            code = self.pinned.take(bytes)
+        if code == 0:
+            self.data, self.capacity = self.pinned.data, self.pinned.capacity
+        return code
+
+    cdef bint _manage(self, size_t bytes) except -1:
+        """Whether there is managed memory now that stays on the host and is mapped for the device."""
+        cdef uint64_t address = 0
+        cdef size_t free_bytes = 0, total_bytes = 0
+        cdef int device = self.context.state.device, able = 0, code
+        bytes = (bytes + MANAGED_GRAIN - 1) // MANAGED_GRAIN * MANAGED_GRAIN
+        check(self.context.state, driver().device_attribute(&able, kConcurrentManagedAccess, device),
+              b"asking what the device can do")
+        self.context.memory_info(&free_bytes, &total_bytes)
+        left = host_bytes_left()
+        if not able or bytes > free_bytes or (left is not None and bytes > left):
+            return False
+        code = driver().managed_allocate(&address, bytes, kManagedGlobal)
+        if code != 0:
+            ignore(self.context.state, code)
+            return False
+        if (driver().managed_advise(address, bytes, kAdvisePreferredLocation, kOnHost) != 0
+                or driver().managed_advise(address, bytes, kAdviseAccessedBy, device) != 0):
+            ignore(self.context.state, driver().managed_release(address))
+            return False
+        self.data, self.capacity, self.managed = <void*> <uintptr_t> address, bytes, True
+        return True
+
+    cdef void _clear(self) noexcept:
+        """Gives the memory back."""
+        if self.managed:
+            ignore(self.context.state, driver().managed_release(<uintptr_t> self.data))
+        self.pinned.clear()
+        self.data, self.capacity, self.managed = NULL, 0, False
+
+    def resize(self, size_t bytes):
+        """:meth:`reserve` from Python."""
+        with self.context:
+            self.reserve(bytes)
+
+    @property
+    def host_address(self):
+        """int : where the memory is, for the host and for kernels."""
+        return <uintptr_t> self.data

@@ -1,0 +1,20 @@
+"""Arrays of the host, page-locked where they lie.
+
+    cdef RegisteredMemory pinned = RegisteredMemory(context, model, [model.columns["arcs"]], False)
+    pinned.bytes                                            # 0 where it was refused: pinned.refused says by what
+"""
+
+from libc.stddef cimport size_t
+
+from arcbeam.gpu._cuda cimport Context
+
+cdef class RegisteredMemory:
+    cdef readonly Context context
+    cdef readonly object source
+    cdef readonly size_t bytes
+    cdef readonly str refused
+    cdef readonly bint told
+    cdef list held  # addresses
+    cdef int _register(self, list spans) except -1
+    cdef void _release(self) noexcept
+    cdef object __weakref__

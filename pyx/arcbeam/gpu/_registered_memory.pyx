@@ -1,0 +1,110 @@
+"""Arrays of the host, page-locked where they lie: pages of a mapped file are in memory from then on, and stay there."""
+
+import mmap
+
+cimport cython
+from libc.stdint cimport uintptr_t
+
+from arcbeam.gpu._cuda cimport check, describe, driver, ignore
+from arcbeam.gpu._driver_table cimport (
+    is_sticky, kAlreadyRegistered, kReadOnlyRegister, kRegisterPortable, kRegisterReadOnly,
+)
+
+from arcbeam.gpu.host_memory import host_bytes_left
+
+
+def span_of(size_t start, size_t size):
+    """(first, end) of the whole pages within so many bytes from an address; nothing between them where there are none."""
+    cdef size_t page = mmap.PAGESIZE
+    first = (start + page - 1) // page * page
+    return first, max(first, (start + size) // page * page)
+
+
+def parts_of(size_t start, size_t size):
+    """(begin, end) of the parts in which so many bytes from an address are copied, counted from there.
+
+    The driver refuses a copy that reaches over the border of registered memory, and that lies at these pages, if any.
+    """
+    first, end = span_of(start, size)
+    borders = sorted({0, min(first - start, size), min(end - start, size), size})
+    return list(zip(borders, borders[1:], strict=False))
+
+
+@cython.no_gc
+cdef class RegisteredMemory:
+    """Arrays whose whole pages stay pinned until this goes: all of them, or none where the system refuses that.
+
+    A page that holds something else, too, is left as it is, or copies of that would reach over a border. What someone
+    else has registered already counts as pinned, and stays so.
+
+    Parameters
+    ----------
+    context : Context
+    source : object
+        Owner of the arrays, alive as long as this.
+    arrays : list of numpy arrays
+        Contiguous; they are only read.
+    mapped : bool
+        Whether they lie in a file, whose pages take memory only now: more than the host has left are not asked for.
+
+    Attributes
+    ----------
+    bytes : int
+        That are pinned, in whole pages; 0 where it was refused.
+    refused : str or None
+        What the system has answered then.
+    told : bool
+        Whether a warning has said so.
+    """
+
+    def __cinit__(self, Context context not None, source, list arrays not None, bint mapped):
+        self.context, self.source, self.held = context, source, []
+        spans = [(first, end) for first, end in (span_of(a.ctypes.data, a.nbytes) for a in arrays) if first < end]
+        wanted, left = sum(end - first for first, end in spans), host_bytes_left()
+        if mapped and left is not None and wanted > left:
+            self.refused = f"the host has {left:,} bytes left"
+            return
+        with context:
+            self._register(spans)
+
+    def __dealloc__(self):
+        if self.held and self.context.enter_to_free():
+            self._release()
+            self.context.leave()
+
+    cdef int _register(self, list spans) except -1:
+        cdef int able = 0, code, flags = kRegisterPortable
+        cdef uintptr_t address
+        cdef size_t bytes
+        check(self.context.state, driver().device_attribute(&able, kReadOnlyRegister, self.context.state.device),
+              b"asking what the device can do")
+        if able:
+            flags |= kRegisterReadOnly  # without it a file that is mapped to be read is refused
+        for first, end in spans:
+            address, bytes = first, end - first
+            with nogil:
+                code = driver().host_register(<void*> address, bytes, flags)
+            if code == 0:
+                self.held.append(first)
+            elif is_sticky(code):
+                check(self.context.state, code, b"pinning host memory")
+            elif code != kAlreadyRegistered:
+                name, _ = describe(code)
+                self.refused = f"{name}, {code}"
+                self._release()
+                return 0
+            self.bytes += bytes
+        return 0
+
+    cdef void _release(self) noexcept:
+        cdef uintptr_t address
+        for first in self.held:
+            address = first
+            ignore(self.context.state, driver().host_unregister(<void*> address))
+        self.held, self.bytes = [], 0
+
+    def tell(self):
+        """True once, if it was refused: a warning is due."""
+        due = self.refused is not None and not self.told
+        self.told = True
+        return due

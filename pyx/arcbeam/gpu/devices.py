@@ -1,0 +1,214 @@
+"""Which devices can decode: names such as ``"cuda:1"`` to numbers, and why a GPU cannot be used."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from glob import glob
+
+from arcbeam.errors import CudaError, MissingDependencyError
+from arcbeam.warn import warn
+
+# The first driver of each generation of CUDA, for error messages.
+_FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
+
+_NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
+_told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU beside a GPU
+_looked_in_vain = False  # whether "auto" was the CPU here, or there
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU, as the driver describes it.
+
+    Attributes
+    ----------
+    ordinal : int
+        The N of ``"cuda:N"``.
+    name : str
+    compute_capability : (int, int)
+    multiprocessors, threads_per_multiprocessor : int
+    shared_bytes_per_block : int
+        The most shared memory that a block may ask for.
+    shared_bytes_per_multiprocessor, l2_bytes, memory_bytes : int
+    memory_pools, clusters : bool
+        Whether it has stream-ordered memory pools (needed) and clusters of blocks (used by kernels that were compiled
+        for 9.0 or newer).
+    """
+
+    ordinal: int
+    name: str
+    compute_capability: tuple[int, int]
+    multiprocessors: int
+    threads_per_multiprocessor: int
+    shared_bytes_per_block: int
+    shared_bytes_per_multiprocessor: int
+    l2_bytes: int
+    memory_bytes: int
+    memory_pools: bool
+    clusters: bool
+
+
+def cuda_devices() -> tuple[Device, ...]:
+    """The GPUs that the driver shows.
+
+    Raises
+    ------
+    MissingDependencyError, CudaError
+        CUDA cannot be used here: the message says what is missing.
+    """
+    from arcbeam.gpu import _cuda
+
+    return tuple(Device(**_cuda.device_properties(i)) for i in range(_cuda.device_count()))
+
+
+def require_cuda(ordinal: int = 0) -> Device:
+    """The GPU of this number, when arcbeam's kernels can run on it.
+
+    Raises
+    ------
+    MissingDependencyError
+        arcbeam was built without CUDA, or a package is missing.
+    CudaError
+        No driver, one too old, no such device, one that no kernel was built for, or one without memory pools.
+    """
+    from arcbeam.gpu import _cuda
+    from arcbeam.gpu.kernel_images import build_record
+
+    record = build_record()
+    if record.no_kernels is not None:
+        raise MissingDependencyError(
+            f"this build of arcbeam has no CUDA kernels, because {record.no_kernels} when it was built; "
+            f"docs/gpu.md says how to build it for CUDA"
+        )
+    count = _cuda.device_count()
+    if count == 0:
+        raise CudaError(
+            "no CUDA device: the driver shows none; CUDA_VISIBLE_DEVICES may hide them",
+            name="CUDA_ERROR_NO_DEVICE",
+            code=_NO_DEVICE,
+            action="looking for a device",
+        )
+    found, needed = _cuda.driver_version(), record.needed_driver()
+    if found < needed:
+        first = _FIRST_DRIVER.get(needed[0])
+        raise CudaError(
+            f"the CUDA driver is too old: it supports CUDA {found[0]}.{found[1]}, and arcbeam's kernels need "
+            f"{needed[0]}.{needed[1]}" + (f" (driver {first} or newer)" if first else ""),
+            name="CUDA_ERROR_INSUFFICIENT_DRIVER",
+            code=35,
+            action="looking for a device",
+        )
+    device = Device(**_cuda.device_properties(ordinal))
+    if not _has_kernels(device.compute_capability, record.architectures, record.ptx):
+        major, minor = device.compute_capability
+        built = [", ".join(record.architectures)] if record.architectures else []
+        built += [f"as PTX of {record.ptx} for newer ones"] if record.ptx else []
+        raise CudaError(
+            f"no kernel runs on cuda:{ordinal} ({device.name}, compute capability {major}.{minor}): built for "
+            f"{', and '.join(built)}; ARCBEAM_CUDA_ARCHS chooses them when arcbeam is built",
+            name="CUDA_ERROR_NO_BINARY_FOR_GPU",
+            code=209,
+            action="looking for a device",
+        )
+    if not device.memory_pools:
+        raise CudaError(
+            f"cuda:{ordinal} ({device.name}) has no stream-ordered memory pools, which arcbeam needs",
+            name="CUDA_ERROR_NOT_SUPPORTED",
+            code=801,
+            action="looking for a device",
+        )
+    return device
+
+
+def why_no_cuda(ordinal: int = 0) -> str | None:
+    """Why a GPU cannot decode, or None if it can."""
+    try:
+        require_cuda(ordinal)
+    except (MissingDependencyError, CudaError) as error:
+        return str(error)
+    return None
+
+
+def resolve_device(device: str) -> int | None:
+    """The number of the GPU that a name means; None for the CPU.
+
+    Parameters
+    ----------
+    device : str
+        ``"cpu"``, ``"cuda"`` (the same as ``"cuda:0"``), ``"cuda:N"``, or ``"auto"``: ``"cuda:0"`` where it can decode,
+        else the CPU. A GPU that is there and cannot decode is one warning, for a process and a reason.
+
+    Raises
+    ------
+    ValueError
+        Another name.
+    MissingDependencyError, CudaError
+        A GPU is named and cannot decode: the message says why. Of ``"auto"`` a CudaError in a process that was forked
+        from one that used CUDA.
+    """
+    check_name(device)
+    if device == "cpu":
+        return None
+    if device == "auto":
+        return _auto()
+    return require_cuda(int(device.partition(":")[2] or 0)).ordinal
+
+
+def _auto() -> int | None:
+    global _looked_in_vain
+    try:
+        return require_cuda(0).ordinal
+    except (MissingDependencyError, CudaError) as error:
+        if getattr(error, "code", None) == _NOT_INITIALIZED:
+            # A fork. Who decodes on the CPU has used CUDA only to look, and his children need not look again.
+            if _looked_in_vain:
+                return None
+            raise
+        _looked_in_vain = True
+        if _is_about_a_gpu(error) and str(error) not in _told:
+            _told.add(str(error))
+            warn(
+                f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: {error}. '
+                'device="cpu" says that this is meant'
+            )
+        return None
+
+
+def _is_about_a_gpu(error: MissingDependencyError | CudaError) -> bool:
+    """Whether there is a GPU at all that could be used, but for this."""
+    if isinstance(error, CudaError):
+        if error.code == _NO_DEVICE:
+            return False
+        if error.action != "starting the driver":  # which shows one
+            return True
+    return _nodes_of_gpus()
+
+
+def _nodes_of_gpus() -> bool:
+    """Whether the system has a node for a GPU of NVIDIA's, and nobody hides it: known without the driver."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() in ("", "-1", "NoDevFiles"):
+        return False
+    in_windows = os.path.exists("/dev/dxg") and os.path.exists("/usr/lib/wsl/lib/libcuda.so.1")
+    return bool(glob("/dev/nvidia[0-9]*")) or in_windows
+
+
+def check_name(device: object) -> None:
+    """Raises ValueError unless this is the name of a device, there or not."""
+    if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:\d{1,4})?", device):
+        raise ValueError(f'device: expected "cpu", "cuda", "cuda:N" or "auto", got {device!r}')
+
+
+def _has_kernels(capability: tuple[int, int], architectures: tuple[str, ...], ptx: str | None) -> bool:
+    """Machine code runs on its own generation from its minor number on, and PTX on everything newer."""
+    for architecture in architectures:
+        major, minor = (int(part) for part in re.findall(r"\d+", architecture))
+        if architecture[-1].isdigit() and major == capability[0] and minor <= capability[1]:
+            return True
+        if not architecture[-1].isdigit() and (major, minor) == capability:  # as 9.0a, for that device alone
+            return True
+    if ptx is None or not ptx[-1].isdigit():
+        return False
+    major, minor = (int(part) for part in ptx.split("."))
+    return (major, minor) <= capability

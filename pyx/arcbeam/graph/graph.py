@@ -1,0 +1,454 @@
+"""The compiled decoding graph."""
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from inspect import signature
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.checks import check_known
+from arcbeam.errors import FormatError, GraphError
+from arcbeam.files.reading import naming
+from arcbeam.files.section_file import Mapped
+from arcbeam.graph import _graph, openfst
+from arcbeam.graph._words import WordReader
+from arcbeam.graph.info import GraphInfo
+from arcbeam.graph.inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
+from arcbeam.graph.pronunciations import Pronunciations
+from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
+
+__all__ = ["Graph", "GraphInfo", "Pronunciations"]
+
+Meta: TypeAlias = dict[str, str | int | float]
+
+FURTHER = ("pronunciations", "join", "separator", "separator_column", "meta")  # options of all constructors
+TABLES = ("tokens", "blank", "label_to_column", "num_columns")
+
+
+class Graph:
+    """A decoding graph, compiled and checked; immutable, safe to share among threads and decoders.
+
+    Made by `from_arcs`, `from_fst`, `load` or `build`. Costs are negative natural logs in float32.
+
+    Attributes
+    ----------
+    states : structured [num_states + 1]
+        ``first_arc, first_emitting`` (uint32), ``smallest_weight`` (float32; over the emitting arcs, +inf where there
+        is none), ``depth`` (uint32; arcs on the longest epsilon path that ends in the state).
+    targets : structured [num_arcs]
+        ``next_state`` (uint32), ``weight`` (float32).
+    columns : uint16 [num_arcs]
+        The column of the log-probs that an arc reads; 0xffff for an epsilon arc. Epsilon arcs of a state come first,
+        in their original order, then the others, stably sorted by column.
+    words : uint32 [num_arcs]
+        Output labels; 0 for none.
+    finals : float32 [num_states]
+        Final costs; +inf where not final.
+    start, num_states, num_arcs, max_depth : int
+    num_columns : int
+        Columns that log-probs must have (`width_is_exact`), or have at least.
+    tokens : TokenTable or None
+    word_symbols : SymbolTable or None
+    blank : int or None
+        The blank's column.
+    pronunciations : Pronunciations or None
+    join : str
+        "words": the text is the output words with spaces between; "pieces": outputs are pieces, put together and split
+        at `separator`.
+    separator : str or None
+        The token that separates words, or the mark that starts one.
+    separator_column : int or None
+        Column of a separator that is a token of its own.
+    meta : dict of str to str, int or float
+        Anything known about how the graph was made.
+    """
+
+    states: npt.NDArray[Any]
+    targets: npt.NDArray[Any]
+    columns: npt.NDArray[np.uint16]
+    words: npt.NDArray[np.uint32]
+    finals: npt.NDArray[np.float32]
+
+    def __init__(
+        self,
+        columns: Mapping[str, npt.NDArray[Any]],
+        *,
+        start: int,
+        max_depth: int,
+        num_columns: int,
+        width_is_exact: bool = False,
+        tokens: TokenTable | None = None,
+        word_symbols: SymbolTable | None = None,
+        blank: str | int | None = None,
+        pronunciations: Pronunciations | None = None,
+        join: str = "words",
+        separator: str | None = None,
+        separator_column: int | None = None,
+        meta: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        for name in _graph.COLUMNS:
+            array = columns[name]
+            array.flags.writeable = False
+            setattr(self, name, array)
+        self.start = int(start)
+        self.num_states = len(self.finals)
+        self.num_arcs = len(self.words)
+        self.max_depth = int(max_depth)
+        self.num_columns = int(num_columns)
+        self.width_is_exact = bool(width_is_exact)
+        self.tokens = tokens
+        self.word_symbols = word_symbols
+        self.blank = self._find_blank(blank)
+        self.pronunciations = pronunciations
+        if join not in ("words", "pieces"):
+            raise ValueError(f'join: expected "words" or "pieces", got {join!r}')
+        self.join = join
+        self.separator = separator
+        self.separator_column = separator_column if separator_column is not None else self._find_separator()
+        self.meta: Meta = dict(meta or {})
+        self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
+        self._map: Mapped | None = None
+        if tokens is not None and len(tokens) != self.num_columns:
+            raise ValueError(f"tokens: expected {self.num_columns} columns, got {len(tokens)}")
+        if pronunciations is not None:
+            pronunciations.check(self.num_columns)
+            for array in (pronunciations.words, pronunciations.offsets, pronunciations.columns):
+                array.flags.writeable = False
+        self._check_words()
+
+    @classmethod
+    def from_arcs(
+        cls,
+        arcs: Arcs,
+        *,
+        start: int = 0,
+        finals: Mapping[int, float] | npt.ArrayLike,
+        num_states: int | None = None,
+        tokens: Tokens = None,
+        word_symbols: Words = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compiles arcs.
+
+        Parameters
+        ----------
+        arcs
+            ``(source, destination, input label, output label, cost)`` each, or five arrays of these [arcs].
+            Input label 0 is epsilon and label l reads column l - 1, unless `label_to_column` is given.
+        start
+            The start state.
+        finals
+            ``{state: cost}``, or costs [states] with +inf where not final.
+        num_states
+            Number of states; None takes the largest that is mentioned.
+        tokens, word_symbols
+            A table, the path of one, or a list of symbols (of columns from 0, of ids from 0).
+        blank
+            The blank's token or column; None looks for a usual name among the tokens.
+        label_to_column
+            int [labels]: the column that each input label reads.
+        num_columns
+            Columns of the log-probs, where no tokens say it.
+        **options
+            ``pronunciations, join, separator, separator_column, meta``, as the attributes.
+
+        Raises
+        ------
+        GraphError
+            An arc leads to or leaves a state that does not exist, a weight is NaN or -inf, a label has no column or no
+            symbol, there is no start state, or epsilon arcs form a cycle; the message names the state and arc (its
+            position among the arcs of the state).
+        """
+        check_known(options, ("start", "finals", "num_states", "word_symbols", *TABLES, *FURTHER))
+        table = as_tokens(tokens, blank)
+        five = openfst.as_arcs(*unzip(arcs))
+        if num_states is None:
+            num_states = openfst.count_states(five, start, finals)
+        if num_states <= 0 or start < 0:
+            raise GraphError(f"the graph has no start state ({num_states} states, start {start})")
+        check_width(num_columns, table)
+        if table is not None:
+            num_columns = len(table)
+        labels = None if label_to_column is None else openfst.as_label_table(label_to_column)
+        costs = openfst.as_finals(finals, num_states)
+        columns, depth = _graph.compile_arrays(five, num_states, start, costs, labels, num_columns)
+        exact = num_columns is not None
+        if num_columns is None:
+            num_columns = openfst.used_columns(columns["columns"], labels)
+        return cls(
+            columns,
+            start=start,
+            max_depth=depth,
+            num_columns=num_columns,
+            width_is_exact=exact,
+            tokens=table,
+            word_symbols=as_words(word_symbols),
+            blank=blank,
+            **options,
+        )
+
+    @classmethod
+    def from_fst(
+        cls,
+        fst: Any,
+        *,
+        words: Words = None,
+        tokens: Tokens = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Compiles a kaldifst or pywrapfst (pynini) FST with the standard arc type.
+
+        Parameters are those of `from_arcs`; symbol tables inside the FST serve where none is given.
+
+        Raises
+        ------
+        TypeError
+            `fst` is no such object, or has another arc type.
+        GraphError
+            As `from_arcs`.
+        """
+        check_known(options, ("words", *TABLES, *FURTHER))
+        table = as_tokens(tokens, blank)
+        check_width(num_columns, table)
+        compiled = openfst.from_object(
+            fst, tokens=table, blank=blank, label_to_column=label_to_column, num_columns=num_columns
+        )
+        return cls._from_compiled(compiled, words, blank, options)
+
+    @classmethod
+    def load(
+        cls,
+        path: StrPath,
+        *,
+        words: Words = None,
+        tokens: Tokens = None,
+        blank: str | int | None = None,
+        label_to_column: npt.ArrayLike | None = None,
+        num_columns: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Loads a graph of arcbeam's own format, or an OpenFst `vector` or `const` file; which, its first bytes say.
+
+        A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
+        replaces files and never does that). One that is changed all the same is a FormatError when the graph next
+        decodes, is saved, or is taken by a decoder; one that is changed meanwhile may end the process, if it does not
+        just shrink. That holds for any number of mapped graphs; none of their files is kept open.
+
+        Parameters
+        ----------
+        path
+            The file.
+        words, tokens, blank, label_to_column, num_columns, **options
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file serve where none is given. A file of
+            arcbeam's own takes `words`, `tokens` and `blank` only: the rest is settled in it.
+
+        Raises
+        ------
+        FormatError
+            The file is neither, truncated, corrupted, or of another version.
+        GraphError
+            The file is in order, but the graph in it breaks a rule of `from_arcs`.
+        OSError
+            The file cannot be read.
+        """
+        check_known(options, ("words", *TABLES, *FURTHER))
+        table, symbols = as_tokens(tokens, blank), as_words(words)
+        check_width(num_columns, table)
+        with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
+            head = file.read(64)
+        if head and _graph.is_openfst(head):
+            with naming(path):
+                compiled = openfst.read_file(
+                    path,
+                    tokens=table,
+                    blank=blank,
+                    label_to_column=label_to_column,
+                    num_columns=num_columns,
+                )
+                return cls._from_compiled(compiled, symbols, blank, options)
+        from arcbeam.graph import graph_file
+        from arcbeam.lm import lm_file
+
+        if not graph_file.KIND.begins(head):
+            got = f"a file that begins with {head[:8]!r}" if head else "an empty file"
+            if lm_file.KIND.begins(head):
+                got = "a language model, which LanguageModel.load reads"
+            raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
+        if label_to_column is not None or num_columns is not None or options:
+            given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
+            names = ", ".join(name for name, value in given.items() if value is not None)
+            raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
+        fields, mapped = graph_file.read(path)
+        overridden = words is not None or tokens is not None or blank is not None
+        if symbols is not None:
+            fields["word_symbols"] = symbols
+        if table is not None:
+            fields["tokens"] = table
+            fields["blank"] = None
+        if blank is not None:
+            fields["blank"] = blank
+        with naming(path):
+            graph = cls(**fields)
+        graph._map = mapped
+        graph._file = None if overridden else (os.path.abspath(path), head)
+        return graph
+
+    @classmethod
+    def build(cls, tokens: Any, lexicon: Any, lm: Any, topology: str = "compact", **options: Any) -> "Graph":
+        """Builds T, L and G and composes them; needs ``arcbeam[build]``.
+
+        Parameters
+        ----------
+        tokens
+            The columns of the model's log-probs: a TokenTable, the path of one, or a list of tokens.
+        lexicon
+            The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: `lm` is one over
+            tokens then, and the vocabulary is open.
+        lm
+            The path of an ARPA model of any order: plain, .gz, .xz or .bz2.
+        topology
+            "compact", "normal", "eesen" or "identity"; see `arcbeam.recipe.topology`.
+        **options
+            ``token_self_loops, lm_scale, word_insertion_penalty, epsilon_free, separator, progress`` and more; see
+            `arcbeam.recipe.recipe.build_graph`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An option is unknown or does not fit, or nothing that the language model says can be said in tokens.
+        FormatError
+            A file breaks its format; names the line.
+        MissingDependencyError
+            kaldifst (or sentencepiece) is missing.
+        """
+        from arcbeam.recipe.recipe import build_graph
+
+        check_known(options, signature(build_graph).parameters)
+        graph: Graph = build_graph(tokens, lexicon, lm, topology, **options)
+        return graph
+
+    def save(self, path: StrPath) -> None:
+        """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
+
+        The file appears under its name only when it is complete.
+        """
+        from arcbeam.graph import graph_file
+
+        self.check_file()
+        graph_file.write(path, self)
+
+    def check_file(self) -> None:
+        """FormatError if the file that the graph is mapped from has been changed in place."""
+        if self._map is not None:
+            self._map.check()
+
+    @cached_property
+    def word_reader(self) -> WordReader:
+        """Reads the words of paths; made once for all hypotheses."""
+        return WordReader(self)
+
+    def info(self) -> GraphInfo:
+        """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
+        return GraphInfo.of(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph of {self.num_states:,} states, {self.num_arcs:,} arcs, {self.num_columns} columns>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapped graph travels as the path of its file: other processes map it, too, and share its memory.
+        if self._file is not None:
+            return load_same, self._file
+        return restore, (self.fields(),)
+
+    def fields(self) -> dict[str, Any]:
+        """The arguments that make an equal graph."""
+        names = (
+            "start",
+            "max_depth",
+            "num_columns",
+            "width_is_exact",
+            "tokens",
+            "word_symbols",
+            "blank",
+            "pronunciations",
+            "join",
+            "separator",
+            "separator_column",
+            "meta",
+        )
+        return {"columns": self._columns()} | {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _from_compiled(
+        cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, options: dict[str, Any]
+    ) -> Self:
+        return cls(
+            compiled.columns,
+            start=compiled.start,
+            max_depth=compiled.max_depth,
+            num_columns=compiled.num_columns,
+            width_is_exact=compiled.width_is_exact,
+            tokens=compiled.tokens,
+            word_symbols=compiled.word_symbols if words is None else as_words(words),
+            blank=blank,
+            **options,
+        )
+
+    def _find_blank(self, blank: str | int | None) -> int | None:
+        if self.tokens is not None:
+            return self.tokens.blank if blank is None else find_blank(self.tokens.tokens, blank)
+        if isinstance(blank, str):
+            raise ValueError(f"blank: {blank!r} is a token, which needs tokens; give its column, or the tokens")
+        if blank is not None and (blank < 0 or (self.width_is_exact and blank >= self.num_columns)):
+            raise ValueError(f"blank: expected a column from 0 to {self.num_columns - 1}, got {blank}")
+        return None if blank is None else int(blank)
+
+    def _find_separator(self) -> int | None:
+        # A mark that other tokens begin with (as SentencePiece's) starts words even where it is a token, too.
+        if self.tokens is None or self.separator is None or self.separator not in self.tokens:
+            return None
+        if any(token != self.separator and token.startswith(self.separator) for token in self.tokens.tokens):
+            return None
+        return self.tokens.column(self.separator)
+
+    def _check_words(self) -> None:
+        if self.word_symbols is None:
+            return
+        columns, most = self._columns(), int(self.words.max(initial=0))
+        if is_far_beyond(most, len(self.word_symbols) + self.num_arcs):
+            columns["words"] = np.where(np.isin(self.words, self.word_symbols.arrays()[0]), np.uint32(0), self.words)
+            known = np.zeros(0, np.uint8)
+        else:
+            known = self.word_symbols.known(most + 1)
+        offender = _graph.unknown_word(columns, known)
+        if offender is not None:
+            state, arc, word = offender
+            raise GraphError(
+                f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
+                f"{len(self.word_symbols)} words"
+            )
+
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: getattr(self, name) for name in _graph.COLUMNS}
+
+
+def load_same(path: str, head: bytes) -> Graph:
+    """Unpickles a mapped graph; FormatError where its file has been replaced since."""
+    graph = Graph.load(path)
+    if graph._file is None or graph._file[1] != head:
+        raise FormatError(f"{path}: expected the graph that was pickled, but the file has been replaced since")
+    return graph
+
+
+def restore(fields: dict[str, Any]) -> Graph:
+    """Unpickles a graph that was pickled with its arrays."""
+    return Graph(**fields)

@@ -1,0 +1,164 @@
+"""arcbeam's own file format for graphs: a file of sections (`arcbeam.files.section_file`), written and read as a graph.
+
+A file whose checksums were made to fit its damage is still harmless: every array is validated before it is used, as
+arcs from elsewhere are.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.errors import FormatError
+from arcbeam.files import section_file
+from arcbeam.files.reading import reading
+from arcbeam.graph import _graph
+from arcbeam.graph.pronunciations import Pronunciations
+from arcbeam.graph.symbols import SymbolTable, TokenTable
+
+SECTIONS: dict[str, np.dtype[Any]] = {
+    "states": _graph.STATE_DTYPE,
+    "targets": _graph.TARGET_DTYPE,
+    "columns": np.dtype("<u2"),
+    "words": np.dtype("<u4"),
+    "finals": np.dtype("<f4"),
+    "pronunciation.words": np.dtype("<u4"),
+    "pronunciation.offsets": np.dtype("<u4"),
+    "pronunciation.columns": np.dtype("<u2"),
+    "tokens.ids": np.dtype("<i8"),
+    "tokens.offsets": np.dtype("<i8"),
+    "tokens.text": np.dtype("u1"),
+    "symbols.ids": np.dtype("<i8"),
+    "symbols.offsets": np.dtype("<i8"),
+    "symbols.text": np.dtype("u1"),
+    "about": np.dtype("u1"),
+}
+TABLE_PARTS = ("ids", "offsets", "text")
+PRONUNCIATION_PARTS = ("words", "offsets", "columns")
+ABOUT: dict[str, tuple[type, ...]] = {
+    "start": (int,),
+    "max_depth": (int,),
+    "num_columns": (int,),
+    "width_is_exact": (bool,),
+    "blank": (int, type(None)),
+    "join": (str,),
+    "separator": (str, type(None)),
+    "separator_column": (int, type(None)),
+    "meta": (dict,),
+}
+KIND = section_file.Kind(
+    name="a graph of arcbeam",
+    magic=b"\x93ARCBEAM",
+    version=1,
+    sections=SECTIONS,
+    about=ABOUT,
+    again="build or import the graph again with this arcbeam",
+)
+
+
+def write(path: str | os.PathLike[str], graph: Any) -> None:
+    """Writes a graph; the file appears under its name only when it is complete."""
+    arrays: dict[str, npt.NDArray[Any]] = {name: getattr(graph, name) for name in _graph.COLUMNS}
+    if graph.pronunciations is not None:
+        for part in PRONUNCIATION_PARTS:
+            arrays[f"pronunciation.{part}"] = getattr(graph.pronunciations, part)
+    if graph.tokens is not None:
+        add_table(arrays, "tokens", SymbolTable.from_list(graph.tokens.tokens))
+    if graph.word_symbols is not None:
+        add_table(arrays, "symbols", graph.word_symbols)
+    about = {name: getattr(graph, name) for name in ABOUT}
+    section_file.write(path, KIND, arrays, about, graph.check_file)
+
+
+def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable) -> None:
+    """Adds the sections of a table."""
+    parts: tuple[npt.NDArray[Any], ...] = table.arrays()
+    for part, array in zip(TABLE_PARTS, parts, strict=True):
+        arrays[f"{name}.{part}"] = array
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], section_file.Mapped]:
+    """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
+
+    Raises
+    ------
+    FormatError
+        The file is of another kind or version, truncated or corrupted.
+    GraphError
+        The graph in it breaks a rule, which only a forged file does.
+    OSError
+        The file cannot be read.
+    """
+    with reading(path, KIND.name):
+        arrays, about, mapped = section_file.read(path, KIND)
+        return read_fields(arrays, about), mapped
+
+
+def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `Graph` from the sections of a file; FormatError or GraphError where they are none."""
+    check_about(about)
+    for name in _graph.COLUMNS:
+        if name not in arrays:
+            raise FormatError(f"section {name!r} is missing")
+    columns = {name: arrays[name] for name in _graph.COLUMNS}
+    states, arcs = len(columns["finals"]), len(columns["words"])
+    for name, expected in (("states", states + 1), ("targets", arcs), ("columns", arcs)):
+        if len(columns[name]) != expected:
+            raise FormatError(f"section {name!r} has {len(columns[name])} elements, expected {expected}")
+    if not 0 < states <= _graph.MOST_STATES or arcs > _graph.MOST_ARCS:
+        raise FormatError(f"{states} states and {arcs} arcs are beyond what a graph can have")
+    for name, most in (("start", states - 1), ("max_depth", states - 1), ("num_columns", _graph.MOST_COLUMNS)):
+        if not 0 <= about[name] <= most:
+            raise FormatError(f"{name} is {about[name]}; expected 0 to {most}")
+    _graph.validate(columns, about["start"], about["max_depth"], about["num_columns"], None)
+    tokens = read_table(arrays, "tokens")
+    about["tokens"] = None if tokens is None else TokenTable([token for _, token in tokens.items()], about["blank"])
+    about["word_symbols"] = read_table(arrays, "symbols")
+    check_columns(about)
+    about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
+    return {"columns": columns} | about
+
+
+def check_about(about: dict[str, Any]) -> None:
+    """FormatError unless the names are known ones and meta holds plain values."""
+    if about["join"] not in ("words", "pieces"):
+        raise FormatError(f"join is {about['join']!r}; expected 'words' or 'pieces'")
+    for key, value in about["meta"].items():
+        if not isinstance(value, (str, int, float)):
+            raise FormatError(f"meta {key!r} is {value!r}; expected text or a number")
+
+
+def read_table(arrays: dict[str, npt.NDArray[Any]], name: str) -> SymbolTable | None:
+    """A symbol table from its sections, or None where the file has none."""
+    parts = [arrays.get(f"{name}.{part}") for part in TABLE_PARTS]
+    if all(part is None for part in parts):
+        return None
+    ids, offsets, text = parts
+    if ids is None or offsets is None or text is None:
+        raise FormatError(f"a section of the table {name!r} is missing")
+    table = SymbolTable(ids, offsets, text)
+    table.check()
+    return table
+
+
+def check_columns(about: dict[str, Any]) -> None:
+    """FormatError unless the columns that `about` names are there."""
+    width = about["num_columns"]
+    if about["tokens"] is not None and len(about["tokens"]) != width:
+        raise FormatError(f"the table of tokens has {len(about['tokens'])} entries, expected {width}")
+    for name in ("blank", "separator_column"):
+        if about[name] is not None and not 0 <= about[name] < max(width, 1 if about["width_is_exact"] else 1 << 16):
+            raise FormatError(f"{name} is {about[name]}, but there are {width} columns")
+
+
+def read_pronunciations(arrays: dict[str, npt.NDArray[Any]], num_columns: int) -> Pronunciations | None:
+    """Pronunciations from their sections, or None where the file has none."""
+    parts = {part: arrays.get(f"pronunciation.{part}") for part in PRONUNCIATION_PARTS}
+    if all(part is None for part in parts.values()):
+        return None
+    if any(part is None for part in parts.values()):
+        raise FormatError("a section of the pronunciations is missing")
+    pronunciations = Pronunciations(**parts)  # type: ignore[arg-type]
+    pronunciations.check(num_columns)
+    return pronunciations

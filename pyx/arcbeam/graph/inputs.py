@@ -1,0 +1,59 @@
+"""What a graph can be made from: tables as paths or lists, arcs in either form."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.graph import _graph
+from arcbeam.graph.symbols import SymbolTable, TokenTable
+
+StrPath: TypeAlias = str | os.PathLike[str]
+Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
+Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
+Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
+
+
+def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:
+    """Five arrays from arcs in either form."""
+    if isinstance(arcs, Sequence) and len(arcs) == 5 and all(isinstance(array, np.ndarray) for array in arcs):
+        return arcs
+    rows = list(arcs)
+    for index, row in enumerate(rows):
+        if len(row) != 5:  # type: ignore[arg-type]
+            raise ValueError(
+                f"arc {index}: expected (source, destination, input label, output label, cost), got {row!r}"
+            )
+    if not rows:
+        return [np.empty(0, np.int64)] * 4 + [np.empty(0, np.float32)]
+    return list(zip(*rows, strict=True))
+
+
+def as_words(words: Words) -> SymbolTable | None:
+    """A symbol table from a table, a path or a list."""
+    if words is None or isinstance(words, SymbolTable):
+        return words
+    if isinstance(words, (str, os.PathLike)):
+        return SymbolTable.read(words)
+    return SymbolTable.from_list(words)
+
+
+def as_tokens(tokens: Tokens, blank: str | int | None) -> TokenTable | None:
+    """A token table from a table, a path or a list."""
+    if tokens is None or isinstance(tokens, TokenTable):
+        return tokens
+    if isinstance(tokens, (str, os.PathLike)):
+        return TokenTable.read(tokens, blank)
+    return TokenTable.from_list(tokens, blank)
+
+
+def check_width(num_columns: int | None, tokens: TokenTable | None) -> None:
+    """ValueError unless a number of columns fits the tokens and 16 bits."""
+    if tokens is not None and num_columns is not None and len(tokens) != num_columns:
+        raise ValueError(f"tokens: expected {num_columns} columns, got {len(tokens)}")
+    width = len(tokens) if tokens is not None else num_columns
+    if width is not None and not 0 < width <= _graph.MOST_COLUMNS:
+        what = "num_columns" if tokens is None else "tokens"
+        raise ValueError(f"{what}: expected 1 to {_graph.MOST_COLUMNS} columns, got {width}")

@@ -1,0 +1,283 @@
+"""OpenFst on disk and in memory: reading, FST objects of other packages, and writing of vector files from arrays."""
+
+import os
+import shutil
+import struct
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.errors import FormatError, GraphError
+from arcbeam.files._file_map import FileMap
+from arcbeam.files.reading import reading
+from arcbeam.files.writing import replacing
+from arcbeam.graph import _graph
+from arcbeam.graph.symbols import SymbolTable, TokenTable, drop_epsilon
+
+FST_MAGIC = 2125659606
+VECTOR_VERSION = 2
+VECTOR_PROPERTIES = 0x3  # expanded and mutable; everything else unknown, for OpenFst to find out
+
+ROOMY_BYTES = 4 << 30
+
+Symbols = tuple[list[int], list[str]] | None
+
+
+class Compiled(NamedTuple):
+    """What comes out of an OpenFst file."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    start: int
+    max_depth: int
+    num_columns: int
+    width_is_exact: bool
+    tokens: TokenTable | None
+    word_symbols: SymbolTable | None
+
+
+def read_bytes(
+    data: Any,
+    source: str | os.PathLike[str],
+    *,
+    tokens: TokenTable | None = None,
+    blank: str | int | None = None,
+    label_to_column: npt.ArrayLike | None = None,
+    num_columns: int | None = None,
+) -> Compiled:
+    """Parses, compiles and checks the bytes of an OpenFst file.
+
+    Parameters
+    ----------
+    data
+        Bytes, or anything with their buffer.
+    source
+        What messages call it: a path, usually.
+    tokens
+        The model's columns; where they are missing, embedded input symbols are used if they are such (epsilon with
+        id 0, then a token a column) and no `label_to_column` is given.
+    blank
+        The blank's token or column, for embedded input symbols.
+    label_to_column
+        int [labels]: the column that each input label reads; entry 0 (epsilon) is not looked at.
+    num_columns
+        Columns of the log-probs, where no token table says it.
+
+    Raises
+    ------
+    FormatError
+        The bytes are truncated or corrupted, or of another kind of file.
+    GraphError
+        The graph breaks a rule.
+    """
+    embedded: list[list[str]] = []
+
+    def width(symbols: Symbols) -> int | None:
+        if tokens is None and label_to_column is None and num_columns is None and symbols is not None:
+            names = embedded_tokens(symbols)
+            if names is not None:
+                embedded.append(names)
+                return len(names)
+        return len(tokens) if tokens is not None else num_columns
+
+    table = None if label_to_column is None else as_label_table(label_to_column)
+    with reading(source, "an OpenFst file"):
+        columns, start, depth, _, outputs = _graph.read_openfst(data, source, table, width)
+        try:
+            words = None if outputs is None else SymbolTable.from_ids(*outputs)
+        except ValueError as error:
+            raise FormatError(f"{source}: output symbols: {error}") from None
+    tokens = tokens or (as_table(embedded[0], blank) if embedded else None)
+    known = len(tokens) if tokens is not None else num_columns
+    used = used_columns(columns["columns"], table)
+    return Compiled(columns, start, depth, used if known is None else known, known is not None, tokens, words)
+
+
+def read_file(path: str | os.PathLike[str], *, source: str | None = None, **options: Any) -> Compiled:
+    """Reads an OpenFst file through a memory map; messages call it `source`, or its path. See `read_bytes`."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise FormatError(f"{path}: expected an OpenFst file, got an empty file")
+        data = FileMap(file.fileno(), size)
+    try:
+        return read_bytes(data, path if source is None else source, **options)
+    finally:
+        if data.is_broken:  # whatever the zeros in its place have led to
+            raise FormatError(f"{path}: the file shrank while it was read; load it again")
+
+
+def from_object(fst: Any, **options: Any) -> Compiled:
+    """Reads a kaldifst or pywrapfst (pynini) FST with the standard arc type; see `read_bytes`.
+
+    Raises
+    ------
+    TypeError
+        `fst` is no such object.
+    """
+    source = type(fst).__name__
+    arc_type = fst.arc_type() if callable(getattr(fst, "arc_type", None)) else "standard"
+    if arc_type != "standard":
+        raise TypeError(f'fst: expected an FST with arc type "standard", got {source} with "{arc_type}"')
+    if callable(getattr(fst, "write_to_string", None)):  # pywrapfst
+        return read_bytes(fst.write_to_string(), source, **options)
+    if not (callable(getattr(fst, "write", None)) and hasattr(fst, "num_input_epsilons")):  # kaldifst
+        if isinstance(fst, (str, os.PathLike)):
+            raise TypeError(f"fst: expected a kaldifst or pywrapfst FST, got {source}; Graph.load reads a file")
+        raise TypeError(f"fst: expected a kaldifst or pywrapfst FST, got {type(fst).__module__}.{source}")
+    for parent in (roomy_memory(), None):
+        with tempfile.TemporaryDirectory(prefix="arcbeam-", dir=parent) as folder:
+            path = Path(folder) / "fst"
+            if fst.write(str(path)):
+                return read_file(path, source=source, **options)
+    raise OSError(f"{source}.write failed in {tempfile.gettempdir()}; is there room?")
+
+
+def roomy_memory() -> str | None:
+    """A folder in memory with a few GB to spare, where the system has one; else the usual place (None)."""
+    folder = "/dev/shm"
+    return folder if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOMY_BYTES else None
+
+
+def as_label_table(table: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """A table from input label to column as int32 [labels]; labels without a column are -1."""
+    array = np.asarray(table)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise ValueError(f"label_to_column: expected integers [labels], got {array.dtype} {list(array.shape)}")
+    return np.ascontiguousarray(np.clip(array.astype(np.int64), -1, 0x7FFFFFFF).astype("<i4"))
+
+
+def used_columns(columns: npt.NDArray[np.uint16], table: npt.NDArray[np.int32] | None) -> int:
+    """Columns that log-probs must have at least."""
+    if table is not None:
+        return int(table[1:].max(initial=-1, where=table[1:] < _graph.MOST_COLUMNS)) + 1
+    # Epsilon's 0xffff becomes 0, every other column one more: no copy without the epsilon arcs is needed.
+    most = 0
+    for begin in range(0, len(columns), 1 << 20):
+        most = max(most, int((columns[begin : begin + (1 << 20)] + np.uint16(1)).max()))
+    return most
+
+
+def embedded_tokens(symbols: tuple[list[int], list[str]]) -> list[str] | None:
+    """Input symbols as columns; None where they are not epsilon and then a token a column."""
+    keys, names = symbols
+    if sorted(keys) != list(range(len(keys))) or len(set(names)) != len(names) or len(names) < 2:
+        return None
+    return drop_epsilon([name for _, name in sorted(zip(keys, names, strict=True))])
+
+
+def as_table(tokens: list[str], blank: str | int | None) -> TokenTable:
+    """A token table; without a blank where none is given and it cannot be told which it is."""
+    try:
+        return TokenTable.from_list(tokens, blank)
+    except ValueError:
+        if blank is not None:
+            raise
+        return TokenTable(tokens, None)
+
+
+def as_arcs(
+    sources: npt.ArrayLike,
+    destinations: npt.ArrayLike,
+    ilabels: npt.ArrayLike,
+    olabels: npt.ArrayLike,
+    weights: npt.ArrayLike,
+) -> tuple[npt.NDArray[Any], ...]:
+    """Five arrays of one length with the dtypes the compiler takes; GraphError names the arc that does not fit."""
+    named = zip(
+        ("source", "destination", "input label", "output label"),
+        (sources, destinations, ilabels, olabels),
+        ("<u4", "<u4", "<i4", "<i4"),
+        strict=True,
+    )
+    out: list[npt.NDArray[Any]] = []
+    for name, values, dtype in named:
+        array = np.asarray(values)
+        if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+            raise TypeError(f"{name}s: expected integers [arcs], got {array.dtype} {list(array.shape)}")
+        most = _graph.MOST_STATES - 1 if dtype == "<u4" else 0x7FFFFFFF
+        if array.size and not (int(array.min()) >= 0 and int(array.max()) <= most):
+            arc = int(np.argmax((array < 0) | (array > most)))
+            raise GraphError(f"arc {arc}: {name} is {array[arc]}; expected 0 to {most}")
+        out.append(np.ascontiguousarray(array, dtype))
+    cost = np.asarray(weights)
+    if cost.ndim != 1:
+        raise TypeError(f"weights: expected costs [arcs], got {cost.dtype} {list(cost.shape)}")
+    with np.errstate(over="ignore"):
+        out.append(np.ascontiguousarray(cost, "<f4"))
+    if len({len(array) for array in out}) != 1:
+        raise ValueError(f"expected five arrays of one length, got lengths {[len(array) for array in out]}")
+    return tuple(out)
+
+
+def as_finals(finals: Mapping[int, float] | npt.ArrayLike, num_states: int) -> npt.NDArray[np.float32]:
+    """Final costs, float32 [num_states], +inf where not final, from a mapping or such an array."""
+    if not isinstance(finals, Mapping):
+        out = np.array(finals, "<f4")
+        if out.shape != (num_states,):
+            raise ValueError(f"finals: expected a mapping or [{num_states}], got {list(out.shape)}")
+        return out
+    out = np.full(num_states, np.inf, "<f4")
+    for state, cost in finals.items():
+        if not 0 <= state < num_states:
+            raise GraphError(f"final state {state} does not exist; the graph has states 0 to {num_states - 1}")
+        out[state] = cost
+    return out
+
+
+def write_vector(
+    path: str | os.PathLike[str],
+    start: int,
+    sources: npt.ArrayLike,
+    destinations: npt.ArrayLike,
+    ilabels: npt.ArrayLike,
+    olabels: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    finals: Mapping[int, float] | Sequence[float] | npt.NDArray[Any],
+    num_states: int | None = None,
+) -> None:
+    """Writes an OpenFst vector file with the standard arc type.
+
+    Parameters
+    ----------
+    path
+        Where to write.
+    start
+        The start state.
+    sources, destinations, ilabels, olabels
+        int [arcs]. The arcs of a state keep their order.
+    weights
+        [arcs], costs; written as float32.
+    finals
+        ``{state: cost}``, or costs [states] with +inf where not final.
+    num_states
+        Number of states; None takes the largest state that is mentioned.
+    """
+    arcs = as_arcs(sources, destinations, ilabels, olabels, weights)
+    if num_states is None:
+        num_states = count_states(arcs, start, finals)
+    costs = as_finals(finals, num_states)
+    body = _graph.vector_body(arcs, num_states, costs)
+    header = struct.pack("<i", FST_MAGIC) + b"".join(
+        struct.pack("<i", len(text)) + text for text in (b"vector", b"standard")
+    )
+    header += struct.pack("<iiQqqq", VECTOR_VERSION, 0, VECTOR_PROPERTIES, start, num_states, len(arcs[0]))
+    with replacing(path) as out:
+        out.write(header)
+        body.tofile(out)
+
+
+def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping[int, float] | npt.ArrayLike) -> int:
+    """One more than the largest state that is mentioned; refuses a number that looks like a slip."""
+    if not isinstance(finals, Mapping):
+        return len(np.asarray(finals))
+    most = max([start, *finals, *(int(array.max()) for array in arcs[:2] if array.size)])
+    if most > 1024 + 16 * (len(arcs[0]) + len(finals)):
+        raise GraphError(
+            f"state {most} is mentioned, but there are only {len(arcs[0])} arcs and {len(finals)} final "
+            f"states; give num_states if this is meant"
+        )
+    return most + 1

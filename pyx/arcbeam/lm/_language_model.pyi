@@ -1,0 +1,14 @@
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+ARC: np.dtype[Any]
+
+def validate(columns: Columns, about: Mapping[str, Any]) -> None: ...
+def walk(
+    columns: Columns, about: Mapping[str, Any], state: int, labels: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]: ...

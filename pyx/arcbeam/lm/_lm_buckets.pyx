@@ -1,0 +1,109 @@
+"""A language model in buckets: a look-up waits for memory twice, wherever that is."""
+
+import os
+
+import numpy as np
+
+from libc.stdint cimport uint32_t, uintptr_t
+from libcpp.string cimport string
+
+from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
+
+from arcbeam.lm._language_model import ARC
+from arcbeam.errors import CapacityError
+
+FULLNESS = 0.85  # of the buckets; at 0.95 they are filled, too, in twice the time
+LINE = 128  # bytes to which their memory is aligned
+LINK = np.dtype([("state", "<u4"), ("weight", "<f4")])
+ENTRY = np.dtype([("state", "<u4"), ("label", "<u4"), ("next_state", "<u4"), ("weight", "<f4")])
+
+
+cdef extern from "common/status.hpp" namespace "arcbeam" nogil:
+    cdef enum class Code(int):
+        kOk
+
+    cdef cppclass Status:
+        Code code
+        string message
+
+
+cdef extern from "arcbeam/lm/_lm_buckets/fill.hpp" namespace "arcbeam" nogil:
+    BucketSizes bucket_sizes(const LmView&, double, unsigned) except +
+    Status fill_buckets(const LmView&, const BucketSizes&, unsigned char*, unsigned, LmBuckets&) except +
+
+
+def filling_threads():
+    """Threads that fill buckets: the processors this process may use, 32 at most."""
+    return max(1, min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
+
+
+cdef BucketSizes sizes_of(const LmView& lm, double fullness, unsigned threads) except *:
+    cdef BucketSizes sizes
+    with nogil:
+        sizes = bucket_sizes(lm, fullness, threads)
+    return sizes
+
+
+cdef int fill(const LmView& lm, const BucketSizes& sizes, unsigned char* memory, unsigned threads,
+              LmBuckets* filled) except -1:
+    """Fills memory of ``sizes.bytes``, aligned to 128 bytes. CapacityError if the table is too full."""
+    cdef Status status
+    with nogil:
+        status = fill_buckets(lm, sizes, memory, threads, filled[0])
+    if status.code != Code.kOk:
+        raise CapacityError(bytes(status.message).decode())
+    return 0
+
+
+cdef class Buckets:
+    """Of a model, in memory of its own: for tests, and to tell how large and how slow they are.
+
+    Parameters
+    ----------
+    columns, about
+        Of an arcbeam.LanguageModel.
+    fullness : float
+        The share of the entries that are taken.
+    threads : int, optional
+
+    Attributes
+    ----------
+    chains : array [states, links] of LINK
+    words : array [labels] of ARC
+    entries : array [parts, buckets, 4] of ENTRY
+    seed : int
+    """
+
+    cdef LmBuckets view
+    cdef readonly object chains, words, entries
+    cdef readonly uint32_t seed
+
+    def __cinit__(self, columns, about, double fullness=FULLNESS, threads=None):
+        cdef LmView lm = lm_view_of(columns, about)
+        cdef unsigned some = threads or filling_threads()
+        cdef BucketSizes sizes = sizes_of(lm, fullness, some)
+        cdef unsigned char[::1] memory
+        room = np.empty(sizes.bytes + LINE, np.uint8)
+        room = room[-room.ctypes.data % LINE:][:sizes.bytes]
+        memory = room
+        fill(lm, sizes, &memory[0], some, &self.view)
+        self.seed = self.view.seed
+        self.chains = room[:lm.num_states * sizes.links * LINK.itemsize].view(LINK).reshape(-1, sizes.links)
+        self.words = room[sizes.words_at:][:lm.num_labels * ARC.itemsize].view(ARC)
+        some = sizes.num_parts * sizes.buckets_a_part * kLmBucketEntries
+        self.entries = room[sizes.entries_at:][:<size_t> some * ENTRY.itemsize].view(ENTRY)
+        self.entries = self.entries.reshape(sizes.num_parts, sizes.buckets_a_part, kLmBucketEntries)
+
+    def steps(self, const uint32_t[::1] states, const uint32_t[::1] labels):
+        """Costs f4 of labels after histories, and the histories u4 that listed and that follow them; neither is checked."""
+        cdef Py_ssize_t n = labels.shape[0], i
+        costs, sources, following = np.empty(n, np.float32), np.empty(n, np.uint32), np.empty(n, np.uint32)
+        cdef float[::1] cost = costs
+        cdef uint32_t[::1] source = sources
+        cdef uint32_t[::1] after = following
+        cdef LmStep step
+        with nogil:
+            for i in range(n):
+                step = step_in_buckets(self.view, states[i], labels[i])
+                cost[i], source[i], after[i] = step.cost, step.source, step.next_state
+        return costs, sources, following

@@ -1,0 +1,33 @@
+// Makes the buckets of a language model (shared/lm_buckets.hpp), on several threads, in memory that the caller has.
+//
+// Arcs are spread over parts by their hash, in their order, straight to where the part will be; then every part,
+// which a cache holds, is filled by itself: each arc goes to the emptier of its two buckets, and where both are
+// full it takes the place of another, which moves on to its other one. The bytes do not depend on the threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/status.hpp"
+#include "shared/lm_buckets.hpp"
+
+namespace arcbeam {
+
+struct BucketSizes {
+    std::uint32_t links;
+    std::uint32_t num_parts;
+    std::uint32_t buckets_a_part;
+    std::uint64_t words_at;    // bytes from the beginning, where the chains are
+    std::uint64_t entries_at;  // the last ones
+    std::uint64_t bytes;
+};
+
+// `fullness`: the share of the entries that will be taken, 0 to 1.
+BucketSizes bucket_sizes(const LmView& lm, double fullness, unsigned threads);
+
+// Fills memory of so many bytes, aligned to 128. Fails, with words, if the table is too full for every arc to have
+// a place.
+Status fill_buckets(const LmView& lm, const BucketSizes& sizes, unsigned char* memory, unsigned threads,
+                    LmBuckets& filled);
+
+}  // namespace arcbeam

@@ -1,0 +1,305 @@
+"""Back-off language models as automata: for rescoring, and for scoring sentences."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.errors import FormatError
+from arcbeam.files.section_file import Mapped
+from arcbeam.lm import lm_file
+from arcbeam.lm._language_model import walk
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+UNKNOWN_WORDS = ("<unk>", "<UNK>")
+SENTENCE_START, SENTENCE_END = "<s>", "</s>"
+
+
+@dataclass(frozen=True)
+class WordScore:
+    """How a language model sees one word of a sentence.
+
+    Attributes
+    ----------
+    word : str
+        ``</s>`` for the end of the sentence.
+    log_prob : float
+        Natural log of its probability after the words before it.
+    ngram : int
+        Length of the n-gram that gave it, the word included.
+    is_unknown : bool
+        The word is not in the model.
+    """
+
+    word: str
+    log_prob: float
+    ngram: int
+    is_unknown: bool
+
+
+@dataclass(frozen=True)
+class LanguageModelInfo:
+    """Size and shape of a language model; ``str()`` of it is a few lines for people.
+
+    ``index_bytes`` is the part that finds the arc of a word (labels, first arcs, back-off states); ``notes`` is what
+    was odd about the file that the model was built from.
+    """
+
+    order: int
+    words: int
+    ngrams: tuple[int, ...]
+    states: int
+    arcs: int
+    bytes: int
+    index_bytes: int
+    digest: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.order}-gram model of {self.words:,} words",
+            "n-grams: " + " / ".join(f"{n:,}" for n in self.ngrams),
+            f"{self.states:,} states, {self.arcs:,} arcs",
+            f"{self.bytes / 1e6:,.1f} MB, {self.index_bytes / 1e6:,.1f} MB ({self.index_bytes / self.bytes:.1%}) of it "
+            "the index",
+            f"digest of the ARPA: {self.digest}",
+        ]
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+
+class LanguageModel:
+    """A back-off n-gram language model of any order; immutable, safe to share among threads and decoders.
+
+    Made by `build` or `load`. A state is a history of words, of which the model keeps those that an n-gram continues;
+    ``docs/language-models.md`` has the layout. Costs are negative natural logs, each rounded to float32 once.
+
+    Attributes
+    ----------
+    order : int
+        Longest n-gram.
+    num_states, num_arcs : int
+    start : int
+        The state at the beginning of a sentence; 0 is the empty history.
+    end_label : int
+        The label of ``</s>``; words have the labels 1 to ``end_label - 1``.
+    digest : str
+        Digest of the text of the ARPA file.
+    notes : tuple of str
+        What was odd about that file.
+    columns : dict of str to array
+        The columns of ``docs/language-models.md`` by name.
+    about : dict
+        What is known beside them.
+    """
+
+    def __init__(
+        self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], mapped: Mapped | None = None
+    ) -> None:
+        for array in columns.values():
+            array.flags.writeable = False
+        self.columns = columns
+        self.about = about
+        self._map = mapped
+        self.order = len(columns["lengths"]) - 1
+        self.num_states = len(columns["backoff.weights"])
+        self.num_arcs = len(columns["arcs"])
+        self.start = int(about["start"])
+        self.end_label = int(about["num_labels"])
+        self.digest = str(about["digest"])
+        self.notes: tuple[str, ...] = tuple(about["notes"])
+
+    @classmethod
+    def build(cls, arpa: StrPath, *, progress: Any = None, max_bytes: int | str | None = None) -> Self:
+        """Builds a model from an ARPA file: plain, gzip, xz or bzip2, of any order.
+
+        N-grams whose history or suffix the file lacks are taken in all the same, as KenLM does. What is odd but usable
+        is warned about and kept as `notes`: no ``<unk>`` (a word that is not in the model then has a probability of
+        1e-100), probabilities that do not sum to 1, histories that are missing, ``<s>`` within an n-gram.
+
+        Parameters
+        ----------
+        arpa : path
+        progress : callable, None or False
+            Called with a `arcbeam.recipe.progress.BuildEvent` at each step; None writes lines to stderr, False is
+            silent.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"20GiB"``, that the text of a packed file may have. None: 20 times the size of
+            the file, and 32 MiB at least.
+
+        Raises
+        ------
+        FormatError
+            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; names the line. Or its
+            packed form is damaged, or comes to more than `max_bytes`.
+        OSError
+            The file cannot be read.
+        """
+        from arcbeam.recipe import backoff_model
+        from arcbeam.recipe.progress import Reporter
+
+        columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
+        for note in about["notes"]:
+            warnings.warn(f"{arpa}: {note}", stacklevel=2)
+        return cls(columns, about)
+
+    @classmethod
+    def load(cls, path: StrPath, *, in_memory: bool = False) -> Self:
+        """Loads a model that `save` wrote; all of it is read and checked once.
+
+        Parameters
+        ----------
+        path : path
+        in_memory : bool
+            Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
+            share it, and it must not be changed in place while the model lives (`save` replaces files and never does
+            that). A file that is changed all the same is a FormatError at the next use; one that is changed during a
+            search may end the process, if it does not just shrink.
+
+        Raises
+        ------
+        FormatError
+            The file is no language model, truncated, corrupted, or of another version.
+        OSError
+            The file cannot be read.
+        """
+        columns, about, mapped = lm_file.read(path)
+        if not in_memory:
+            return cls(columns, about, mapped)
+        columns = {name: array.copy() for name, array in columns.items()}
+        mapped.check()
+        return cls(columns, about)
+
+    def save(self, path: StrPath) -> None:
+        """Writes the model: versioned, checksummed, to be memory-mapped by `load`.
+
+        The file appears under its name only when it is complete.
+        """
+        self.check_file()
+        lm_file.write(path, self.columns, self.about, self.check_file)
+
+    def info(self) -> LanguageModelInfo:
+        """Size and shape; ``print(model.info())`` shows them."""
+        return LanguageModelInfo(
+            order=self.order,
+            words=self.end_label - 1,
+            ngrams=tuple(self.about["ngrams"]),
+            states=self.num_states,
+            arcs=self.num_arcs,
+            bytes=sum(array.nbytes for array in self.columns.values()),
+            index_bytes=sum(self.columns[name].nbytes for name in lm_file.INDEX),
+            digest=self.digest,
+            notes=self.notes,
+        )
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words in the order of their labels, from label 1."""
+        text, ends = self.columns["words.text"].tobytes(), self.columns["words.ends"].tolist()
+        self.check_file()
+        return tuple(text[b:e].decode("utf-8", "replace") for b, e in zip([0, *ends], ends, strict=False))
+
+    @cached_property
+    def _labels(self) -> dict[str, int]:
+        return {word: label for label, word in enumerate(self.words, 1)}
+
+    @cached_property
+    def unknown_label(self) -> int:
+        """The label of ``<unk>``; 0 where the model has none."""
+        return next((self._labels[word] for word in UNKNOWN_WORDS if word in self._labels), 0)
+
+    def label(self, word: str) -> int | None:
+        """The label of a word; None where the model does not have it."""
+        return self._labels.get(word)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._labels
+
+    def score(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
+        """Natural log of a sentence's probability, summed over its words in float64.
+
+        Parameters
+        ----------
+        sentence : str or sequence of str
+            Words; a str is split at white space. Those that the model lacks count as ``<unk>``.
+        bos, eos : bool
+            Whether the sentence begins after ``<s>``, and whether ``</s>`` is scored at its end.
+
+        Raises
+        ------
+        TypeError
+            Neither a str nor a sequence of them.
+        ValueError
+            ``<s>`` or ``</s>`` among the words.
+        """
+        costs, _, _ = self._walk(sentence, bos, eos)
+        return -float(costs.sum(dtype=np.float64)) + 0.0
+
+    def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
+        """The same word by word; ``</s>`` is the last one where `eos`."""
+        costs, sources, words = self._walk(sentence, bos, eos)
+        lengths = np.searchsorted(self.columns["lengths"], sources, side="right")
+        names = [*words, SENTENCE_END][: len(costs)]
+        return [
+            WordScore(word, -float(cost) + 0.0, int(length), word != SENTENCE_END and word not in self._labels)
+            for word, cost, length in zip(names, costs, lengths, strict=True)
+        ]
+
+    def _walk(self, sentence: str | Sequence[str], bos: bool, eos: bool) -> tuple[Any, Any, list[str]]:
+        words = words_of("sentence", sentence)
+        for word in words:
+            if word in (SENTENCE_START, SENTENCE_END):
+                raise ValueError(f"expected words, got {word}: bos and eos say how a sentence begins and ends")
+        unknown = self.unknown_label
+        labels = [self._labels.get(word, unknown) for word in words] + [self.end_label] * eos
+        self.check_file()
+        costs, sources, _ = walk(self.columns, self.about, self.start if bos else 0, np.array(labels, np.uint32))
+        return costs, sources, words
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the columns lie in a file that is mapped."""
+        return self._map is not None
+
+    def check_file(self) -> None:
+        """FormatError if the file that the model is mapped from has been changed in place."""
+        if self._map is not None:
+            self._map.check()
+
+    def __repr__(self) -> str:
+        words, size = self.end_label - 1, self.num_arcs
+        return f"<LanguageModel of order {self.order}, {words:,} words, {self.num_states:,} states, {size:,} arcs>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A mapped model travels as the path of its file: other processes map it, too, and share its memory.
+        if self._map is not None:
+            return load_same, (self._map.path, self.digest)
+        return LanguageModel, (self.columns, self.about)
+
+
+def words_of(name: str, sentence: str | Iterable[str]) -> list[str]:
+    """The words of a sentence, a str or words in their order; TypeError, which calls it `name`, for anything else."""
+    if isinstance(sentence, str):
+        return sentence.split()
+    if isinstance(sentence, (bytes, bytearray, memoryview, Mapping, Set)) or not isinstance(sentence, Iterable):
+        raise TypeError(f"{name}: expected a str or a sequence of str, got {type(sentence).__name__}")
+    words = list(sentence)
+    for i, word in enumerate(words):
+        if not isinstance(word, str):
+            raise TypeError(f"{name}: expected a str or a sequence of str, got {type(word).__name__} as word {i}")
+    return words
+
+
+def load_same(path: str, digest: str) -> LanguageModel:
+    """Loads a model for another process; FormatError if the file is no longer the same."""
+    model = LanguageModel.load(path)
+    if model.digest != digest:
+        raise FormatError(f"{path}: expected the language model {digest}, got {model.digest}: the file was replaced")
+    return model

@@ -1,0 +1,73 @@
+"""What the recipe asks of kaldifst, one function a step. Inputs are consumed where that saves memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arcbeam.recipe.arrays import ArcArrays
+from arcbeam.recipe.dependencies import require
+
+
+def _kaldifst() -> Any:
+    return require("kaldifst", "building a decoding graph")
+
+
+def compose(left: Any, right: Any) -> Any:
+    """Compose left o right; epsilons of `left` come before those of `right`. `left` is sorted by output label here."""
+    kaldifst = _kaldifst()
+    kaldifst.arcsort(left, sort_type="olabel")
+    return kaldifst.compose(left, right, match_side="left", compose_filter="sequence", connect=True)
+
+
+def determinize_and_minimize(fst: Any, reporter: Any) -> Any:
+    """Kaldi's determinize-star in the log semiring, then encoded minimization."""
+    kaldifst = _kaldifst()
+    kaldifst.determinize_star(fst, use_log=True)
+    reporter.say("determinize", f"{fst.num_states:,} states")
+    kaldifst.minimize_encoded(fst)
+    reporter.say("minimize", f"{fst.num_states:,} states")
+    return fst
+
+
+def topology_reader(topology: ArcArrays, unmark: ArcArrays) -> Any:
+    """T that writes marked tokens and #0 beside plain tokens.
+
+    The composition puts T's own epsilons (and what it reads without writing) before #0, so back-off arcs are
+    followed as late as can be: between the last frame of one token and the first of the next, with no blank loop in
+    between that would keep backed-off tokens alive from frame to frame.
+    """
+    kaldifst = _kaldifst()
+    right = unmark.to_kaldifst()
+    kaldifst.arcsort(right, sort_type="ilabel")
+    return compose(topology.to_kaldifst(), right)
+
+
+def check_available() -> None:
+    """MissingDependencyError now rather than after minutes of reading."""
+    _kaldifst()
+
+
+def remove_epsilons(fst: Any) -> Any:
+    """Remove the arcs that neither read nor write."""
+    _kaldifst().rmepsilon(fst)
+    return fst
+
+
+def arcs_without_epsilons(graph: Any) -> int:
+    """How many arcs removing the epsilons leaves, at most.
+
+    A state takes over the emitting arcs of all that its epsilon paths reach; arcs that coincide are counted twice.
+    """
+    first = graph.states["first_arc"].astype(np.int64)
+    first_emitting = graph.states["first_emitting"][:-1].astype(np.int64)
+    emitting = (first[1:] - first_emitting).astype(np.float64)
+    depth = graph.states["depth"][:-1]
+    sources = np.repeat(np.arange(graph.num_states), first_emitting - first[:-1])
+    arcs = np.flatnonzero(graph.columns == 0xFFFF)
+    targets = graph.targets["next_state"][arcs]
+    for level in range(graph.max_depth - 1, -1, -1):  # a target is always deeper, so it is complete
+        here = depth[sources] == level
+        emitting += np.bincount(sources[here], emitting[targets[here]], minlength=graph.num_states)
+    return int(emitting.sum())

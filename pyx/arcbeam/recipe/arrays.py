@@ -1,0 +1,80 @@
+"""A transducer as arrays of arcs, and how kaldifst gets it: as OpenFst's vector file, written in one go."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.recipe.dependencies import require
+
+
+@dataclass
+class ArcArrays:
+    """Arcs in any order, one array a field; costs are natural logs. Start state and finals beside them.
+
+    Attributes
+    ----------
+    sources, targets : int32 [arcs]
+    inputs, outputs : int32 [arcs]
+        Labels, 0 for epsilon.
+    costs : float32 [arcs]
+    finals : float32 [states]
+        +inf where a state is not final.
+    start : int
+    """
+
+    sources: npt.NDArray[np.int32]
+    targets: npt.NDArray[np.int32]
+    inputs: npt.NDArray[np.int32]
+    outputs: npt.NDArray[np.int32]
+    costs: npt.NDArray[np.float32]
+    finals: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    start: int = 0
+
+    @property
+    def num_states(self) -> int:
+        """States, whether arcs touch them or not."""
+        return len(self.finals)
+
+    @property
+    def num_arcs(self) -> int:
+        """Arcs."""
+        return len(self.targets)
+
+    @classmethod
+    def join(cls, groups: Iterable[tuple[Any, ...]], finals: Mapping[int, float], start: int = 0) -> ArcArrays:
+        """From groups (sources, targets, inputs, outputs[, costs]) whose members broadcast against each other."""
+        columns: list[list[npt.NDArray[Any]]] = [[], [], [], [], []]
+        for group in groups:
+            members = np.broadcast_arrays(*(np.atleast_1d(np.asarray(m)) for m in (*group, *[0.0][: 5 - len(group)])))
+            for column, member in zip(columns, members, strict=True):
+                column.append(member)
+        sources, targets, inputs, outputs = (np.concatenate(c).astype(np.int32) for c in columns[:4])
+        costs = np.concatenate(columns[4]).astype(np.float32)
+        highest = max(int(sources.max(initial=0)), int(targets.max(initial=0)), start, *finals.keys())
+        final_costs = np.full(highest + 1, np.inf, np.float32)
+        for state, cost in finals.items():
+            final_costs[state] = cost
+        return cls(sources, targets, inputs, outputs, costs, final_costs, start)
+
+    def to_kaldifst(self) -> Any:
+        """The same as a kaldifst.StdVectorFst."""
+        from arcbeam.graph.openfst import write_vector
+
+        kaldifst = require("kaldifst", "building a decoding graph")
+        with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
+            path = os.path.join(folder, "part.fst")
+            write_vector(
+                path, self.start, self.sources, self.targets, self.inputs, self.outputs, self.costs, self.finals,
+                self.num_states,
+            )  # fmt: skip
+            fst = kaldifst.StdVectorFst.read(path)
+        if fst is None:
+            raise RuntimeError("kaldifst could not read back an automaton that was just written")
+        return fst

@@ -1,0 +1,128 @@
+"""From an ARPA file to the columns of `arcbeam.LanguageModel`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.errors import FormatError
+from arcbeam.files.packed_files import PackedFile
+from arcbeam.files.reading import reading
+from arcbeam.lm import lm_file
+from arcbeam.recipe.progress import Reporter
+
+KENLM_BINARY = b"mmap lm http://kheafield.com/code"
+SECONDS_BETWEEN_LINES = 5.0
+UNKNOWN_WORDS = (b"<unk>", b"<UNK>")
+
+
+def new_digest() -> Any:
+    """What an ARPA file is recognised by: a digest of its text, however that is compressed."""
+    return hashlib.blake2b(digest_size=16)
+
+
+def read_text(
+    path: str | os.PathLike[str],
+    words: list[bytes] | None,
+    say: Callable[[str], None],
+    reporter: Reporter,
+    max_bytes: int | str | None,
+) -> tuple[Any, str]:
+    """An `ArpaReader` that has read a file, and the digest of its text; `say` is told now and then what was read.
+
+    Parameters
+    ----------
+    path : path
+        Plain, gzip, xz or bzip2.
+    words : list of bytes or None
+        The known words, as `ArpaReader` takes them.
+    say : callable
+    reporter : Reporter
+        Its clock.
+    max_bytes : int, str or None
+        What a packed file may come to; see `arcbeam.files.packed_files.PackedFile`.
+    """
+    from arcbeam.lm._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    digest = new_digest()
+    said = reporter.seconds
+    with PackedFile(path, max_bytes) as file:
+        reader = ArpaReader(words, os.fspath(path), file.most)
+        for number, block in enumerate(file.blocks()):
+            if number == 0 and block.startswith(KENLM_BINARY):
+                raise FormatError(
+                    f"{path}: expected an ARPA file, got a KenLM binary: build from the ARPA it came from"
+                )
+            digest.update(block)
+            with reading(path, "an ARPA file"):
+                reader.feed(block)
+            if reporter.seconds - said > SECONDS_BETWEEN_LINES:
+                said = reporter.seconds
+                say(f"{reader.ngrams_read:,} n-grams")
+    with reading(path, "an ARPA file"):
+        reader.finish()
+    return reader, digest.hexdigest()
+
+
+def read(
+    path: str | os.PathLike[str], reporter: Reporter, max_bytes: int | str | None = None
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Columns of a model, and what is known about it.
+
+    Raises
+    ------
+    FormatError
+        The file breaks the format, or lacks <s> or </s>: the message has the line, what was expected and what was got.
+    """
+    reader, digest = read_text(path, None, lambda text: reporter.say("read", text), reporter, max_bytes)
+    tally = reader.tally()
+    reporter.say("read", " / ".join(f"{n:,}" for n in tally["ngrams"]) + " n-grams")
+    if not tally["has_sentence_end"]:
+        raise FormatError(f"{path}: expected a unigram </s>, got none: the model cannot end a sentence")
+    with reading(path, "an ARPA file"):
+        columns, found = reader.language_model()
+    del reader
+    if not found["has_sentence_start"]:
+        raise FormatError(f"{path}: expected a unigram <s>, got none: the model cannot begin a sentence")
+    about = {
+        "high_bits": found["high_bits"],
+        "start": found["start"],
+        "num_labels": len(columns["words.ends"]) + 1,
+        "ngrams": list(tally["ngrams"]),
+        "digest": digest,
+        "notes": list(_notes(tally, found, columns)),
+    }
+    with reading(path, "an ARPA file"):
+        lm_file.check(columns, about)
+    reporter.say("lay out", f"{len(columns['backoff.weights']):,} histories, {len(columns['arcs']):,} arcs")
+    for note in about["notes"]:
+        reporter.say("note", note)
+    return columns, about
+
+
+def _notes(tally: dict[str, Any], found: dict[str, Any], columns: dict[str, npt.NDArray[Any]]) -> list[str]:
+    notes = []
+    text = columns["words.text"].tobytes()
+    ends = columns["words.ends"].astype(np.int64)
+    begins = ends - np.diff(ends, prepend=0)
+    if not any(e - b == 5 and text[b:e] in UNKNOWN_WORDS for b, e in zip(begins, ends, strict=True)):
+        notes.append("there is no <unk>: a word that is not in the model has a probability of 1e-100")
+    if tally["added_ngrams"]:
+        notes.append(
+            f"{tally['added_ngrams']:,} histories that are continued are not listed themselves; they were added with "
+            "the probability that backing off gives them"
+        )
+    if tally["misplaced_ngrams"]:
+        notes.append(f"{tally['misplaced_ngrams']:,} n-grams have <s> or </s> within and were left out")
+    if found["unnormalised"]:
+        history = repr(found["worst_history"]) if found["worst_history"] else "the empty history"
+        notes.append(
+            f"after {found['unnormalised']:,} histories the probabilities do not sum to 1 within 1 %: the worst is "
+            f"{history} with {found['worst_sum']:.3g}"
+        )
+    return notes

@@ -1,0 +1,49 @@
+"""Lines of text files that may be compressed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from arcbeam.errors import FormatError
+from arcbeam.files.packed_files import blocks
+
+LONGEST_LINE = 1 << 20
+
+
+def lines(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Iterator[tuple[int, str]]:
+    """Numbered lines (from 1) of a UTF-8 file, without their line ends; a byte order mark is skipped.
+
+    FormatError for a line of more than a MiB, and for a packed file that comes to more than `max_bytes`; see
+    `arcbeam.files.packed_files.PackedFile`.
+    """
+    number = 0
+    rest = b""
+    for block in blocks(path, max_bytes):
+        *whole, rest = (rest + block).split(b"\n")
+        for line in whole:
+            number += 1
+            yield number, _decoded(line, path, number)
+        _check_length(rest, path, number + 1)
+    if rest:
+        yield number + 1, _decoded(rest, path, number + 1)
+
+
+def fields(line: str) -> list[str]:
+    """Fields parted by blanks and tabs alone: other Unicode spaces may be part of a word or token."""
+    return [f for f in line.replace("\t", " ").split(" ") if f]
+
+
+def _check_length(line: bytes, path: str | os.PathLike[str], number: int) -> None:
+    if len(line) > LONGEST_LINE:
+        raise FormatError(f"{path}, line {number}: expected lines of at most {LONGEST_LINE} bytes, got a longer one")
+
+
+def _decoded(line: bytes, path: str | os.PathLike[str], number: int) -> str:
+    _check_length(line, path, number)
+    if number == 1 and line.startswith(b"\xef\xbb\xbf"):
+        line = line[3:]
+    try:
+        return line.removesuffix(b"\r").decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}, line {number}: expected UTF-8, got {line[:40]!r}") from error

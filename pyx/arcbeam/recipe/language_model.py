@@ -1,0 +1,98 @@
+"""G: the back-off automaton of an ARPA language model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.files.reading import reading
+from arcbeam.recipe.arrays import ArcArrays
+from arcbeam.recipe.backoff_model import read_text
+from arcbeam.recipe.progress import Reporter
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A read ARPA model.
+
+    Attributes
+    ----------
+    acceptor : ArcArrays
+        G. Labels are the words' positions + 1; the back-off label as asked for, on the input side only. Costs are
+        natural logs, scaled, with the word insertion penalty on every word's arc.
+    words_in_lm : bool [words]
+        Which of the words the model has.
+    tally : dict
+        ``ngrams`` by order as the header counts them, ``unknown_words`` (unigrams outside the lexicon),
+        ``unknown_ngrams`` left out for them, ``misplaced_ngrams`` with <s> or </s> where they cannot be,
+        ``added_ngrams`` (contexts the file lacks, added with their backed-off probability),
+        ``words_without_unigram``, ``has_sentence_end``.
+    digest : str
+        Of the text of the file: `arcbeam.LanguageModel` has the same.
+    """
+
+    acceptor: ArcArrays
+    words_in_lm: npt.NDArray[np.bool_]
+    tally: dict[str, Any]
+    digest: str
+
+
+def read_language_model(
+    path: str | os.PathLike[str],
+    words: Sequence[str],
+    *,
+    scale: float = 1.0,
+    word_insertion_penalty: float = 0.0,
+    backoff_label: int,
+    reporter: Reporter | None = None,
+    max_bytes: int | str | None = None,
+) -> LanguageModel:
+    """Read an ARPA file (plain, gzip, xz or bzip2) into its automaton.
+
+    Parameters
+    ----------
+    path : path
+    words : sequence of str
+        The known words; n-grams with others are left out and counted.
+    scale : float
+        Factor of the model's log probabilities.
+    word_insertion_penalty : float
+        Added to the cost of every word, in natural-log units: above 0 asks for fewer words.
+    backoff_label : int
+        Input label of the back-off arcs; their output label is 0.
+    reporter : Reporter, optional
+    max_bytes : int, str or None
+        What a packed file may come to; see `arcbeam.files.packed_files.PackedFile`.
+
+    Raises
+    ------
+    FormatError
+        The file breaks the format: the message has the line, what was expected and what was got.
+    """
+    clock = reporter or Reporter(False)
+    known = [w.encode() for w in words]
+    reader, digest = read_text(path, known, lambda text: clock.say("lm", f"{text} read"), clock, max_bytes)
+    tally = reader.tally()
+    with reading(path, "an ARPA file"):
+        offsets, targets, labels, costs, finals, start = reader.automaton(scale, word_insertion_penalty, backoff_label)
+    del reader
+    inputs = labels.view(np.int32)
+    is_backoff = inputs == backoff_label
+    acceptor = ArcArrays(
+        sources=np.repeat(np.arange(len(finals), dtype=np.int32), np.diff(offsets)),
+        targets=targets.view(np.int32),
+        inputs=inputs,
+        outputs=np.where(is_backoff, 0, inputs),
+        costs=costs,
+        finals=finals,
+        start=start,
+    )
+    words_in_lm = np.zeros(len(words) + 2, bool)
+    of_root = inputs[offsets[0] : offsets[1]]
+    words_in_lm[of_root[of_root != backoff_label]] = True
+    return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally, digest)

@@ -1,0 +1,378 @@
+"""Lexicons: which tokens say a word. From a file, by spelling, or by a SentencePiece model."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcbeam.errors import FormatError
+from arcbeam.files.reading import reading
+from arcbeam.files.sentencepiece_file import load_model
+from arcbeam.recipe import files
+from arcbeam.recipe.dependencies import require
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from arcbeam.graph.symbols import TokenTable
+
+WORD_START = "\u2581"  # SentencePiece's mark of a word's first piece
+_RESERVED = ("<eps>", "<s>", "</s>", "#0")
+_SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Words and their pronunciations, as sequences of tokens.
+
+    Attributes
+    ----------
+    words : tuple of str
+        Word i has the label i + 1 in the graph.
+    word_index : uint32 [pronunciations]
+        Whose pronunciation it is, as a position in `words`; ascending.
+    offsets : uint32 [pronunciations + 1]
+        Where in `columns` a pronunciation begins; the last one is where it all ends.
+    columns : uint16 [offsets[-1]]
+        Columns of the log-probs.
+    costs : float32 [pronunciations]
+        Negative natural log of the pronunciation's probability.
+    separator : str or None
+        The token between words, or the mark that a word's first piece begins with.
+    separator_column : int or None
+        The column of the separator, where it is a token of its own.
+    skipped : dict
+        Words that could not be taken, counted by reason.
+    """
+
+    words: tuple[str, ...]
+    word_index: npt.NDArray[np.uint32]
+    offsets: npt.NDArray[np.uint32]
+    columns: npt.NDArray[np.uint16]
+    costs: npt.NDArray[np.float32]
+    separator: str | None = None
+    separator_column: int | None = None
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @property
+    def num_pronunciations(self) -> int:
+        """Pronunciations of all words."""
+        return len(self.word_index)
+
+    def pronunciations(self) -> Iterator[tuple[str, tuple[int, ...], float]]:
+        """(word, columns, cost) one by one; for reading, not for speed."""
+        for i, word in enumerate(self.word_index):
+            tokens = self.columns[self.offsets[i] : self.offsets[i + 1]]
+            yield self.words[word], tuple(int(c) for c in tokens), float(self.costs[i])
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        tokens: TokenTable,
+        *,
+        probabilities: bool | None = None,
+        separator: str | None = None,
+        max_bytes: int | str | None = None,
+    ) -> Lexicon:
+        """Read lines ``word token token ...`` or ``word probability token token ...``.
+
+        Parameters
+        ----------
+        path : path
+            Plain, .gz, .xz or .bz2, UTF-8. A word may have several lines, one a pronunciation. Empty lines are skipped.
+        tokens : TokenTable
+            The model's tokens.
+        probabilities : bool, optional
+            Whether the second field is a probability, above 0 and at most 1 (as in Kaldi's lexiconp.txt). None: it is
+            if every line's second field is such a number and none of these is a token.
+        separator : str, optional
+            A token that stands between words and is not part of the pronunciations.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"2GiB"``, that the text of a packed file may have. None: 20 times the size of
+            the file, and 32 MiB at least.
+
+        Raises
+        ------
+        FormatError
+            With the line: a word without tokens, an unknown token, a reserved word, a bad probability; or it cannot
+            be told whether there are probabilities.
+        """
+        if probabilities is None:
+            probabilities = _has_probabilities(path, tokens, max_bytes)
+        column = _column_finder(tokens)
+        blank = tokens.blank
+        builder = _Builder()
+        for number, parts in _entries(path, max_bytes):
+            where = f"{path}, line {number}"
+            word, rest, cost = parts[0], parts[1:], 0.0
+            if word in _RESERVED:
+                raise FormatError(f"{where}: expected a word, got {word!r}, which is reserved")
+            if probabilities:
+                cost = _cost(rest[0] if rest else "", where)
+                rest = rest[1:]
+            if not rest:
+                raise FormatError(f"{where}: expected tokens after the word {word!r}, got none")
+            found = [column(token) for token in rest]
+            for token, number_of_column in zip(rest, found, strict=True):
+                if number_of_column is None:
+                    raise FormatError(f"{where}: expected tokens of the model, got {token!r} in the word {word!r}")
+                if number_of_column == blank:
+                    raise FormatError(f"{where}: expected tokens, got the blank {token!r} in the word {word!r}")
+            builder.add(word, [c for c in found if c is not None], cost)
+        if not builder.labels:
+            raise FormatError(f"{path}: expected lines 'word token token ...', got an empty file")
+        separator_column = None
+        if separator is not None:
+            separator_column = column(separator)
+            if separator_column is None:
+                raise ValueError(f"expected a separator among the tokens, got {separator!r}")
+        return builder.finish(separator, separator_column)
+
+    @classmethod
+    def spell(
+        cls,
+        words: str | os.PathLike[str] | Iterable[str],
+        tokens: TokenTable,
+        separator: str | None = "auto",
+        *,
+        max_bytes: int | str | None = None,
+    ) -> Lexicon:
+        """Spell words: one token a character.
+
+        Parameters
+        ----------
+        words : path or iterable of str
+            A file with a word a line, or one of Kaldi's words.txt (its ids are not used); or the words themselves.
+            Words with a character that is no token are skipped, and counted in `skipped`.
+        tokens : TokenTable
+        separator : str, optional
+            The token between words. "auto": the one among <space>, " ", |, ... that is a token, if one is.
+        max_bytes : int, str or None
+            As in `from_file`, for a file of words.
+        """
+        column = _column_finder(tokens)
+        if separator == "auto":
+            separator = find_separator(tokens)
+            separator = None if separator is None or column(separator) is None else separator
+        separator_column = None if separator is None else column(separator)
+        if separator is not None and separator_column is None:
+            raise ValueError(f"expected a separator among the tokens, got {separator!r}")
+
+        def spelled(word: str) -> list[int] | None:
+            columns = [column(character) for character in word]
+            if any(c is None or c in (tokens.blank, separator_column) for c in columns):
+                return None
+            return [c for c in columns if c is not None]
+
+        reason = "with a character that is no token"
+        return _make(_listed(words, max_bytes), spelled, reason, separator, separator_column)
+
+    @classmethod
+    def sentencepiece(
+        cls,
+        words: str | os.PathLike[str] | Iterable[str],
+        model: str | os.PathLike[str],
+        tokens: TokenTable,
+        *,
+        max_bytes: int | str | None = None,
+    ) -> Lexicon:
+        """Cut words into the pieces of a SentencePiece model.
+
+        Parameters
+        ----------
+        words : path or iterable of str
+            As in `spell`.
+        model : path
+            The SentencePiece ``.model`` file.
+        tokens : TokenTable
+            The acoustic model's tokens: the pieces, by name.
+        max_bytes : int, str or None
+            As in `from_file`, for a file of words.
+
+        Raises
+        ------
+        MissingDependencyError
+            The package sentencepiece is missing.
+        FormatError
+            The model is none, or damaged.
+        OSError
+            The model cannot be read.
+        """
+        require("sentencepiece", "a lexicon by a SentencePiece model")
+        processor = load_model(model)
+        column = _column_finder(tokens)
+
+        def pieces(word: str) -> list[int] | None:
+            with reading(model, "a SentencePiece model"):
+                found = processor.EncodeAsPieces(word)
+            columns = [column(piece) for piece in found]
+            if not columns or any(c is None or c == tokens.blank for c in columns):
+                return None
+            return [c for c in columns if c is not None]
+
+        return _make(_listed(words, max_bytes), pieces, "with a piece that is no token", WORD_START, None)
+
+
+def find_separator(tokens: TokenTable) -> str | None:
+    """The token that stands for the space between words, or None. ValueError if there are several.
+
+    Where tokens begin with SentencePiece's mark of a word's beginning, it is that mark.
+    """
+    column = _column_finder(tokens)
+    if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
+        return WORD_START
+    found = [s for s in _SEPARATORS if column(s) is not None]
+    if len(found) > 1:
+        raise ValueError(f"expected one separator between words, got {found}: name the right one")
+    return found[0] if found else None
+
+
+def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
+    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and doubles are left out.
+
+    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    """
+    words: dict[str, None] = {}
+    for number, line in files.lines(path, max_bytes):
+        parts = files.fields(line)
+        if not parts:
+            continue
+        if len(parts) > 2 or (len(parts) == 2 and not (parts[1].isascii() and parts[1].isdigit())):
+            raise FormatError(f"{path}, line {number}: expected a word or 'word id', got {line[:60]!r}")
+        words[parts[0]] = None
+    return [w for w in words if w not in _RESERVED]
+
+
+def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
+    """The words that an ARPA model has unigrams for, without <s>, </s> and <unk>.
+
+    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    """
+    words: list[str] = []
+    inside = False
+    for number, line in files.lines(path, max_bytes):
+        if inside and line.startswith("\\"):
+            return words
+        parts = files.fields(line)
+        if inside and parts:
+            if len(parts) not in (2, 3):
+                raise FormatError(f"{path}, line {number}: expected a unigram, got {line[:60]!r}")
+            if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
+                words.append(parts[1])
+        inside |= line.strip() == "\\1-grams:"
+    raise FormatError(f"{path}: expected an ARPA model with unigrams, got the end of the file")
+
+
+class _Builder:
+    """Collects pronunciations, then sorts them by word; of equal ones the most probable stays."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, int] = {}
+        self.entries: list[dict[tuple[int, ...], float]] = []
+        self.skipped: Counter[str] = Counter()
+
+    def add(self, word: str, columns: Sequence[int], cost: float = 0.0) -> None:
+        label = self.labels.setdefault(word, len(self.labels))
+        if label == len(self.entries):
+            self.entries.append({})
+        key = tuple(columns)
+        if key in self.entries[label]:
+            self.skipped["pronunciations given twice"] += 1
+        self.entries[label][key] = min(cost, self.entries[label].get(key, math.inf))
+
+    def finish(self, separator: str | None, separator_column: int | None) -> Lexicon:
+        sequences = [columns for entry in self.entries for columns in entry]
+        word_index = np.repeat(np.arange(len(self.entries), dtype=np.uint32), [len(e) for e in self.entries])
+        offsets = np.zeros(len(sequences) + 1, np.uint32)
+        np.cumsum([len(s) for s in sequences], out=offsets[1:])
+        columns = np.fromiter((c for s in sequences for c in s), np.uint16, int(offsets[-1]))
+        costs = np.fromiter((c for e in self.entries for c in e.values()), np.float32, len(sequences))
+        return Lexicon(
+            words=tuple(self.labels),
+            word_index=word_index,
+            offsets=offsets,
+            columns=columns,
+            costs=costs,
+            separator=separator,
+            separator_column=separator_column,
+            skipped=dict(self.skipped),
+        )
+
+
+def _listed(words: str | os.PathLike[str] | Iterable[str], max_bytes: int | str | None) -> Iterable[str]:
+    return read_words(words, max_bytes) if isinstance(words, str | os.PathLike) else words
+
+
+def _make(
+    words: Iterable[str],
+    pronounce: Callable[[str], list[int] | None],
+    reason: str,
+    separator: str | None,
+    separator_column: int | None,
+) -> Lexicon:
+    builder = _Builder()
+    for word in words:
+        if word in _RESERVED:
+            continue
+        columns = pronounce(word)
+        if columns:
+            if word not in builder.labels:
+                builder.add(word, columns)
+        else:
+            builder.skipped[f"words {reason}"] += 1
+    if not builder.labels:
+        raise ValueError(f"expected words that the tokens can say, got none ({dict(builder.skipped) or 'no words'})")
+    return builder.finish(separator, separator_column)
+
+
+def _column_finder(tokens: TokenTable) -> Callable[[str], int | None]:
+    columns: dict[str, int] = {}
+    for column, token in enumerate(tokens.tokens):
+        columns.setdefault(token, column)
+    return columns.get
+
+
+def _entries(path: str | os.PathLike[str], max_bytes: int | str | None) -> Iterator[tuple[int, list[str]]]:
+    """Numbers and fields of the lines that are not empty."""
+    for number, line in files.lines(path, max_bytes):
+        if parts := files.fields(line):
+            yield number, parts
+
+
+def _has_probabilities(path: str | os.PathLike[str], tokens: TokenTable, max_bytes: int | str | None) -> bool:
+    names = set(tokens.tokens)
+    may_be_tokens = False
+    for _, parts in _entries(path, max_bytes):
+        second = parts[1] if len(parts) > 1 else ""
+        if not _is_probability(second):
+            return False
+        may_be_tokens |= second in names
+    if not may_be_tokens:
+        return True
+    raise FormatError(
+        f"{path}: cannot tell whether the second field is a probability or a token: every one is a number above 0 and "
+        "at most 1, and some are tokens too. Say which with probabilities=True or probabilities=False."
+    )
+
+
+def _is_probability(text: str) -> bool:
+    try:
+        return 0.0 < float(text) <= 1.0
+    except ValueError:
+        return False
+
+
+def _cost(text: str, where: str) -> float:
+    if not _is_probability(text):
+        raise FormatError(f"{where}: expected a probability above 0 and at most 1 after the word, got {text!r}")
+    return -math.log(float(text)) + 0.0

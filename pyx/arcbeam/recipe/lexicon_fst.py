@@ -1,0 +1,156 @@
+"""L: from tokens to words, with what keeps its composition with G determinizable.
+
+Two words that the same tokens say would keep determinization waiting for ever; so would, where nothing has to stand
+between words, a word that begins another. The usual remedy is a disambiguation symbol after the word, in the end an
+epsilon arc. Here the word's *last token* gets a label of its own instead, a marked token, which `Labels.unmark` reads
+as the plain token again: no epsilon arc is left behind, and the word is written on an arc that reads a frame.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.recipe.arrays import ArcArrays
+from arcbeam.recipe.lexicon import Lexicon
+
+#: What may stand between words: nothing at all, a separator or none, any number of separators, exactly one, or one
+#: or more. With the last two, sentences may begin and end with or without.
+SEPARATOR_RULES = ("none", "optional", "loop", "one", "many")
+
+
+@dataclass
+class Labels:
+    """Input labels of L: columns + 1, then the back-off symbol #0, then marked tokens.
+
+    Attributes
+    ----------
+    num_columns : int
+    marked : dict
+        (column, number from 1) to the label of that marked token.
+    """
+
+    num_columns: int
+    marked: dict[tuple[int, int], int]
+
+    @property
+    def backoff(self) -> int:
+        """The label of #0."""
+        return self.num_columns + 1
+
+    def mark(self, column: int, number: int) -> int:
+        """The label of a marked token, a new one if there is none yet."""
+        return self.marked.setdefault((column, number), self.num_columns + 2 + len(self.marked))
+
+    def unmark(self) -> ArcArrays:
+        """One state that reads tokens and writes tokens, marked tokens and, reading nothing, #0."""
+        plain = np.arange(1, self.num_columns + 1)
+        groups: list[tuple[object, ...]] = [(0, 0, plain, plain), (0, 0, 0, self.backoff)]
+        if self.marked:
+            columns = np.array([column for column, _ in self.marked])
+            groups.append((0, 0, columns + 1, np.array(list(self.marked.values()))))
+        return ArcArrays.join(groups, finals={0: 0.0})
+
+
+def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) -> dict[int, int]:
+    """Pronunciations that need a mark, each with its number from 1.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    chosen : int [n]
+        The pronunciations that matter.
+    prefixes : bool
+        Whether a pronunciation that begins another needs one too.
+    """
+    text = lexicon.columns.astype("<u2").tobytes()
+    keys = [text[2 * lexicon.offsets[i] : 2 * lexicon.offsets[i + 1]] for i in chosen]
+    same: dict[bytes, list[int]] = defaultdict(list)
+    for i, key in zip(chosen, keys, strict=True):
+        same[key].append(int(i))
+    beginnings = {key[:end] for key in same for end in range(2, len(key), 2)} if prefixes else set()
+    marks: dict[int, int] = {}
+    for key, members in same.items():
+        first = 1 if key in beginnings else 0
+        marks.update((i, number) for number, i in enumerate(members, first) if number)
+    return marks
+
+
+def make_lexicon_fst(
+    lexicon: Lexicon, num_columns: int, words_in_lm: npt.NDArray[np.bool_], rule: str, mark_prefixes: bool = False
+) -> tuple[ArcArrays, Labels]:
+    """Make L.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    num_columns : int
+    words_in_lm : bool [words]
+        Words that G knows; others are left out.
+    rule : str
+        One of `SEPARATOR_RULES`.
+    mark_prefixes : bool
+        Whether words that begin other words are marked. They always are where no separator has to follow a word:
+        determinization would wait for ever, or (pieces that tell where a word begins) very long.
+
+    Returns
+    -------
+    ArcArrays
+        Input labels as `Labels` has them, output labels the words' and behind them that of #0; a word is written on
+        its first arc.
+    Labels
+    """
+    if rule not in SEPARATOR_RULES:
+        raise ValueError(f"expected a separator rule among {SEPARATOR_RULES}, got {rule!r}")
+    if rule != "none" and lexicon.separator_column is None:
+        raise ValueError(f"the separator rule {rule!r} needs a separator token, and the lexicon has none")
+    chosen = np.flatnonzero(words_in_lm[lexicon.word_index])
+    labels = Labels(num_columns, {})
+    marks = ambiguous(lexicon, chosen, mark_prefixes or rule not in ("one", "many"))
+
+    # States: 0 before a word, 1 after it (they are one where nothing has to come between), 2 and so on within words.
+    after = 0 if rule in ("none", "loop") else 1
+    lengths = np.diff(lexicon.offsets)[chosen].astype(np.int64)
+    is_chosen = np.repeat(words_in_lm[lexicon.word_index], np.diff(lexicon.offsets))
+    inputs = lexicon.columns[is_chosen].astype(np.int32) + 1
+    last = np.cumsum(lengths) - 1
+    first = last - lengths + 1
+    position = {int(i): n for n, i in enumerate(chosen)}
+    for i, number in marks.items():
+        at = last[position[i]]
+        inputs[at] = labels.mark(int(inputs[at]) - 1, number)
+    outputs = np.zeros(len(inputs), np.int32)
+    outputs[first] = lexicon.word_index[chosen] + 1
+    costs = np.zeros(len(inputs), np.float32)
+    costs[first] = lexicon.costs[chosen]
+    # Arc k of all words' arcs leads to state base + k, but for a word's last one; it starts where the one before ends.
+    base = 3
+    targets = np.arange(len(inputs), dtype=np.int32) + base
+    sources = targets - 1
+    sources[first] = 0
+    targets[last] = after
+
+    backoff = labels.backoff
+    groups: list[tuple[object, ...]] = [
+        (0, 0, backoff, len(lexicon.words) + 1),
+        (sources, targets, inputs, outputs, costs),
+    ]
+    # One path for each reading: where an epsilon leads from state 1 to state 0, only the latter is final.
+    finals = {0: 0.0} if rule == "optional" else {0: 0.0, after: 0.0}
+    start = 0
+    separator = 0 if lexicon.separator_column is None else lexicon.separator_column + 1
+    if rule == "loop":
+        groups.append((0, 0, separator, 0))
+    elif rule == "optional":
+        groups += [(1, 0, separator, 0), (1, 0, 0, 0)]
+        start = 1
+    elif rule == "one":
+        groups += [(1, 0, separator, 0), (2, 0, separator, 0), (2, 0, 0, 0)]
+        start = 2
+    elif rule == "many":
+        groups += [(1, 2, separator, 0), (2, 2, separator, 0), (2, 0, 0, 0)]
+        start = 2
+    return ArcArrays.join(groups, finals, start), labels

@@ -1,0 +1,324 @@
+"""The recipe: T o min(det(L o G)), and T o G where there is no lexicon."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import tempfile
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.checks import as_float
+from arcbeam.files.writing import beside
+from arcbeam.recipe import algebra
+from arcbeam.recipe.language_model import LanguageModel, read_language_model
+from arcbeam.recipe.lexicon import Lexicon, find_separator
+from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
+from arcbeam.recipe.progress import Progress, Reporter
+from arcbeam.recipe.topology import TOPOLOGIES, make_topology
+
+if TYPE_CHECKING:
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.symbols import TokenTable
+
+StrPath = str | os.PathLike[str]
+
+_NEMO_OFFSET = 100
+
+
+def build_graph(
+    tokens: StrPath | TokenTable | Iterable[str],
+    lexicon: StrPath | Lexicon | None,
+    lm: StrPath,
+    topology: str = "compact",
+    *,
+    token_self_loops: bool = True,
+    lm_scale: float = 1.0,
+    word_insertion_penalty: float = 0.0,
+    epsilon_free: bool = False,
+    epsilon_free_limit: float = 8.0,
+    separator: str | None = "auto",
+    separator_rule: str = "auto",
+    words_by_last_token: bool = False,
+    blank: str | int | None = None,
+    probabilities: bool | None = None,
+    token_encoding: str = "names",
+    progress: Progress | bool | None = None,
+    openfst: StrPath | None = None,
+    max_bytes: int | str | None = None,
+) -> Graph:
+    """Build a decoding graph.
+
+    Parameters
+    ----------
+    tokens : path, TokenTable or list of str
+        The columns of the model's log-probs.
+    lexicon : path, Lexicon or None
+        A lexicon file (see `Lexicon.from_file`), or one of `Lexicon.spell` and `Lexicon.sentencepiece`. None: `lm` is
+        a model over tokens, and the graph has an open vocabulary, whose words are put together from tokens.
+    lm : path
+        ARPA, of any order; plain, gzip, xz or bzip2.
+    topology : {"compact", "normal", "eesen", "identity"}
+        See `arcbeam.recipe.topology`.
+    token_self_loops : bool
+        Whether a token may last more than one frame. ``identity`` never lets it.
+    lm_scale : float
+        Factor of the language model's log probabilities.
+    word_insertion_penalty : float
+        Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
+    epsilon_free : bool
+        Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has the
+        arcs of all that it backs off to.
+    epsilon_free_limit : float
+        How many times as many arcs that may make; ValueError if it would be more.
+    separator : str, optional
+        The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None the
+        one among <space>, |, U+2581 ... that the tokens have.
+    separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
+        How often the separator token stands between words: once, once or more, at most once, any number of times, or
+        never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has a
+        separator token, else "none".
+    words_by_last_token : bool
+        Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Without it and
+        with the rules "one" and "many", a word that begins another is written by the separator after it, or by an
+        epsilon arc that ends the sentence: a larger graph, but one that decodes faster. Other rules always do it.
+    blank : str or int, optional
+        The blank's token or column; None looks for a usual name.
+    probabilities : bool, optional
+        Whether a lexicon file has probabilities; see `Lexicon.from_file`.
+    token_encoding : {"names", "nemo"}
+        For ``lexicon=None``: the words of `lm` are the tokens by name, or NeMo's characters chr(column + 100).
+    progress : callable, None or False
+        Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
+    openfst : path, optional
+        Write the graph as an OpenFst vector file, too.
+    max_bytes : int, str or None
+        Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
+        size of the file, and 32 MiB at least.
+
+    Returns
+    -------
+    Graph
+        Its ``meta`` tells what was left out of the language model and the lexicon.
+
+    Raises
+    ------
+    ValueError
+        An unknown topology or rule; an option that does not fit.
+    FormatError
+        A file breaks its format; names the line.
+    MissingDependencyError
+        kaldifst (or sentencepiece) is missing.
+    """
+    _check_choice("topology", topology, TOPOLOGIES)
+    _check_choice("separator_rule", separator_rule, ("auto", *SEPARATOR_RULES))
+    _check_choice("token_encoding", token_encoding, ("names", "nemo"))
+    _check_number("lm_scale", lm_scale, lowest=0.0)
+    _check_number("word_insertion_penalty", word_insertion_penalty)
+    algebra.check_available()
+    table = _as_tokens(tokens, blank)
+    reporter = Reporter(progress)
+    unmarked = make_topology(topology, len(table), table.blank, token_self_loops)
+    meta: dict[str, Any] = {
+        "topology": topology,
+        "token_self_loops": int(token_self_loops),
+        "lm_scale": float(lm_scale),
+        "word_insertion_penalty": float(word_insertion_penalty),
+        "epsilon_free": int(epsilon_free),
+        "words_by_last_token": int(words_by_last_token),
+    }
+    weights = {
+        "scale": lm_scale,
+        "word_insertion_penalty": word_insertion_penalty,
+        "reporter": reporter,
+        "max_bytes": max_bytes,
+    }
+    if lexicon is None:
+        if separator == "auto":
+            separator = find_separator(table)
+        fst, options = _open_vocabulary(table, lm, unmarked, token_encoding, weights, meta, reporter)
+        options.update(join="pieces", separator=separator)
+    else:
+        if not isinstance(lexicon, Lexicon):
+            given = None if separator == "auto" else separator
+            lexicon = Lexicon.from_file(
+                lexicon, table, probabilities=probabilities, separator=given, max_bytes=max_bytes
+            )
+        rule = separator_rule
+        if rule == "auto":
+            rule = "none" if lexicon.separator_column is None else DEFAULT_RULE
+        meta["separator_rule"] = rule
+        fst, options = _closed_vocabulary(table, lexicon, lm, unmarked, rule, weights, meta, reporter)
+        options.update(join="words", separator=lexicon.separator, separator_column=lexicon.separator_column)
+    if not epsilon_free:
+        return _compile(fst, table, options, meta, openfst, reporter)
+    graph = _compile(fst, table, dict(options), meta, None, reporter)
+    most = algebra.arcs_without_epsilons(graph)
+    if most > epsilon_free_limit * graph.num_arcs:
+        raise ValueError(
+            f"epsilon_free=True would make up to {most:,} arcs of {graph.num_arcs:,}, more than the "
+            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model, raise the limit "
+            "or keep the epsilons"
+        )
+    del graph
+    fst = algebra.remove_epsilons(fst)
+    reporter.say("epsilons", f"removed: {fst.num_states:,} states")
+    return _compile(fst, table, options, meta, openfst, reporter)
+
+
+#: The rule that wins on tuning data where there is a separator token; the table is in docs/decisions.md.
+DEFAULT_RULE = "one"
+
+
+def _closed_vocabulary(
+    table: TokenTable,
+    lexicon: Lexicon,
+    lm: StrPath,
+    topology: Any,
+    rule: str,
+    weights: dict[str, Any],
+    meta: dict[str, Any],
+    reporter: Reporter,
+) -> tuple[Any, dict[str, Any]]:
+    from arcbeam.graph.graph import Pronunciations
+    from arcbeam.graph.symbols import SymbolTable
+
+    num_words = len(lexicon.words)
+    skipped = ", ".join(f"{count:,} {reason}" for reason, count in lexicon.skipped.items())
+    sizes = f"{num_words:,} words, {lexicon.num_pronunciations:,} pronunciations"
+    reporter.say("lexicon", f"{sizes}; skipped {skipped}" if skipped else sizes)
+    model = read_language_model(lm, lexicon.words, backoff_label=num_words + 1, **weights)
+    _report_model(model, meta, reporter, "lexicon")
+    if not model.words_in_lm.any():
+        raise ValueError(f"{lm}: no word of the language model is in the lexicon of {num_words:,} words")
+    meta["lexicon_skipped"] = sum(lexicon.skipped.values())
+    mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
+    arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes)
+    meta["marked_pronunciations"] = len(labels.marked)
+    # Each automaton is let go as soon as the next one is there: the peak is one composition.
+    left, right = arrays.to_kaldifst(), model.acceptor.to_kaldifst()
+    del arrays, model
+    fst = algebra.compose(left, right)
+    del left, right
+    reporter.say("compose", f"L o G: {fst.num_states:,} states")
+    fst = algebra.determinize_and_minimize(fst, reporter)
+    fst = algebra.compose(algebra.topology_reader(topology, labels.unmark()), fst)
+    reporter.say("compose", f"T o LG: {fst.num_states:,} states")
+    pronunciations = Pronunciations(
+        words=(lexicon.word_index + 1).astype("<u4"),
+        offsets=lexicon.offsets.astype("<u4"),
+        columns=lexicon.columns.astype("<u2"),
+    )
+    return fst, {
+        "word_symbols": SymbolTable.from_list(["<eps>", *lexicon.words]),
+        "pronunciations": pronunciations,
+    }
+
+
+def _open_vocabulary(
+    table: TokenTable,
+    lm: StrPath,
+    topology: Any,
+    encoding: str,
+    weights: dict[str, Any],
+    meta: dict[str, Any],
+    reporter: Reporter,
+) -> tuple[Any, dict[str, Any]]:
+    from arcbeam.graph.symbols import SymbolTable
+
+    names = [chr(column + _NEMO_OFFSET) for column in range(len(table))] if encoding == "nemo" else list(table.tokens)
+    if table.blank is not None:
+        names[table.blank] = "<blank>"  # never said by the language model
+    labels = Labels(len(table), {})
+    model = read_language_model(lm, names, backoff_label=labels.backoff, **weights)
+    if table.blank is not None:
+        model.tally["words_without_unigram"] -= 1
+    _report_model(model, meta, reporter, "tokens")
+    known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
+    if unknown > known:  # one over words
+        raise ValueError(
+            f"{lm}: for lexicon=None expected a language model over the tokens, got one of which {unknown:,} words are "
+            f"none, and {known:,} are; give a lexicon of its words"
+        )
+    fst = model.acceptor.to_kaldifst()
+    del model
+    fst = algebra.compose(algebra.topology_reader(topology, labels.unmark()), fst)
+    reporter.say("compose", f"T o G: {fst.num_states:,} states")
+    return fst, {"word_symbols": SymbolTable.from_list(["<eps>", *table.tokens])}
+
+
+def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter, vocabulary: str) -> None:
+    tally = model.tally
+    reporter.say(
+        "lm",
+        " / ".join(f"{n:,}" for n in tally["ngrams"])
+        + f" n-grams; {model.acceptor.num_states:,} states, {model.acceptor.num_arcs:,} arcs",
+    )
+    meta["lm_digest"] = model.digest
+    meta["lm_ngrams"] = "/".join(str(n) for n in tally["ngrams"])
+    for name in ("unknown_words", "unknown_ngrams", "misplaced_ngrams", "added_ngrams", "words_without_unigram"):
+        meta[f"lm_{name}"] = int(tally[name])
+    if tally["unknown_words"]:
+        reporter.say(
+            "lm",
+            f"left out {tally['unknown_words']:,} words that are not in the {vocabulary}, and with them "
+            f"{tally['unknown_ngrams']:,} n-grams",
+        )
+    if tally["words_without_unigram"]:
+        reporter.say("lm", f"{tally['words_without_unigram']:,} words of the {vocabulary} have no unigram")
+    if tally["misplaced_ngrams"]:
+        reporter.say("lm", f"left out {tally['misplaced_ngrams']:,} n-grams with <s> or </s> within")
+    if tally["added_ngrams"]:
+        reporter.say("lm", f"added {tally['added_ngrams']:,} contexts that the file lacks")
+    if not tally["has_sentence_end"]:
+        reporter.say("lm", "there is no </s>: sentences may end anywhere at no cost")
+
+
+def _compile(
+    fst: Any,
+    table: TokenTable,
+    options: dict[str, Any],
+    meta: dict[str, Any],
+    openfst: StrPath | None,
+    reporter: Reporter,
+) -> Graph:
+    from arcbeam.graph.graph import Graph
+
+    if fst.num_states == 0:
+        raise ValueError("the graph is empty: no word of the language model can be said with the lexicon and tokens")
+    words = options.pop("word_symbols")
+    with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
+        path = os.path.join(folder, "TLG.fst") if openfst is None else os.fspath(openfst)
+        with beside(path) as name:
+            if fst.write(name) is False:
+                raise OSError(f"cannot write {path}")
+        del fst
+        meta["build_seconds"] = round(reporter.seconds, 1)
+        graph = Graph.load(path, words=words, tokens=table, meta=meta, **options)
+    reporter.say("graph", f"{graph.num_states:,} states, {graph.num_arcs:,} arcs")
+    return graph
+
+
+def _as_tokens(tokens: Any, blank: str | int | None) -> TokenTable:
+    from arcbeam.graph.symbols import TokenTable
+
+    if isinstance(tokens, TokenTable):
+        return tokens if blank is None else TokenTable.from_list(tokens.tokens, blank)
+    if isinstance(tokens, str | os.PathLike):
+        return TokenTable.read(tokens, blank)
+    return TokenTable.from_list(tokens, blank)
+
+
+def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"expected {name} among {', '.join(map(repr, known))}, got {value!r}")
+
+
+def _check_number(name: str, value: float, lowest: float = -np.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"expected {name} to be a number, got {type(value).__name__}")
+    if not np.isfinite(as_float(name, value, "that is finite")) or value < lowest:
+        least = "" if lowest == -np.inf else f" of at least {lowest:g}"
+        raise ValueError(f"expected {name} to be a finite number{least}, got {value!r}")

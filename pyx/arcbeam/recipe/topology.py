@@ -1,0 +1,125 @@
+"""CTC topologies: the transducer T from the frames' tokens to tokens.
+
+Labels are columns + 1 on both sides (0 is epsilon). `GK23` is Galvez and Kaldewey 2023, section 2 and figure 3;
+`Laptev` is Laptev, Majumdar and Ginsburg 2022, "CTC Variations Through New WFST Topologies".
+
+=========  ====================================================================================  ===============
+name       what it says                                                                          size, N tokens
+=========  ====================================================================================  ===============
+compact    blank loops on the hub; a token has a state with a loop and an epsilon arc back       N + 1 states,
+           (Laptev's compact-CTC). Two equal tokens in a row need no blank between them.         3N + 1 arcs
+normal     CTC as it is defined: a repeated token needs a blank between, and there are no        N + 1 states,
+           epsilons.                                                                             N^2 + 2N + 1 arcs
+eesen      as EESEN has it: blanks before and after a token loop on states of their own. Says    N + 3 states,
+           the same as compact.                                                                  3N + 4 arcs
+identity   one state: each frame is a token or a blank, nothing repeats.                         1 state, N + 1
+=========  ====================================================================================  ===============
+
+Without token self-loops (Laptev's selfless-CTC) a token lasts one frame; ``identity`` has no state that could hold
+a loop, so that option does not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from arcbeam.recipe.arrays import ArcArrays
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def make_topology(name: str, num_columns: int, blank: int | None, token_self_loops: bool = True) -> ArcArrays:
+    """Make T.
+
+    Parameters
+    ----------
+    name : {"compact", "normal", "eesen", "identity"}
+    num_columns : int
+        Columns of the log-probs.
+    blank : int or None
+        Column of the CTC blank. None leaves the blank arcs out, which only ``identity`` allows.
+    token_self_loops : bool
+        Whether a token may last more than one frame.
+
+    Returns
+    -------
+    ArcArrays
+        Start state 0, every final cost and weight 0.
+
+    Raises
+    ------
+    ValueError
+        The name is not known, or a topology that needs a blank has none.
+    """
+    maker = _MAKERS.get(name)
+    if maker is None:
+        known = ", ".join(repr(n) for n in TOPOLOGIES)
+        raise ValueError(f"expected a topology among {known}, got {name!r}")
+    if blank is None and name != "identity":
+        raise ValueError(f"the topology {name!r} needs the column of the blank, and the tokens name none")
+    if blank is not None and not 0 <= blank < num_columns:
+        raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
+    labels = np.array([c + 1 for c in range(num_columns) if c != blank], dtype=np.int32)
+    return maker(labels, 0 if blank is None else blank + 1, token_self_loops)
+
+
+def _compact(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
+    if not loops:  # a token's state would only lead back to the hub
+        return _identity(labels, blank, loops)
+    states = np.arange(1, len(labels) + 1)
+    return ArcArrays.join(
+        [(0, 0, blank, 0), (0, states, labels, labels), (states, states, labels, 0), (states, 0, 0, 0)],
+        finals={0: 0.0},
+    )
+
+
+def _normal(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
+    states = np.arange(1, len(labels) + 1)
+    source, target = (a.ravel() for a in np.meshgrid(states, states, indexing="ij"))
+    other = source != target
+    source, target = source[other], target[other]
+    arcs: list[tuple[Any, ...]] = [
+        (0, 0, blank, 0),
+        (0, states, labels, labels),
+        (states, 0, blank, 0),
+        (source, target, labels[target - 1], labels[target - 1]),
+    ]
+    if loops:
+        arcs.append((states, states, labels, 0))
+    return ArcArrays.join(arcs, finals={int(s): 0.0 for s in range(len(labels) + 1)})
+
+
+def _eesen(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
+    states = np.arange(3, len(labels) + 3)
+    arcs: list[tuple[Any, ...]] = [
+        (0, 1, 0, 0),
+        (1, 1, blank, 0),
+        (2, 2, blank, 0),
+        (2, 0, 0, 0),
+        (1, states, labels, labels),
+        (states, 2, 0, 0),
+    ]
+    if loops:
+        arcs.append((states, states, labels, 0))
+    # Frames that are all blank end in state 1; all others end in state 0.
+    return ArcArrays.join(arcs, finals={0: 0.0, 1: 0.0})
+
+
+def _identity(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:
+    arcs: list[tuple[Any, ...]] = [(0, 0, labels, labels)]
+    if blank:
+        arcs.append((0, 0, blank, 0))
+    return ArcArrays.join(arcs, finals={0: 0.0})
+
+
+_MAKERS: dict[str, Callable[[npt.NDArray[np.int32], int, bool], ArcArrays]] = {
+    "compact": _compact,
+    "normal": _normal,
+    "eesen": _eesen,
+    "identity": _identity,
+}
+TOPOLOGIES = tuple(_MAKERS)

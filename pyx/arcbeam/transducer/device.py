@@ -1,0 +1,91 @@
+"""Where a transducer is decoded, and its engine on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from arcbeam.gpu.devices import resolve_device, why_no_cuda
+from arcbeam.transducer.confidence import Measure
+from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
+from arcbeam.transducer.options import TransducerOptions
+from arcbeam.transducer.weights import device_weights
+from arcbeam.warn import warn
+
+MOST_LAYERS = 8
+"""Of an LSTM on a GPU."""
+
+
+@dataclass(frozen=True)
+class TransducerMemory:
+    """Bytes that a transducer decoder holds.
+
+    Attributes
+    ----------
+    weights : int
+        Matrices, biases, and the tables of what depends on a token alone; on the CPU all there is.
+    encoder_output : int
+        Encoder output from the host; 0 while it comes from the GPU.
+    projected : int
+        Of each frame of a group of utterances, the encoder's part of the joint network.
+    hypotheses, batch : int
+        What utterances have written; their states, and the activations of a round.
+    pinned : int
+        Memory of the host: encoder output on its way to the device, results on their way back.
+    """
+
+    weights: int
+    encoder_output: int = 0
+    projected: int = 0
+    hypotheses: int = 0
+    batch: int = 0
+    pinned: int = 0
+
+    @property
+    def device_bytes(self) -> int:
+        """All but the pinned memory."""
+        return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch
+
+
+def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:
+    """The number of the GPU that decodes, None for the CPU. ``"auto"`` warns if the GPU cannot decode this network."""
+    layers = len(getattr(prediction, "layers", ()))
+    if options.device == "auto" and layers > MOST_LAYERS:
+        if why_no_cuda() is None:
+            warn(
+                f'device: "auto" decodes on the CPU, since a GPU takes at most {MOST_LAYERS} LSTM layers, and the '
+                f'network has {layers}; device="cpu" says that this is meant'
+            )
+        return None
+    return resolve_device(options.device)
+
+
+def cuda_engine(
+    prediction: LstmPrediction | StatelessPrediction,
+    joint: Joint,
+    options: TransducerOptions,
+    confidence: Measure | None,
+    ordinal: int,
+) -> Any:
+    """The engine on a GPU, with the weights there."""
+    from arcbeam.transducer.gpu._transducer_engine import CudaEngine
+
+    stateless = isinstance(prediction, StatelessPrediction)
+    return CudaEngine(
+        device_weights(prediction, joint, options.precision),
+        ordinal,
+        precision=options.precision,
+        tokens=prediction.tokens,
+        units=prediction.units,
+        features=joint.encoder_weight.shape[1],
+        joint=len(joint.encoder_weight),
+        layers=0 if stateless else len(prediction.layers),  # type: ignore[union-attr]
+        context=prediction.context if stateless else 0,  # type: ignore[union-attr]
+        relu=stateless and prediction.relu,  # type: ignore[union-attr]
+        activation=joint.activation,
+        blank=options.blank_id,
+        max_symbols=options.max_symbols,
+        durations=options.durations or (),
+        frame_looping=options.algorithm == "frame-looping",
+        confidence=confidence,
+    )

@@ -1,0 +1,171 @@
+"""What a transducer wrote, and what the next chunk of its stream goes on from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from arcbeam.words import finite
+
+
+@dataclass(frozen=True, eq=False)
+class TransducerState:
+    """Where an utterance stands after its frames: give it to the decode of the next chunk. Can be pickled.
+
+    Attributes
+    ----------
+    hidden, cell : float32[layers, units]
+        Of an LSTM; no layers for a stateless network.
+    context : int32[context]
+        The last tokens of a stateless network, oldest first, -1 where there is none yet; empty for an LSTM.
+    skip : int
+        Frames of the next chunk that the duration of a token or blank (TDT) has already passed.
+    frames : int
+        Frames since the start of the stream.
+    """
+
+    hidden: np.ndarray
+    cell: np.ndarray
+    context: np.ndarray
+    skip: int
+    frames: int
+
+
+@dataclass(frozen=True, eq=False)
+class HypothesisForm:
+    """What the hypotheses of one decoder have in common."""
+
+    has_durations: bool
+    has_confidence: bool
+    state_shapes: Mapping[str, tuple[int, ...]]
+    frame_shift: float | None
+    detokenize: Callable[[Sequence[int]], str] | None
+
+
+class TransducerHypothesis:
+    """The tokens of one utterance, or of one chunk of a stream.
+
+    Attributes
+    ----------
+    tokens : int32[n]
+    frames : int64[n]
+        The frame of the encoder output that each token was written on, counted from the start of the stream.
+    durations : int32[n] or None
+        Frames that the decoder went on after each token; None for an RNN-T.
+    log_probs : float32[n]
+        Natural-log probability of each token among all tokens.
+    confidence : float32[n] or None
+        As the decoder's option asks for; None without.
+    state : TransducerState
+        What the next chunk goes on from.
+    error : ValueError or None
+        Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
+        one before them.
+    """
+
+    tokens: np.ndarray
+    frames: np.ndarray
+    durations: np.ndarray | None
+    log_probs: np.ndarray
+    confidence: np.ndarray | None
+    state: TransducerState
+
+    def __init__(
+        self,
+        take: Callable[[int], tuple[Any, ...]],
+        place: int,
+        form: HypothesisForm,
+        error: ValueError | None = None,
+    ) -> None:
+        self._take: Callable[[int], tuple[Any, ...]] | None = take
+        self._place = place
+        self._form = form
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out when they are asked for.
+        take = self.__dict__.get("_take")
+        if name in TransducerHypothesis.__annotations__ and take is not None:
+            self._fill(*take(self._place))
+        if name not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return self.__dict__[name]
+
+    def _fill(
+        self,
+        tokens: np.ndarray,
+        frames: np.ndarray,
+        durations: np.ndarray,
+        log_probs: np.ndarray,
+        confidence: np.ndarray,
+        state: tuple[Any, ...],
+    ) -> None:
+        form = self._form
+        hidden, cell, context, skip, passed = state
+        self.tokens, self.frames, self.log_probs = tokens, frames, log_probs
+        self.durations = durations if form.has_durations else None
+        self.confidence = confidence if form.has_confidence else None
+        hidden, cell = hidden.reshape(form.state_shapes["hidden"]), cell.reshape(form.state_shapes["cell"])
+        self.state = TransducerState(hidden, cell, context, skip, passed)
+        self._take = None  # what the other utterances wrote may go
+
+    def to_dict(self) -> dict[str, Any]:
+        """All attributes but `state` as plain Python values, as JSON has them; None where there is none.
+
+        A score of -inf is None, an error its text.
+        """
+        listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
+        return {
+            "text": self.text if self._has_text() else None,
+            **{name: None if (array := getattr(self, name)) is None else array.tolist() for name in listed},
+            "score": finite(self.score),
+            "complete": self.complete,
+            "error": None if self.error is None else str(self.error),
+        }
+
+    def _has_text(self) -> bool:
+        return "text" in self.__dict__ or self._form.detokenize is not None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The text travels, and not what made it, which may be large or a function that cannot be pickled.
+        _ = self.tokens, self._has_text() and self.text
+        return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None)}
+
+    @property
+    def complete(self) -> bool:
+        """False if the frames could not be decoded: then ``error`` says why."""
+        return self.error is None
+
+    @property
+    def score(self) -> float:
+        """The sum of the tokens' log-probs, blanks not counted; -inf if the frames could not be decoded."""
+        return -math.inf if self.error is not None else math.fsum(self.log_probs.tolist())
+
+    @property
+    def times(self) -> np.ndarray | None:
+        """float64[n]: where each token's frame starts, in seconds; None if the decoder has no ``frame_shift``."""
+        return None if self._form.frame_shift is None else self.frames * self._form.frame_shift
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the tokens.
+
+        Raises
+        ------
+        ValueError
+            The decoder was given no tokenizer.
+        """
+        if self._form.detokenize is None:  # nor was there one when it was pickled
+            raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
+        return self._form.detokenize(self.tokens.tolist())
+
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"TransducerHypothesis(error={self.error!r})"
+        what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
+        return f"TransducerHypothesis({what})"

@@ -1,0 +1,75 @@
+"""Options of the transducer decoder, validated here and nowhere else."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from arcbeam.checks import check_frame_shift, check_threads, shown
+from arcbeam.gpu.devices import check_name
+from arcbeam.transducer.confidence import ConfidenceMethod, resolve
+
+ALGORITHMS = ("label-looping", "frame-looping")
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransducerOptions:
+    """Options of :class:`arcbeam.TransducerDecoder`."""
+
+    blank_id: int
+    """The blank's token."""
+    durations: tuple[int, ...] | None = None
+    """Frames that a TDT's duration outputs stand for, in their order; None for an RNN-T."""
+    max_symbols: int = 10
+    """Tokens that may be written on one frame; then the next frame follows, as after a blank."""
+    precision: str = "float32"
+    """``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and activations
+    are rounded to bfloat16 and summed in float32."""
+    device: str = "auto"
+    """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
+    where there is a GPU."""
+    threads: int | None = None
+    """CPU threads; None for one a usable core."""
+    frame_shift: float | None = None
+    """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
+    confidence: str | ConfidenceMethod | None = None
+    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence."""
+    algorithm: str = "label-looping"
+    """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes, other times."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
+            raise TypeError(f"blank_id: expected a whole number, got {type(self.blank_id).__name__}")
+        if self.durations is not None:
+            object.__setattr__(self, "durations", _durations(self.durations))
+        if isinstance(self.max_symbols, bool) or not isinstance(self.max_symbols, numbers.Integral):
+            got = "None" if self.max_symbols is None else type(self.max_symbols).__name__
+            raise TypeError(f"max_symbols: expected a whole number of at least 1, got {got}")
+        if not 1 <= self.max_symbols < 2**31:
+            rule = "at least 1" if self.max_symbols < 1 else f"at most {2**31 - 1:,}"
+            raise ValueError(f"max_symbols: expected a whole number of {rule}, got {shown(self.max_symbols)}")
+        for name, known in (("precision", PRECISIONS), ("algorithm", ALGORITHMS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: expected {' or '.join(known)}, got {getattr(self, name)!r}")
+        check_name(self.device)
+        if self.threads is not None:
+            check_threads(self.threads)
+        check_frame_shift(self.frame_shift)
+        object.__setattr__(self, "confidence", resolve(self.confidence))
+
+
+def _durations(durations: Iterable[int]) -> tuple[int, ...]:
+    if isinstance(durations, (str, bytes)) or not isinstance(durations, Iterable):
+        raise TypeError(f"durations: expected whole numbers of frames, got {type(durations).__name__}")
+    found: list[int] = []
+    for i, duration in enumerate(durations):
+        if isinstance(duration, bool) or not isinstance(duration, numbers.Integral):
+            raise TypeError(f"durations[{i}]: expected a whole number of frames, got {type(duration).__name__}")
+        if not 0 <= duration < 2**31:
+            raise ValueError(f"durations[{i}]: expected at least 0 frames, got {duration}")
+        found.append(int(duration))
+    if not found:
+        raise ValueError("durations: expected at least one, got none; give None for an RNN-T")
+    return tuple(found)

@@ -1,0 +1,101 @@
+"""The weights of a transducer as the GPU's kernels read them (``cuda/transducer/device_network.hpp``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from arcbeam.transducer._transducer import multiply
+from arcbeam.transducer.network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
+
+STEP = 32
+"""Inputs are padded to a multiple of so many: one partial sum each."""
+ROW_GROUP = 16
+"""Rows are padded to a multiple of so many."""
+
+
+def padded(count: int, to: int) -> int:
+    """`count`, rounded up to a multiple of `to`."""
+    return -(-count // to) * to
+
+
+def device_weights(
+    prediction: LstmPrediction | StatelessPrediction, joint: Joint, precision: str = "float32"
+) -> dict[str, Any]:
+    """Named arrays: matrices with padding, biases or None, and the tables of what depends on a token alone.
+
+    Parameters
+    ----------
+    prediction, joint
+        Of bfloat16 values (:func:`arcbeam.transducer.precision.rounded`) if that is the precision.
+    precision : str
+
+    Returns
+    -------
+    dict
+        ``encoder``, ``prediction``, ``output`` and for an LSTM ``recurrent_l0``, ``input_l1``, ``recurrent_l1`` and so
+        on: float32[rows, stride], or uint16 with the bits of bfloat16; each with its ``..._bias``, but the recurrent
+        ones. ``tables``: float32[tokens, 4 * units], or [context, tokens, units] of a stateless network with its
+        ``convolution_bias``.
+    """
+    arrays: dict[str, Any] = {}
+
+    def matrix_of(weight: np.ndarray) -> np.ndarray:
+        matrix = _padded_matrix(weight)
+        return matrix if precision == "float32" else (matrix.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+    for name in ("encoder", "prediction", "output"):
+        arrays[name] = matrix_of(getattr(joint, f"{name}_weight"))
+        arrays[f"{name}_bias"] = getattr(joint, f"{name}_bias")
+    if isinstance(prediction, StatelessPrediction):
+        arrays["tables"] = _places(prediction)
+        arrays["convolution_bias"] = prediction.convolution_bias
+        return arrays
+    for i, layer in enumerate(prediction.layers):
+        arrays[f"recurrent_l{i}"] = matrix_of(_by_unit(layer.weight_hh))
+        if i:
+            arrays[f"input_l{i}"] = matrix_of(_by_unit(layer.weight_ih))
+            arrays[f"input_l{i}_bias"] = _by_unit(_gate_bias(layer))
+    first = prediction.layers[0]
+    gates = multiply(first.weight_ih, _gate_bias(first), prediction.embedding)
+    arrays["tables"] = np.ascontiguousarray(_by_unit(gates.T).T)
+    return arrays
+
+
+def _padded_matrix(weight: np.ndarray) -> np.ndarray:
+    rows, inputs = weight.shape
+    matrix = np.zeros((padded(rows, ROW_GROUP), padded(inputs, STEP)), np.float32)
+    matrix[:rows, :inputs] = weight
+    return matrix
+
+
+def _by_unit(rows: np.ndarray) -> np.ndarray:
+    """Rows of four gates, one gate after the other, as rows of units with four gates each."""
+    units = len(rows) // 4
+    return np.ascontiguousarray(np.swapaxes(rows.reshape(4, units, *rows.shape[1:]), 0, 1)).reshape(rows.shape)
+
+
+def _gate_bias(layer: LstmLayer) -> np.ndarray:
+    """Both biases, added as the CPU's engine adds them."""
+    bias = np.zeros(len(layer.weight_hh), np.float32)
+    for part in (layer.bias_ih, layer.bias_hh):
+        if part is not None:
+            bias += part
+    return bias
+
+
+def _places(prediction: StatelessPrediction) -> np.ndarray:
+    """What each place of the context adds: float32[context, tokens, units]."""
+    embedding, weights = prediction.embedding, prediction.convolution
+    if weights is None:
+        return np.ascontiguousarray(embedding)
+    units, inputs, context = weights.shape
+    outputs = units // prediction.groups
+    tables = np.empty((context, len(embedding), units), np.float32)
+    for place in range(context):
+        for group in range(prediction.groups):
+            rows = slice(group * outputs, (group + 1) * outputs)
+            part = np.ascontiguousarray(embedding[:, group * inputs : (group + 1) * inputs])
+            tables[place, :, rows] = multiply(np.ascontiguousarray(weights[rows, :, place]), None, part)
+    return tables

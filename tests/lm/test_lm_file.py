@@ -1,0 +1,299 @@
+"""The file of a language model: every kind of damage is found when it is loaded, or when it is used."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import FormatError, LanguageModel
+from arcbeam.files import section_file
+from arcbeam.files._file_map import checksum
+from arcbeam.lm.lm_file import COLUMNS, KIND
+from tests.lm.test_lm_automaton import build
+from tests.recipe.definitions import Model
+
+
+@pytest.fixture
+def path(tmp_path):
+    build(tmp_path).save(tmp_path / "lm")
+    return tmp_path / "lm"
+
+
+def test_round_trip(path, tmp_path):
+    loaded = LanguageModel.load(path)
+    assert loaded.score("a b") == build(tmp_path).score("a b")
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert not loaded.columns["arcs"].flags.owndata
+    assert LanguageModel.load(path, in_memory=True).columns["arcs"].flags.owndata
+
+
+def test_flipped_bytes_are_found(path):
+    data = path.read_bytes()
+    for at in range(0, len(data), 3):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        with pytest.raises(FormatError):
+            LanguageModel.load(path)
+
+
+def test_truncations_are_found(path):
+    data = path.read_bytes()
+    for size in range(0, len(data), 11):
+        path.write_bytes(data[:size])
+        with pytest.raises(FormatError):
+            LanguageModel.load(path)
+
+
+def test_other_files_and_versions(path):
+    data = bytearray(path.read_bytes())
+    data[8:12] = (1).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="expected version 2 of the format, got 1; build it again from its ARPA"):
+        LanguageModel.load(path)
+    path.write_text("\\data\\\n" * 20)
+    with pytest.raises(FormatError, match="expected a language model of arcbeam"):
+        LanguageModel.load(path)
+    with pytest.raises(FileNotFoundError):
+        LanguageModel.load(path.with_name("gone"))
+
+
+def test_a_file_that_shrinks_while_it_is_mapped(path):
+    mapped, copied = LanguageModel.load(path), LanguageModel.load(path, in_memory=True)
+    score = mapped.score("a b")
+    size = path.stat().st_size
+    os.truncate(path, 100)
+    for use in (lambda: mapped.score("a b"), lambda: mapped.save(path.with_name("other"))):
+        with pytest.raises(FormatError, match=f"the file shrank from {size} to 100 bytes while it was mapped"):
+            use()
+    assert copied.score("a b") == score
+    assert not path.with_name("other").exists()
+
+
+SHRINKS = """
+import os, sys
+from arcbeam import FormatError, LanguageModel
+model, check = LanguageModel.load(sys.argv[1]), LanguageModel.check_file
+if sys.argv[2] == "search":
+    LanguageModel.check_file = lambda self: None  # as if it shrank after the check
+    os.truncate(sys.argv[1], int(sys.argv[3]))
+    words = [f"w{i}" for i in range(3000)]
+    for begin in range(0, 3000, 10):
+        model.score(words[begin : begin + 10])
+    LanguageModel.check_file = check
+try:
+    if sys.argv[2] == "grown again":
+        size = os.path.getsize(sys.argv[1])
+        os.truncate(sys.argv[1], 4096)
+        bytes(model.columns["arcs"].tobytes())
+        os.truncate(sys.argv[1], size)
+    model.score("w1 w2")
+except FormatError as error:
+    print(error)
+else:
+    print("nothing was said")
+if sys.argv[2] == "other":  # a signal that is not ours ends the process as before
+    import mmap
+    with open(sys.argv[1], "r+b") as file:
+        data = mmap.mmap(file.fileno(), 0)
+    os.truncate(sys.argv[1], 0)
+    data[5000]
+"""
+
+
+@pytest.fixture
+def large_file(tmp_path):
+    """Many pages."""
+    words = [f"w{i}" for i in range(3000)]
+    unigrams = {("<s>",): -99.0, **{(w,): -3.0 for w in [*words, "</s>"]}}
+    model = Model(unigrams | dict.fromkeys(itertools.pairwise(words), -1.0), {}, 2)
+    build(tmp_path, model.arpa()).save(tmp_path / "large")
+    return tmp_path / "large"
+
+
+@pytest.mark.parametrize("size", ["0", "4096", "16384", "40960"])
+def test_a_file_that_shrinks_during_a_search_does_not_end_the_process(large_file, size):
+    done = subprocess.run(
+        [sys.executable, "-c", SHRINKS, str(large_file), "search", size], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"to {size} bytes while it was mapped" in done.stdout
+
+
+def test_a_file_that_shrank_and_grew_again_is_found(large_file):
+    done = subprocess.run(
+        [sys.executable, "-c", SHRINKS, str(large_file), "grown again"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "while it was mapped" in done.stdout
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer handles the signal itself")
+def test_other_bus_errors_are_left_alone(large_file):
+    done = subprocess.run([sys.executable, "-c", SHRINKS, str(large_file), "other"], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGBUS
+    assert done.stdout == "nothing was said\n"
+
+
+SIGNALS = """
+import faulthandler, mmap, os, signal, sys
+from arcbeam import FormatError, LanguageModel
+path, case = sys.argv[1:]
+if case == "handled":
+    signal.signal(signal.SIGBUS, lambda *_: print("handled"))
+first = LanguageModel.load(path)
+if case == "between":
+    faulthandler.enable()
+model = LanguageModel.load(path)
+if case == "between":
+    with open(path + ".other", "w+b") as file:
+        file.truncate(10_000)
+        data = mmap.mmap(file.fileno(), 0)
+        file.truncate(0)
+    data[5000]
+for _ in range(2):
+    os.kill(os.getpid(), signal.SIGBUS)
+os.truncate(path, 4096)
+model.columns["arcs"].tobytes()
+print("guarded")
+"""
+
+
+@pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer handles the signal itself")
+@pytest.mark.parametrize(
+    ("case", "code", "out", "reports"),
+    [
+        ("sent", -signal.SIGBUS, "", 0),
+        ("handled", 0, "handled\nhandled\nguarded\n", 0),
+        ("between", -signal.SIGBUS, "", 1),
+    ],
+)
+def test_signals_that_are_not_ours(large_file, case, code, out, reports):
+    command = [sys.executable, "-c", SIGNALS, str(large_file), case]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (code, out)
+    assert done.stderr.count("Bus error") == reports
+
+
+@pytest.mark.parametrize("size", ["smaller", "same", "larger"])
+def test_a_file_that_is_changed_in_place_while_it_is_mapped(path, tmp_path, size):
+    used, fresh = LanguageModel.load(path), LanguageModel.load(path)
+    used.score("a b")
+    data = {"smaller": path.read_bytes()[:500], "same": path.read_bytes()[::-1], "larger": bytes(100_000)}[size]
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 1))  # clocks of file systems are coarse: the writing may have been within one tick
+    message = "the file shrank from" if size == "smaller" else "the file was changed in place while it was mapped"
+    uses = (lambda: used.score("a b"), lambda: used.save(tmp_path / "x"), lambda: fresh.words, lambda: "a" in fresh)
+    for use in uses:
+        with pytest.raises(FormatError, match=message):
+            use()
+
+
+def test_a_replaced_file_leaves_the_mapped_one_alone(path, tmp_path):
+    mapped = LanguageModel.load(path)
+    score = mapped.score("a b")
+    build(tmp_path, name="other").save(path)
+    assert mapped.score("a b") == score
+
+
+def forged(path, about=(), **columns):
+    """A file of these columns with checksums that fit."""
+    arrays, known, _ = section_file.read(path, KIND)
+    arrays = {name: np.array(a) for name, a in arrays.items()}
+    for name, change in columns.items():
+        name = name.replace("_", ".")
+        arrays[name] = change(arrays[name])
+    section_file.write(path, KIND, arrays, known | dict(about))
+
+
+def put(index, value):
+    def change(array):
+        array = array.copy()
+        array[index] = value
+        return array
+
+    return change
+
+
+def wide(*values):
+    """For a table of one wide block."""
+    return lambda array: np.array([*values, *[values[-1]] * (32 - len(values))], array.dtype)
+
+
+@pytest.mark.parametrize(
+    ("about", "columns", "message"),
+    [
+        ({"start": 5}, {}, "the start is state 5 of 5"),
+        ({"num_labels": 3}, {}, "num_labels is 3, expected 4"),
+        ({"high_bits": 3}, {}, "high_bits is 3"),
+        ({"high_bits": 1}, {}, "'labels.high' has 0 elements, expected 1"),
+        ({"ngrams": ["x"]}, {}, "ngrams are numbers"),
+        ({}, {"arcs": put(0, (5, 0.0))}, "state 0, arc 0 leads to state 5 of 5"),
+        ({}, {"arcs": put(4, (0, np.nan))}, "the weight of state 1, arc 0 is no cost"),
+        ({}, {"arcs": put(4, (0, -np.inf))}, "the weight of state 1, arc 0 is no cost"),
+        ({}, {"backoff_weights": put(1, np.nan)}, "the back-off weight of state 1 is no cost"),
+        ({}, {"labels_low": put(2, 2)}, "state 0, arc 2 has the label 2 after 2"),
+        ({}, {"labels_low": put(3, 9)}, "state 0, arc 3 has the label 9 after 3"),
+        ({}, {"first_offsets": put(2, 7)}, "state 1, arc 2 has the label 2 after 4"),
+        ({}, {"first_offsets": put(1, 3)}, "state 0 has the arcs 0 to 3"),
+        ({}, {"first_offsets": put(5, 7)}, "the arcs of the last state end at 7; expected 8"),
+        ({}, {"first_offsets": lambda a: a[:-1]}, "'first.offsets' has 5 elements, expected 6"),
+        ({}, {"first_bases": put(0, 9)}, "first arcs: the base of block 0 is 9, beyond what there is"),
+        ({}, {"first_bases": put(0, 1 << 31)}, "first arcs: the base of block 0 is 0, beyond what there is"),
+        ({}, {"first_wide": wide(0)}, "first arcs: the table of wide blocks has 32 numbers, expected 0"),
+        ({}, {"first_bases": put(0, 1 << 31), "first_wide": wide(0, 4, 9, 6, 7, 8)}, "state 1 has the arcs 4 to 9"),
+        ({}, {"first_bases": put(0, 1 << 31), "first_wide": wide(0, 4, 5, 3, 7, 8)}, "state 2 has the arcs 5 to 3"),
+        ({}, {"backoff_steps": put(0, 3 << 4)}, "state 2 backs off to state 3"),
+        ({}, {"backoff_bases": put(0, 5)}, "state 1 backs off to state 5"),
+        ({}, {"backoff_bases": put(0, 7)}, "back-off states: the base of block 0 is 7, beyond what there is"),
+        ({}, {"backoff_bases": put(0, 1 << 31), "backoff_wide": wide(0, 0, 2)}, "state 2 backs off to state 2"),
+        ({}, {"lengths": put(1, 9)}, "the lengths of histories do not ascend"),
+        ({}, {"words_ends": put(0, 0)}, "the words do not fit their text"),
+        ({}, {"words_text": put(0, 0xFF)}, "the words are not UTF-8"),
+        ({}, {"first_bases": lambda a: a[:0]}, "'first.bases' has 0 elements, expected 1"),
+    ],
+)  # fmt: skip
+def test_forged_files(path, about, columns, message):
+    forged(path, about, **columns)
+    with pytest.raises(FormatError, match=message):
+        LanguageModel.load(path)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_section_left_out(path, name):
+    arrays, about, _ = section_file.read(path, KIND)
+    section_file.write(path, KIND, {n: a for n, a in arrays.items() if n != name}, about)
+    with pytest.raises(FormatError, match=f"section '{name}' is missing"):
+        LanguageModel.load(path)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_damage_with_checksums_that_fit_is_harmless(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("lm") / "lm"
+    build(path.parent).save(path)
+    raw = bytearray(path.read_bytes())
+    names = [raw[64 + 64 * i : 96 + 64 * i].rstrip(b"\0").decode() for i in range(14)]
+    for _ in range(data.draw(st.integers(1, 4))):
+        i = data.draw(st.integers(0, 13))
+        offset, size, _ = np.frombuffer(bytes(raw[96 + 64 * i : 120 + 64 * i]), "<u8").tolist()
+        if not size or names[i] == "about":
+            continue
+        at = offset + data.draw(st.integers(0, size - 1))
+        raw[at] = data.draw(st.integers(0, 255))
+        raw[112 + 64 * i : 120 + 64 * i] = checksum(bytes(raw[offset : offset + size])).to_bytes(8, "little")
+    raw[24:32] = checksum(bytes(raw[64 : 64 + 64 * 14])).to_bytes(8, "little")
+    raw[32:40] = checksum(bytes(raw[:32])).to_bytes(8, "little")
+    path.write_bytes(raw)
+    try:
+        model = LanguageModel.load(path)
+    except FormatError:
+        return
+    for sentence in ("", "a", "a b b a", "zebra a <unk> b"):
+        model.score(sentence)
+        model.score_words(sentence, bos=False)

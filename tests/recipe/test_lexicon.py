@@ -1,0 +1,181 @@
+import gzip
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.recipe.lexicon import Lexicon, find_separator, read_words, words_of_arpa
+from arcbeam.recipe.lexicon_fst import ambiguous
+
+TOKENS = TokenTable.from_list(["<space>", "a", "b", "'", "1", "<blank>"])
+
+
+def write(tmp_path, text, name="lexicon.txt"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def entries(lexicon):
+    return [(word, columns, round(cost, 6)) for word, columns, cost in lexicon.pronunciations()]
+
+
+def test_from_file(tmp_path):
+    path = write(tmp_path, "ab a b\n\nb  b\r\nab\ta b a\nab a b\n")
+    lexicon = Lexicon.from_file(path, TOKENS)
+    assert entries(lexicon) == [("ab", (1, 2), 0), ("ab", (1, 2, 1), 0), ("b", (2,), 0)]
+    assert lexicon.words == ("ab", "b") and len(lexicon) == 2 and lexicon.num_pronunciations == 3
+    assert lexicon.skipped == {"pronunciations given twice": 1}
+    assert lexicon.word_index.dtype == np.uint32 and lexicon.columns.dtype == np.uint16
+
+
+def test_from_gzip_under_any_name(tmp_path):
+    path = write(tmp_path, gzip.compress(b"ab a b\n"))
+    assert entries(Lexicon.from_file(path, TOKENS)) == [("ab", (1, 2), 0)]
+
+
+def test_probabilities_are_found(tmp_path):
+    path = write(tmp_path, "ab 1.0 a b\nb 0.25 b\nab 0.5 b\n")
+    expected = [("ab", (1, 2), 0), ("ab", (2,), round(math.log(2), 6)), ("b", (2,), round(math.log(4), 6))]
+    assert entries(Lexicon.from_file(path, TOKENS)) == expected
+
+
+def test_probabilities_or_tokens(tmp_path):
+    path = write(tmp_path, "one 1 a\nb 0.25 b\n")
+    with pytest.raises(FormatError, match="cannot tell whether the second field is a probability or a token"):
+        Lexicon.from_file(path, TOKENS)
+    assert entries(Lexicon.from_file(path, TOKENS, probabilities=True))[0] == ("one", (1,), 0)
+    path = write(tmp_path, "one 1 a\nuno 1\n")
+    assert entries(Lexicon.from_file(path, TOKENS, probabilities=False)) == [("one", (4, 1), 0), ("uno", (4,), 0)]
+
+
+def test_of_equal_pronunciations_the_most_probable_stays(tmp_path):
+    path = write(tmp_path, "b 0.25 b\nb 0.5 b\n")
+    assert entries(Lexicon.from_file(path, TOKENS)) == [("b", (2,), round(math.log(2), 6))]
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("a a\nword\n", "line 2: expected tokens after the word 'word', got none"),
+        ("a a\nb b x\n", "line 2: expected tokens of the model, got 'x' in the word 'b'"),
+        ("a a <blank>\n", "line 1: expected tokens, got the blank '<blank>' in the word 'a'"),
+        ("a a\n<eps> b\n", "line 2: expected a word, got '<eps>', which is reserved"),
+        ("a 0.5 a\nb 0.5\n", "line 2: expected tokens after the word 'b', got none"),
+        (b"a a\n\xff b\n", "line 2: expected UTF-8"),
+        ("", "got an empty file"),
+    ],
+)
+def test_bad_files(tmp_path, text, message):
+    with pytest.raises(FormatError, match=message):
+        Lexicon.from_file(write(tmp_path, text), TOKENS)
+
+
+@pytest.mark.parametrize("bad", ["x", "0", "1.5", "-1", "nan", "inf"])
+def test_bad_probabilities(tmp_path, bad):
+    path = write(tmp_path, f"a 0.5 a\nb {bad} b\n")
+    with pytest.raises(FormatError, match=f"line 2: expected a probability above 0 and at most 1.*got '{bad}'"):
+        Lexicon.from_file(path, TOKENS, probabilities=True)
+
+
+def test_spell(tmp_path):
+    lexicon = Lexicon.spell(["ab", "b'a", "xa", "ab", "<s>", "<eps>"], TOKENS)
+    assert entries(lexicon) == [("ab", (1, 2), 0), ("b'a", (2, 3, 1), 0)]
+    assert (lexicon.separator, lexicon.separator_column) == ("<space>", 0)
+    assert lexicon.skipped == {"words with a character that is no token": 1}
+    assert Lexicon.spell(write(tmp_path, "ab\nb\n"), TOKENS).words == ("ab", "b")
+    assert Lexicon.spell(["a"], TOKENS, separator=None).separator_column is None
+
+
+def test_spell_errors():
+    with pytest.raises(ValueError, match="words that the tokens can say, got none"):
+        Lexicon.spell(["xyz"], TOKENS)
+    with pytest.raises(ValueError, match="separator among the tokens, got '_'"):
+        Lexicon.spell(["a"], TOKENS, separator="_")
+    two = TokenTable.from_list(["<space>", "|", "a", "<blank>"])
+    with pytest.raises(ValueError, match="one separator between words"):
+        find_separator(two)
+    assert find_separator(TokenTable.from_list(["a", "<blank>"])) is None
+
+
+def test_read_words(tmp_path):
+    assert read_words(write(tmp_path, "<eps> 0\nb 1\na 2\n#0 3\n<s> 4\n")) == ["b", "a"]
+    assert read_words(write(tmp_path, "b\na\nb\n")) == ["b", "a"]
+    with pytest.raises(FormatError, match="line 2: expected a word or 'word id', got 'c d'"):
+        read_words(write(tmp_path, "b\nc d\n"))
+
+
+def test_words_of_arpa(tmp_path):
+    text = "\\data\\\nngram 1=4\n\n\\1-grams:\n-1 <unk>\n-1 <s> -1\n-1 b -1\n-1 a\n\n\\end\\\n"
+    assert words_of_arpa(write(tmp_path, text)) == ["b", "a"]
+    with pytest.raises(FormatError, match="expected an ARPA model with unigrams"):
+        words_of_arpa(write(tmp_path, "b\n"))
+    with pytest.raises(FormatError, match="line 2: expected a unigram"):
+        words_of_arpa(write(tmp_path, "\\1-grams:\n-1\n"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    folder = tmp_path_factory.mktemp("pieces")
+    (folder / "text").write_text("\n".join(["the cat sat on the mat", "then the cat ate", "that hat"] * 20))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=16, minloglevel=2
+    )
+    return folder / "m.model"
+
+
+def test_sentencepiece(model):
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    tokens = TokenTable.from_list([*(processor.id_to_piece(i) for i in range(16)), "<blank>"])
+    lexicon = Lexicon.sentencepiece(["the", "then", "cat", "qqq"], model, tokens)
+    assert lexicon.words == ("the", "then", "cat")
+    assert lexicon.skipped == {"words with a piece that is no token": 1}
+    for word, columns, _ in lexicon.pronunciations():
+        pieces = [tokens.tokens[c] for c in columns]
+        assert "".join(pieces) == "\u2581" + word
+    assert lexicon.separator == "\u2581" and lexicon.separator_column is None
+
+
+def test_sentencepiece_errors(model, tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=r"none\.model"):
+        Lexicon.sentencepiece(["a"], tmp_path / "none.model", TOKENS)
+    with pytest.raises(FormatError, match="expected a SentencePiece model"):
+        Lexicon.sentencepiece(["a"], write(tmp_path, "hello", "x.model"), TOKENS)
+    monkeypatch.setitem(__import__("sys").modules, "sentencepiece", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install arcbeam\[build\]"):
+        Lexicon.sentencepiece(["a"], model, TOKENS)
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=4), min_size=1, max_size=12), st.booleans())
+def test_marks_make_pronunciations_distinct(spellings, prefixes):
+    lines = [f"w{i} {' '.join(s)}" for i, s in enumerate(spellings)]
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "l"
+        path.write_text("\n".join(lines))
+        lexicon = Lexicon.from_file(path, TOKENS)
+    marks = ambiguous(lexicon, np.arange(lexicon.num_pronunciations), prefixes)
+    marked = [
+        [*columns[:-1], (columns[-1], marks.get(i, 0))] for i, (_, columns, _) in enumerate(lexicon.pronunciations())
+    ]
+    plain = [[*columns[:-1], (columns[-1], 0)] for _, columns, _ in lexicon.pronunciations()]
+    assert len({str(m) for m in marked}) == len(marked)
+    for i, one in enumerate(plain):
+        begins = any(
+            len(other) > len(one) and [*other[: len(one) - 1], (other[len(one) - 1], 0)] == one for other in plain
+        )
+        same = plain.count(one)
+        if i not in marks:
+            assert not (prefixes and begins)
+            assert same == 1 or all(j in marks for j, other in enumerate(plain) if other == one and j != i)
+        else:
+            assert begins or same > 1

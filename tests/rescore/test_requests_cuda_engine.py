@@ -1,0 +1,287 @@
+"""The engine where lanes ask the host: answers come from threads beside the kernel, or between launches."""
+
+import gc
+import os
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import CapacityError, CtcDecoder, CudaError, FormatError, KenLM, LanguageModel, UnsupportedError
+from arcbeam.gpu.tuned import search_plan
+from tests.decode import graphs, kenlm_files
+from tests.decode.emulated_gpu import TIGHT, DeviceArray
+from tests.decode.test_rescoring import language_models, with_words
+from tests.rescore import test_rescore_cuda_engine as resident
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, ROOMY, SMALL, WORDS, check_same
+
+OPTIONS = resident.OPTIONS | {"unknown_words": "unk"}
+
+
+@pytest.fixture
+def gpu(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    return emulated_gpu
+
+
+@pytest.fixture(scope="module", params=["host", "cpu"])
+def asked(request, tmp_path_factory):
+    """The options of a decoder."""
+    if request.param == "host":
+        return {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
+    kenlm_files.need_kenlm()
+    arpa = kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path_factory.mktemp("kenlm") / "lm.arpa")
+    return {"language_model": KenLM(arpa), "graph_language_model": SMALL, "placement": "cpu"}
+
+
+def on_gpu(asked, **options):
+    return CtcDecoder(GRAPH, **(asked | {"device": "cuda", "threads": 2} | OPTIONS | options))
+
+
+def on_cpu(asked, batch=None, **options):
+    models = asked | {"placement": "cpu", "threads": 1}
+    return CtcDecoder(GRAPH, device="cpu", **(models | OPTIONS | options)).decode(BATCH if batch is None else batch)
+
+
+@pytest.mark.parametrize("n", [1, 3, None])
+@pytest.mark.parametrize("cache", [None, 0, "512", "1MB"])
+def test_equal_bytes(gpu, asked, n, cache):
+    decoder = on_gpu(asked, hypotheses_per_state=n, arc_cache=cache)
+    wanted = on_cpu(asked, hypotheses_per_state=n)
+    check_same(decoder.decode(BATCH), wanted)
+    first = decoder.stats
+    assert first.distinct_lookups >= first.lookup_misses > 0
+    assert first.lookups > first.distinct_lookups or asked["placement"] == "host", "those of arcs are pieces of words"
+    assert first.lookup_rounds * 16 <= first.model_bytes_read
+    assert first.lookup_rounds > 0
+    if asked["placement"] == "host":
+        assert first.lookup_copies > 0
+    else:
+        assert first.lookup_copies is None
+    assert 0 < first.lookup_waiting < 1
+    check_same(decoder.decode(BATCH), wanted)
+    if cache == "1MB":
+        assert decoder.stats.lookup_hits > max(0.75, first.lookup_hits), "a cache with room for all is warm"
+    assert gpu.errors == []
+
+
+def test_an_utterance_that_is_none_costs_itself_alone(gpu, asked):
+    cpu = CtcDecoder(GRAPH, device="cpu", **(asked | {"placement": "cpu"} | OPTIONS))
+    resident.check_none_among_others(on_gpu(asked), cpu)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), max_size=4),
+    st.sampled_from([0.0, 2.0, float("inf")]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([None, 0, 512]),
+)
+def test_random_graphs(emulated_gpu, graph, models, batch, beam, n, cache):
+    emulated_gpu.begin_with(TIGHT)
+    graph = with_words(graph, models[1])
+    options = {"language_model": models[0], "graph_language_model": models[1], "beam": beam, "hypotheses_per_state": n}
+    decoder = CtcDecoder(graph, device="cuda", placement="host", arc_cache=cache, **options)
+    check_same(decoder.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+
+
+def answer_batches(gpu, before=0):
+    """Of the journal since a line: the streams of the data of every batch of answers, each checked for its events."""
+    lines, found = [line for line in gpu.fake.journal()[before:] if line[0] in ("record", "wait")], []
+    for stream in {line[1] for line in lines if line[0] == "record"}:
+        for event in {line[2] for line in lines if line[:2] == ["record", stream]}:
+            marks = [line for line in lines if line[2] == event]
+            waits = [line for line in marks if line[0] == "wait"]
+            if waits and len(marks) == 2 * len(waits) and len({line[1] for line in waits}) == 1:
+                assert [line[0] for line in marks] == ["record", "wait"] * len(waits)
+                told = {line[2] for line in lines if line[:2] == ["record", waits[0][1]]}
+                if len(told) == 1:  # behind the count, for who fills the buffer
+                    found += [stream] * len(waits)
+    return found
+
+
+def test_answers_travel_on_two_streams(gpu, asked):
+    """Lanes are halves: each has a stream, and its counts follow behind an event, on another one."""
+    decoder = on_gpu(asked, arc_cache=0)
+    before = len(gpu.fake.journal())
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu(asked))
+    streams = answer_batches(gpu, before)
+    if asked["placement"] == "cpu":
+        assert streams == []
+    else:
+        assert len(set(streams)) == 2
+        assert len(streams) == decoder.stats.lookup_copies
+
+
+def test_copies_are_waited_for(gpu, asked):
+    """While the events of copies have not come nothing is sent; what lanes stop for is sent between launches."""
+    decoder = on_gpu(asked, arc_cache=0)
+    wanted = on_cpu(asked)
+    check_same(decoder.decode(BATCH), wanted)
+    for looks in (3, 50, 2000):
+        gpu.fake.library.fake_not_ready(looks)
+        check_same(decoder.decode(BATCH), wanted)
+
+
+def test_every_call_of_a_decode_may_fail(gpu, asked):
+    """Those of threads, too: a copy that fails is the exception of the decode, and the next one is as ever."""
+    decoder = on_gpu(asked, arc_cache=0, hypotheses_per_state=2)
+    wanted = on_cpu(asked, hypotheses_per_state=2, batch=BATCH[:3])
+    check_same(decoder.decode(BATCH[:3]), wanted)
+    actions = set()
+    for nth in range(1, 90):
+        gpu.fake.fail("", 803, nth)
+        try:
+            check_same(decoder.decode(BATCH[:3]), wanted)
+        except CudaError as error:
+            assert error.code == 803
+            actions.add(error.action)
+        gpu.fake.library.fake_fail_no_more()
+    check_same(decoder.decode(BATCH[:3]), wanted)
+    assert len(actions) > 3
+
+
+@pytest.mark.parametrize("call", ["copy_to_device", "event_record", "stream_wait_event", "event_query", "context_push"])
+def test_copies_that_fail(gpu, call):
+    """Of threads, which cannot raise; lanes then wait in vain, and stop."""
+    asked = {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
+    decoder = on_gpu(asked, arc_cache=0)
+    gpu.fake.library.fake_fail_beside(call.encode(), 803)
+    with pytest.raises(CudaError, match="while sending what lanes asked for") as caught:
+        decoder.decode(BATCH)
+    assert caught.value.code == 803
+    gpu.fake.library.fake_fail_no_more()
+    check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_nobody_answers_beside_the_kernel(gpu, asked, monkeypatch):
+    """As where launches block: every round takes a launch."""
+    monkeypatch.setattr(search_plan, "ANSWERING_THREADS", 0)
+    monkeypatch.setattr(search_plan, "WAIT_CYCLES", 1)
+    decoder = on_gpu(asked, hypotheses_per_state=2)
+    check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=2))
+    assert len(gpu.shapes) > 10
+
+
+def test_everything_grows(gpu, asked, monkeypatch):
+    gpu.begin_with(TIGHT)
+    monkeypatch.setattr(search_plan, "REQUEST_ENTRIES", 16)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 16)
+    for n in (2, None):
+        decoder = on_gpu(asked, hypotheses_per_state=n)
+        for _ in range(2):
+            check_same(decoder.decode(BATCH), on_cpu(asked, hypotheses_per_state=n))
+
+
+def test_arrays_of_host_and_device(gpu, asked):
+    decoder = on_gpu(asked, hypotheses_per_state=3)
+    wanted = on_cpu(asked, hypotheses_per_state=3)
+    check_same(decoder.decode([DeviceArray(logp) for logp in BATCH]), wanted)
+    gpu.send_in_parts()
+    check_same(decoder.decode(BATCH), wanted)
+    assert decoder.decode([]) == []
+
+
+def test_memory(gpu, asked):
+    """Neither arcs nor KenLM are on the device."""
+    decoder = on_gpu(asked, arc_cache=0)
+    decoder.decode(BATCH)
+    direct = on_gpu({**asked, "language_model": resident.LARGE, "placement": "resident"}, arc_cache=0)
+    assert decoder.memory().pinned > direct.memory().pinned
+    del decoder, direct
+    gc.collect()
+
+
+def test_a_memory_limit_counts_the_tables(gpu, asked):
+    decoder = on_gpu(asked, arc_cache=0)
+    wanted = decoder.decode(BATCH)
+    before, after = on_gpu(asked, arc_cache=0).memory(), decoder.memory()
+    tables = after.language_models - before.language_models
+    assert tables >= 24 * search_plan.REQUEST_ENTRIES
+    one = 24 * search_plan.REQUEST_ENTRIES  # of a lane, which needs more than its table
+    small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + one)
+    with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
+        small.decode(BATCH)
+    tight = on_gpu(asked, arc_cache=0, memory_limit=after.device_bytes - tables // 2)
+    check_same(tight.decode(BATCH), wanted)
+
+
+def test_memory_that_runs_out_while_decoding(gpu, asked):
+    decoder = on_gpu(asked, hypotheses_per_state=3)
+    wanted = on_cpu(asked, hypotheses_per_state=3)
+    decoder.decode(BATCH[:1])
+    gpu.fake.fail("allocate", 2)
+    check_same(decoder.decode(BATCH), wanted)
+
+
+def test_interrupted(gpu, asked):
+    decoder = on_gpu(asked)
+    with gpu.interrupted(), pytest.raises(KeyboardInterrupt):
+        decoder.decode(BATCH)
+    check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_bad_log_probs(gpu, asked):
+    spoiled = [logp.copy() for logp in BATCH]
+    spoiled[2][3, 5] = np.nan
+    decoder = on_gpu(asked)
+    with pytest.raises(ValueError, match="got nan in utterance 2, frame 3, column 5"):
+        decoder.decode(spoiled)
+    check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_pickled_decoders(gpu, asked):
+    if asked["placement"] == "host":
+        decoder = pickle.loads(pickle.dumps(on_gpu(asked)))
+        assert decoder._engine.placement == "host"
+        check_same(decoder.decode(BATCH), on_cpu(asked))
+
+
+def test_a_file_that_shrinks_while_lanes_ask(gpu, tmp_path, monkeypatch):
+    """What is lost reads as zeros, in threads of the host; the search ends, and says so."""
+    resident.LARGE.save(tmp_path / "large.lm")
+    models = {"language_model": LanguageModel.load(tmp_path / "large.lm"), "graph_language_model": SMALL}
+    decoder = on_gpu(models, placement="host", arc_cache=0)
+    check = CtcDecoder._check_files
+    checks = []
+
+    def check_then_shrink(self):
+        check(self)
+        checks.append(os.truncate(tmp_path / "large.lm", 64))
+
+    monkeypatch.setattr(CtcDecoder, "_check_files", check_then_shrink)
+    with pytest.raises(FormatError, match="shrank from"):
+        decoder.decode(BATCH)
+    assert len(checks) == 1 and gpu.errors == []
+
+
+def test_what_does_not_go_together(gpu, asked):
+    if asked["placement"] == "cpu":
+        assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
+        for placement in ("auto", "cpu"):
+            assert on_gpu(asked, device="auto", placement=placement).device == "cuda:0"
+        with pytest.raises(UnsupportedError, match=r"placement: expected .* since KenLM.s files"):
+            on_gpu(asked, placement="host")
+    else:
+        assert on_gpu(asked, device="auto", placement="cpu").device == "cpu"
+        with pytest.raises(UnsupportedError, match=r"placement: 'cpu' beside a GPU .* is KenLM's"):
+            on_gpu(asked, placement="cpu")
+        with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
+            on_gpu(asked, gpu_budget=512)
+
+
+def test_memory_is_given_back_and_grows_again(gpu, asked):
+    """Boxes and tables of answers, too; histories have new numbers then, and what is cached means nothing any more."""
+    decoder, wanted = on_gpu(asked, arc_cache="1MB"), on_cpu(asked)
+    decoder.release()
+    before = decoder.memory()
+    for _ in range(3):
+        check_same(decoder.decode(BATCH), wanted)
+        assert decoder.memory().pinned > before.pinned
+        decoder.release()
+        assert decoder.memory() == before
+    check_same(decoder.decode(BATCH), wanted)
