@@ -67,7 +67,8 @@ def test_the_demo_is_decoded(tmp_path, demo_data):
 
 def test_files_of_ones_own_are_decoded(tmp_path, demo_data):
     """Log-probs as .npy, tokens, lexicon and ARPA, as the README asks for them."""
-    arpa = lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8").read()
+    with lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8") as file:
+        arpa = file.read()
     unigrams = arpa.split("\\1-grams:\n")[1].split("\n\n")[0].splitlines()
     words = [word for word in (line.split("\t")[1] for line in unigrams) if not word.startswith("<")]
     (tmp_path / "3gram.arpa").write_text(arpa, encoding="utf-8")
