@@ -1,6 +1,7 @@
 """The sanitizers on a GPU: what compute-sanitizer finds in a few frames of every engine, in every launch shape.
 
-Each run is a command of `make gpu-test PART=sanitizer`, see docs/gpu.md, and decodes what the twin does, byte for byte.
+Each run is a command of `make gpu-test PART=sanitizer`, see docs/developing/gpu-tests.md,
+and decodes what the twin does, byte for byte.
 Lanes begin with room enough ("plain"), or so little that they grow. initcheck has no use for those that grow. Seconds
 are those of the whole command. A finding, or other bytes, makes the experiment fail. What has passed with these kernels
 and this commit is not run again, and keeps its time.

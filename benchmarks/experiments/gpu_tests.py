@@ -1,6 +1,7 @@
 """The tests on a GPU: the parts of `make gpu-test`, and what each of them counted.
 
-A part is a run of pytest over some of `tests/gpu`, see docs/gpu.md. Seconds are those of the whole command, in which
+A part is a run of pytest over some of `tests/gpu`, see docs/developing/gpu-tests.md.
+Seconds are those of the whole command, in which
 the build looks for what has changed. A test that fails makes the experiment fail. What has passed with these kernels
 and this commit is not run again, and keeps its time.
 """

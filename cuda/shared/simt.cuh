@@ -14,7 +14,7 @@
 //   warp_mask() names every lane of the warp, also of a last one that is not full.
 // * No trap, no assert: a kernel reports a status word and returns.
 //
-// Costs obey law 2.1: nvcc gets -fmad=false, g++ -ffp-contract=off; neither gets fast math.
+// Costs obey law 1: nvcc gets -fmad=false, g++ -ffp-contract=off; neither gets fast math.
 #pragma once
 
 #include <cstdint>

@@ -104,7 +104,7 @@ def test_a_build_without_kernels(fake, monkeypatch):
     assert "nvcc was missing" in str(why_no_cuda())
     assert told_once() == []
     monkeypatch.setattr(devices, "_nodes_of_gpus", lambda: True)
-    assert "because nvcc was missing when it was built; docs/gpu.md says how to build it" in told_once()[0]
+    assert "because nvcc was missing when it was built; docs/guide/install.md says how to build it" in told_once()[0]
 
 
 def test_a_device_without_pools(fake):

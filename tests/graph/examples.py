@@ -58,7 +58,7 @@ def graphs(draw, max_states=6, columns=4):
 
 def layout(arcs, num_states):
     """(first_arc, first_emitting, smallest_weight, depth) of every state, and (next, weight, column, word) of every
-    arc, as docs/architecture.md says."""
+    arc, as docs/design/memory.md says."""
     states, out = [], []
     depth = [0] * num_states
     for _ in range(num_states):  # longest paths, by relaxing as often as there are states

@@ -15,7 +15,7 @@ from tests import changed
         (["tests/rescore/test_mail_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
         (["benchmarks/results/cpu/wer.jsonl", "docs/benchmarks.md"], ["tests/benchmarks/test_report.py"]),
         (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report.py"], ["tests/benchmarks"]),
-        (["README.md", "docs/gpu.md"], ["tests/package"]),
+        (["README.md", "docs/guide/gpu.md"], ["tests/package", "tests/test_pages.py"]),
         (["tests/test_layout.py"], ["tests/test_layout.py"]),
         (["tests/gone/test_deleted.py"], []),
         (["cuda/shared/cost.hpp"], ["tests"]),

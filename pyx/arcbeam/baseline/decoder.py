@@ -1,7 +1,7 @@
 """Beam search over a lexicon or over tokens with a KenLM language model, as Flashlight does it: the baseline.
 
 The search is that of Flashlight's text decoders (Kahn et al. 2022, *Flashlight: Enabling Innovation in Tools for
-Machine Learning*), with their option names; ``docs/baseline.md`` lists what differs.
+Machine Learning*), with their option names; ``docs/guide/baseline.md`` lists what differs.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class CtcDecoder:
 
     The search is exact for its beam: a frame's cut-off is known before anything is admitted, ties are settled by arc
     and state, and the same input gives the same bytes whatever the threads, the batch or its order
-    (Galvez & Kaldewey 2023, section 3, with the pruning of ``docs/architecture.md``).
+    (Galvez & Kaldewey 2023, section 3, with the pruning of ``docs/design/engine.md``).
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class CtcDecoder:
     language_model : LanguageModel or KenLM, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
         end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
-        section 3; Fukunaga et al. 2019). See ``docs/large-lms.md``.
+        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``.
     graph_language_model : LanguageModel, optional
         The model that the graph was built with; needed with `language_model`, for its scores have to come off.
     beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit

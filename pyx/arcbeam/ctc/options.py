@@ -59,7 +59,7 @@ class DecoderOptions:
     placement: str = "auto"
     """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
     for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses. ``"host"`` pins the arcs where they
-    are (``docs/rescoring.md``)."""
+    are (``docs/guide/large-language-models.md``)."""
     gpu_budget: int | str | None = None
     """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
     arc_cache: int | str | None = None

@@ -188,7 +188,7 @@ cdef size_t _address_from_cuda_python() except? 0:
     if record.no_driver_calls is not None:
         raise MissingDependencyError(
             f"this build of arcbeam cannot call the CUDA driver, because {record.no_driver_calls} when it was built; "
-            f"docs/gpu.md says how to build it for CUDA"
+            f"docs/guide/install.md says how to build it for CUDA"
         )
     try:
         from arcbeam.gpu import _cydriver

@@ -1,7 +1,7 @@
 """Memory of the host for copies, and for what kernels look into: pinned, and the next best where the system refuses that.
 
 A device translates the addresses of pinned memory by small pages: beyond some 0.7 GiB it waits for translations, and
-gets a tenth of the reads a second (docs/decisions.md). Managed memory that prefers the host is mapped by large ones.
+gets a tenth of the reads a second (docs/design/memory.md). Managed memory that prefers the host is mapped by large ones.
 """
 
 import warnings

@@ -80,7 +80,7 @@ def require_cuda(ordinal: int = 0) -> Device:
     if record.no_kernels is not None:
         raise MissingDependencyError(
             f"this build of arcbeam has no CUDA kernels, because {record.no_kernels} when it was built; "
-            f"docs/gpu.md says how to build it for CUDA"
+            f"docs/guide/install.md says how to build it for CUDA"
         )
     count = _cuda.device_count()
     if count == 0:

@@ -72,7 +72,7 @@ def image(name: str) -> bytes:
     if record.no_kernels is not None:
         raise MissingDependencyError(
             f"this build of arcbeam has no CUDA kernels, because {record.no_kernels} when it was built; "
-            f"docs/gpu.md says how to build it for CUDA"
+            f"docs/guide/install.md says how to build it for CUDA"
         )
     try:
         return (FOLDER / f"{name}.fatbin").read_bytes()

@@ -79,7 +79,7 @@ class LanguageModel:
     """A back-off n-gram language model of any order; immutable, safe to share among threads and decoders.
 
     Made by `build` or `load`. A state is a history of words, of which the model keeps those that an n-gram continues;
-    ``docs/language-models.md`` has the layout. Costs are negative natural logs, each rounded to float32 once.
+    ``docs/design/large-lms.md`` has the layout. Costs are negative natural logs, each rounded to float32 once.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class LanguageModel:
     notes : tuple of str
         What was odd about that file.
     columns : dict of str to array
-        The columns of ``docs/language-models.md`` by name.
+        The columns of ``docs/design/large-lms.md`` by name.
     about : dict
         What is known beside them.
     """

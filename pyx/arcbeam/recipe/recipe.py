@@ -168,7 +168,7 @@ def build_graph(
     return _compile(fst, table, options, meta, openfst, reporter)
 
 
-#: The rule that wins on tuning data where there is a separator token; the table is in docs/decisions.md.
+#: The rule that wins on tuning data where there is a separator token; the table is in docs/design/files.md.
 DEFAULT_RULE = "one"
 
 

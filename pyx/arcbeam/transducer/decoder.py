@@ -30,7 +30,8 @@ class TransducerDecoder:
 
     The prediction network runs after labels only, the projections into the joint network are computed once, several
     frames are tested for blanks at a time, and utterances share products of matrices. In ``float32`` the arithmetic
-    is written down to the order of each sum (``docs/transducers.md``), so the same input gives the same bytes whatever
+    is written down to the order of each sum (``docs/design/transducers.md``), so the same input gives the
+    same bytes whatever
     the threads, the batch, its order, the chunks or the machine. In ``bfloat16`` that holds on CPUs, and on each GPU.
 
     Parameters

@@ -42,7 +42,7 @@ REQUEST_HISTORIES_BYTES = 512 << 20
 
 PINNED_MODEL_BYTES = 512 << 20
 """Of a model that kernels read in the host's memory: more is managed memory, where an H200 reads at random as often a
-second up to here, and four to ten times as often beyond (docs/decisions.md)."""
+second up to here, and four to ten times as often beyond (docs/design/memory.md)."""
 
 
 @dataclass(frozen=True)

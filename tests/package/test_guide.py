@@ -1,0 +1,322 @@
+"""The Python examples and the commands of the pages run as they stand, on small files of the names that they use."""
+
+import gzip
+import json
+import lzma
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import arcbeam
+from tests.decode import kenlm_files
+from tests.simt import build
+from tests.transducer.archives import nemo_file, nemo_names
+from tests.transducer.networks import random_arrays, random_frames
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+UTTERANCES = 3
+# Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
+PYTHON = {
+    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/decoding.md": 2,
+    "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1, "guide/large-language-models.md": 3,
+    "guide/not-yet.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 2,
+}  # fmt: skip
+COMMANDS = {
+    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/graphs.md": 5, "guide/large-language-models.md": 3,
+    "guide/transducers.md": 1, "guide/troubleshooting.md": 2, "guide/word-times.md": 1,
+}  # fmt: skip
+NOT_RUN = {
+    "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
+    "guide/install.md": "the demo, which tests/cli runs; and a GPU",
+}
+NEMO = """
+preprocessor: {window_stride: 0.01}
+encoder: {subsampling_factor: 8}
+decoder: {_target_: nemo.collections.asr.modules.RNNTDecoder, prednet: {pred_hidden: 11, pred_rnn_layers: 2}}
+joint:
+  _target_: nemo.collections.asr.modules.RNNTJoint
+  jointnet: {joint_hidden: 15, activation: relu}
+  vocabulary: [▁a, b, c, d, e, ▁f, g, h, i, j, k, l]
+decoding: {strategy: greedy_batch, greedy: {max_symbols: 3}}
+"""
+
+
+def examples(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+def commands(page: str) -> list[list[str]]:
+    shown = re.findall(r"^```console\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    lines = "\n".join(shown).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True)[1:] for line in lines if re.match(r" *arcbeam ", line)]
+
+
+def run(page: str, code: str, names: dict) -> None:
+    exec(compile(code, page, "exec"), names)
+
+
+def command(arguments: list[str]) -> str:
+    for package in ("typer", "rich", "jiwer"):
+        pytest.importorskip(package, reason=f"{package} is not installed: arcbeam[cli]")
+    got = subprocess.run([sys.executable, "-m", "arcbeam.cli", *arguments], capture_output=True, text=True)
+    assert got.returncode == 0, (arguments, got.stderr)
+    return got.stdout
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def speech(demo_data):
+    """(log-probs of the shortest utterances, what is said in each)."""
+    archive = np.load(demo_data / "log_probs.npz")
+    utterances = np.split(archive["log_probs"], np.cumsum(archive["lengths"])[:-1])
+    said = dict(line.split("\t") for line in (demo_data / "reference.tsv").read_text().splitlines())
+    chosen = np.argsort(archive["lengths"], kind="stable")[:UTTERANCES]
+    return [utterances[i] for i in chosen], [said[archive["ids"][i]] for i in chosen]
+
+
+@pytest.fixture(scope="module")
+def arpa(demo_data):
+    """The demo's 3-gram."""
+    return lzma.open(demo_data / "novels.3gram.arpa.xz", "rt", encoding="utf-8").read()
+
+
+@pytest.fixture(scope="module")
+def small(arpa, speech):
+    """(words, ARPA of their unigrams in the demo's 3-gram): what is said and some more."""
+    said = set(" ".join(speech[1]).split())
+    rows = [line.split("\t") for line in arpa.split("\\1-grams:\n")[1].split("\n\n")[0].splitlines()]
+    kept = [row for i, row in enumerate(rows) if row[1] in said or row[1].startswith("<") or i % 20 == 0]
+    costs = {row[1]: float(row[0]) for row in kept if row[1] != "<s>"}
+    total = np.log10(sum(10.0**cost for cost in costs.values()))
+    unigrams = "\n".join(["-99\t<s>", *(f"{cost - total:.6f}\t{word}" for word, cost in costs.items())])
+    words = sorted(row[1] for row in kept if not row[1].startswith("<"))
+    return words, f"\\data\\\nngram 1={len(kept)}\n\n\\1-grams:\n{unigrams}\n\n\\end\\\n"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory, demo_data, small, speech):
+    """A folder with the files that pages name: tables, models, graphs, log-probs of the utterances, references."""
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    words, model = small
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "tokens.txt").write_text((demo_data / "tokens.txt").read_text())
+    (folder / "lexicon.txt").write_text("".join(f"{word} {' '.join(word)}\n" for word in words))
+    for name in ("3gram.arpa", "3gram.pruned.arpa"):
+        (folder / name).write_text(model)
+    parts = [str(folder / name) for name in ("tokens.txt", "lexicon.txt", "3gram.arpa")]
+    graph = arcbeam.Graph.build(*parts, separator="<space>", progress=False, openfst=folder / "TLG.fst")
+    graph.save(folder / "graph.arcbeam")
+    graph.word_symbols.write(folder / "words.txt")
+    utterances, said = speech
+    np.save(folder / "utterance.npy", utterances[0])
+    named = {f"utterance{i}": one for i, one in enumerate(utterances)}
+    np.savez(folder / "log_probs.npz", **named)
+    (folder / "reference.tsv").write_text("".join(f"{n}\t{text}\n" for n, text in zip(named, said, strict=True)))
+    return folder
+
+
+@pytest.fixture
+def there(site, here):
+    """The working directory, with links to the files of the site, which a page may replace."""
+    for path in site.iterdir():
+        (here / path.name).write_bytes(path.read_bytes())
+    return here
+
+
+def test_every_example_is_known():
+    pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    assert {page: len(examples(page)) for page in pages if examples(page)} == PYTHON
+    assert {page: len(commands(page)) for page in pages if commands(page) and page not in NOT_RUN} == COMMANDS
+
+
+def test_install(capsys):
+    (code,) = examples("guide/install.md")
+    run("install.md", code, {})
+    assert capsys.readouterr().out == f"{arcbeam.__version__}\n"
+
+
+def test_graphs(there, speech):
+    build_graph, load = examples("guide/graphs.md")
+    os.remove("graph.arcbeam")
+    run("graphs.md", build_graph, names := {})
+    assert names["graph"].meta["topology"] == "compact" and Path("graph.arcbeam").exists()
+    run("graphs.md", load, names := {})
+    assert arcbeam.CtcDecoder(names["graph"]).decode([speech[0][0]])[0].text == speech[1][0]
+
+    os.remove("graph.arcbeam")
+    outputs = [command(arguments) for arguments in commands("guide/graphs.md")]
+    assert "epsilon depth" in outputs[1] and "pronunciations         none" in outputs[3]
+    assert f"utterance0 {speech[1][0]}\n" in outputs[4]
+    [found] = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam")).decode([speech[0][0]])
+    assert found.text == speech[1][0]  # of the lexicon with --separator, which came last
+
+
+def test_decoding(there, speech, capsys):
+    first, results = examples("guide/decoding.md")
+    run("decoding.md", first, names := {})
+    assert names["hypotheses"][0].text == speech[1][0]
+    capsys.readouterr()
+
+    spoiled, dead = speech[0][0].copy(), speech[0][1].copy()
+    spoiled[0, 0], dead[60:] = np.nan, -np.inf
+    decoder = arcbeam.CtcDecoder(names["graph"], device="cpu")
+    run("decoding.md", results, {"decoder": decoder, "log_probs": [spoiled, dead, speech[0][2]], "lengths": None})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not decoded: log_probs: expected finite values or -inf, got nan in utterance 0")
+    assert lines[1].startswith("the search died; until then it heard: ")
+    assert lines[2].endswith(speech[1][2])
+    assert [line["complete"] for line in json.loads(lines[3])] == [False, False, True]
+
+
+def test_batch_jobs(there, speech):
+    for arguments in commands("guide/batch-jobs.md"):
+        command(arguments)
+    assert Path("hypotheses.txt").read_text().splitlines()[0] == f"utterance0 {speech[1][0]}"
+    assert re.match(r"utterance0 1 [\d.]+ [\d.]+ \w+\n", Path("words.ctm").read_text())
+    (code,) = examples("guide/batch-jobs.md")
+    run("batch-jobs.md", code, {})
+    assert list(np.load("log_probs.npz")) == ["first", "second"]
+
+
+def test_beam_and_scales(there):
+    (arguments,) = commands("guide/beam-and-scales.md")
+    assert "WER 0.00 %" in command([word.replace("$scale", "1.5") for word in arguments])
+
+
+def test_word_times(there, speech, capsys):
+    (arguments,) = commands("guide/word-times.md")
+    lines = command(arguments).splitlines()
+    ours, elsewhere = examples("guide/word-times.md")
+    run("word-times.md", ours, names := {})
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in printed] == speech[1][0].split()
+    assert [line.split()[4] for line in lines if line.startswith("utterance0 ")] == speech[1][0].split()
+    words = names["hypothesis"].words
+
+    run("word-times.md", elsewhere, names := {})
+    decoder = arcbeam.CtcDecoder(names["graph"], acoustic_scale=1.5, frame_shift=0.02)
+    assert decoder.decode([speech[0][0]])[0].words == words
+    late = arcbeam.Graph.load("TLG.fst", words="words.txt", tokens="tokens.txt")
+    decoder = arcbeam.CtcDecoder(late, acoustic_scale=1.5, frame_shift=0.02)
+    assert decoder.decode([speech[0][0]])[0].words != words
+
+
+def test_troubleshooting(there):
+    outputs = [command(arguments) for arguments in commands("guide/troubleshooting.md")]
+    assert outputs[0].startswith("utterance0 ") and "epsilon depth" in outputs[1]
+
+
+def test_not_yet(capsys):
+    (code,) = examples("guide/not-yet.md")
+    run("not-yet.md", code, {})
+    assert "CtcDecoder" in capsys.readouterr().out
+
+
+def test_baseline(there, speech, arpa, small):
+    pytest.importorskip("kenlm", reason="kenlm is not installed: arcbeam[kenlm]")
+    (code,) = examples("guide/baseline.md")
+    Path("words.txt").write_text("\n".join(small[0]))
+    Path("3gram.arpa.gz").write_bytes(gzip.compress(arpa.encode(), 1))
+    utterances, said = speech
+    lengths = np.array([len(one) for one in utterances])
+    padded = np.zeros((len(utterances), lengths.max(), utterances[0].shape[1]), np.float32)
+    for row, one in zip(padded, utterances, strict=True):
+        row[: len(one)] = one
+    names = {"log_probs": padded, "lengths": lengths}
+    run("baseline.md", code, names)
+    assert [result.text for result in names["results"]] == said
+
+
+def test_gpu(there, speech):
+    (decode,) = examples("guide/gpu.md")
+    utterances, said = speech
+    assert 'device="cuda"' in decode
+    names = {"arcbeam": arcbeam, "graph": arcbeam.Graph.load("graph.arcbeam"), "log_probs": utterances, "lengths": None}
+    run("gpu.md", decode.replace('device="cuda"', 'device="auto"'), names)  # the GPU if there is one
+    assert [hypothesis.text for hypothesis in names["hypotheses"]] == said
+
+
+def test_kernels():
+    text = (DOCS / "design" / "kernels.md").read_text()
+    (kernel,) = re.findall(r"^```cpp\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (code,) = examples("design/kernels.md")
+    folder = build.CACHE.parent / "docs"  # the same path in every run, so that it is compiled once
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sum_values.cu").write_text(kernel)
+    assert "cuda/decode/sum_values.cu" in code
+    run("kernels.md", code.replace("cuda/decode", str(folder)), names := {})
+    assert names["total"][0] == sum(range(1000))
+
+
+def test_large_language_models(there, demo_data, arpa, speech):
+    decode, model_alone, _ = examples("guide/large-language-models.md")
+    Path("4gram.arpa.xz").symlink_to(demo_data / "novels.3gram.arpa.xz")
+    run("large-language-models.md", model_alone, names := {})
+    model = names["model"]
+    words = model.score_words("the cat sat")
+    assert [word.word for word in words] == ["the", "cat", "sat", "</s>"]
+    assert model.score("the cat sat") == pytest.approx(sum(word.log_prob for word in words), rel=1e-6)
+
+    utterances, said = speech
+    run("large-language-models.md", decode, names := {"log_probs": utterances})
+    hypothesis = names["hypothesis"]
+    assert hypothesis.text == said[0]
+    large, less = arcbeam.LanguageModel.load("4gram.lm"), arcbeam.LanguageModel.build("3gram.pruned.arpa")
+    difference = 1.2 * large.score(said[0]) - less.score(said[0])
+    assert hypothesis.rescoring_score == pytest.approx(difference, rel=1e-4)
+
+    Path("4gram.lm").unlink()
+    outputs = [command(arguments) for arguments in commands("guide/large-language-models.md")]
+    assert "n-grams" in outputs[1]
+    assert arcbeam.LanguageModel.load("4gram.lm").info() == model.info()
+    assert dict(line.split(" ", 1) for line in outputs[2].splitlines())["utterance0"] == said[0]
+
+
+def test_kenlm(there, arpa):
+    pytest.importorskip("kenlm", reason="kenlm is not installed: arcbeam[kenlm]")
+    _, _, code = examples("guide/large-language-models.md")
+    Path("large.arpa").write_text(arpa)
+    kenlm_files.write_binary(Path("large.arpa"), Path("4gram.binary"), kenlm_files.TRIE)
+    arcbeam.LanguageModel.build("3gram.arpa").save("small.lm")
+    names = {"arcbeam": arcbeam, "graph": arcbeam.Graph.load("graph.arcbeam")}
+    run("large-language-models.md", code, names)
+    assert names["large"].order == 3
+
+
+def test_transducers(here):
+    pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
+    batch, stream = examples("guide/transducers.md")
+    nemo_file("parakeet.nemo", NEMO, nemo_names(random_arrays(6, blank=12, blank_bias=2.0, layers=2)))
+    frames = [random_frames(i, 40) for i in range(3)]
+    lengths = np.array([40, 31, 0])
+    names = {"encoder_output": np.stack(frames), "lengths": lengths}
+    run("transducers.md", batch, names)
+    whole = names["decoder"].decode(names["encoder_output"], lengths)
+    assert len(whole[0].tokens) > 5
+
+    pieces = []
+    names["chunks"] = (pieces.append(names.get("found")) or chunk for chunk in np.split(frames[0], [7, 8, 30]))
+    run("transducers.md", stream, names)
+    pieces.append(names["found"])
+    assert np.concatenate([piece.tokens for piece in pieces[1:]]).tolist() == whole[0].tokens.tolist()
+    assert pieces[-1].frames[-1] == whole[0].frames[-1]
+
+    np.savez(
+        "encoder_output.npz",
+        **{f"utterance{i}": one[:n] for i, (one, n) in enumerate(zip(frames, lengths, strict=True))},
+    )
+    (arguments,) = commands("guide/transducers.md")
+    rows = [json.loads(line) for line in command(arguments).splitlines()]
+    assert [row["text"] for row in rows] == [found.text for found in whole]
