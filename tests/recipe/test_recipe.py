@@ -180,6 +180,23 @@ def test_probabilities_of_pronunciations(files):
     assert difference == pytest.approx(np.log(3.0), abs=TOLERANCE)
 
 
+def test_a_separator_that_no_spelling_uses(files, recwarn):
+    spellings = files / "lexicon.txt"
+    spellings.write_text("a a\nab a b\n")
+    message = r"lexicon: no spelling uses '<space>', which .* separator='<space>' \(.* --separator '<space>'\), or"
+    with pytest.warns(UserWarning, match=message) as told:
+        build_graph(TOKENS, spellings, files / "lm.arpa")
+    assert len(told) == 1
+    build_graph(TOKENS, spellings, files / "lm.arpa", separator=None)
+    build_graph(TOKENS, spellings, files / "lm.arpa", separator="<space>")
+    spellings.write_text("a a <space>\nab a b <space>\n")
+    build_graph(TOKENS, spellings, files / "lm.arpa")
+    pieces = TokenTable.from_list(["\u2581", "\u2581a", "b", "<blk>"], blank="<blk>")
+    spellings.write_text("a \u2581a\nab \u2581a b\n")
+    build_graph(pieces, spellings, files / "lm.arpa")
+    assert not recwarn.list
+
+
 def test_graph_tells_how_it_was_made(files):
     (files / "lexicon.txt").write_text("a a\nab a b\nzz b b\n")
     said_lines = []

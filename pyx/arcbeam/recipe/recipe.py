@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,11 @@ from arcbeam.checks import as_float
 from arcbeam.files.writing import beside
 from arcbeam.recipe import algebra
 from arcbeam.recipe.language_model import LanguageModel, read_language_model
-from arcbeam.recipe.lexicon import Lexicon, find_separator
+from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
 from arcbeam.recipe.progress import Progress, Reporter
 from arcbeam.recipe.topology import TOPOLOGIES, make_topology
+from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -146,6 +148,8 @@ def build_graph(
             lexicon = Lexicon.from_file(
                 lexicon, table, probabilities=probabilities, separator=given, max_bytes=max_bytes
             )
+            if separator == "auto":
+                _warn_of_unused_separator(lexicon, table)
         rule = separator_rule
         if rule == "auto":
             rule = "none" if lexicon.separator_column is None else DEFAULT_RULE
@@ -166,6 +170,21 @@ def build_graph(
     fst = algebra.remove_epsilons(fst)
     reporter.say("epsilons", f"removed: {fst.num_states:,} states")
     return _compile(fst, table, options, meta, openfst, reporter)
+
+
+def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
+    """A model that writes a label between words needs a graph that expects it; a lexicon's file does not tell."""
+    try:
+        separator = find_separator(table)
+    except ValueError:
+        return  # several could be meant
+    if separator in (None, WORD_START) or table.column(separator) in lexicon.columns:
+        return
+    warn(
+        f"lexicon: no spelling uses {separator!r}, which models with these labels write between words, so the graph "
+        f"expects none; pass separator={separator!r} (on the command line: --separator {shlex.quote(separator)}), or "
+        "separator=None if the model writes none"
+    )
 
 
 #: The rule that wins on tuning data where there is a separator token; the table is in docs/design/files.md.
