@@ -38,7 +38,7 @@ BIN := $(VENV)/bin
 # Tests, as many at a time as there are cores; -n 0 in PYTEST_ARGS: one by one.
 BY_CORES := -n auto --maxprocesses=8 --dist=worksteal
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -qq
-# The larger speech sets, where they lie beside the checkout; benchmarks/datasets.py looks there, too.
+# The larger speech sets, where they lie beside the checkout; benchmarks/data/datasets.py looks there, too.
 ifneq ($(wildcard ../shared/data/tokens.txt),)
 ARCBEAM_DATA ?= $(abspath ../shared/data)
 endif

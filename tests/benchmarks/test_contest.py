@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import arcbeam
-from benchmarks import adapters, contest, graphs
+from benchmarks import adapters
 from benchmarks.adapters import SearchOptions
-from benchmarks.contest import Contender
-from benchmarks.datasets import DataMissing
+from benchmarks.data import graphs
+from benchmarks.data.datasets import DataMissing
+from benchmarks.tasks import contest
+from benchmarks.tasks.contest import Contender
 
 FOLDER = Path(adapters.__file__).parent
 OF_TASKS = {"baseline", "flashlight_text"}  # made from a lexicon and an LM, not from a graph; see lexicon_task
@@ -175,7 +177,7 @@ def test_a_packed_language_model_is_unpacked_once(small, tmp_path, monkeypatch):
 
 def test_decoders_with_a_trie_take_the_words_of_a_graph(small, tmp_path):
     pytest.importorskip("kenlm", reason="the baseline's LM is KenLM's")
-    lexicon_task = pytest.importorskip("benchmarks.lexicon_task")
+    lexicon_task = pytest.importorskip("benchmarks.adapters.lexicon_task")
     (tmp_path / "lm.arpa").write_text(
         "\\data\\\nngram 1=6\nngram 2=1\n\n\\1-grams:\n-99\t<s>\t0\n-1\t</s>\n-9\t<unk>\n-0.5\tah\t0\n-0.6\tbee\t0\n"
         "-0.6\tsea\t0\n\n\\2-grams:\n-0.4\tah bee\n\n\\end\\\n"

@@ -7,22 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import (
-    acoustic,
-    adapters,
-    ceilings,
-    corpus,
-    datasets,
-    end_to_end,
-    gk23,
-    papers,
-    plots,
-    registry,
-    report,
-)
+from benchmarks import adapters, papers
 from benchmarks.adapters import Answer
+from benchmarks.data import acoustic, corpus, datasets
+from benchmarks.engine import ceilings
 from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
-from benchmarks.registry import Context
+from benchmarks.harness import plots, registry
+from benchmarks.harness.registry import Context
+from benchmarks.report import report
+from benchmarks.tasks import end_to_end, gk23
 from tests.benchmarks.test_contest import SAID, TEXTS, log_probs, small  # noqa: F401
 
 TOKENS = ["<blank>", "a", "b", "c"]
@@ -38,7 +31,7 @@ def workload(small, monkeypatch):  # noqa: F811
         return datasets.Dataset(name, np.concatenate(rows), lengths, list("xyz"), TEXTS, 0.02, TOKENS)
 
     monkeypatch.setattr(datasets, "load", load)
-    monkeypatch.setattr("benchmarks.graphs.FOLDER", small.arcbeam.parent / "cache")
+    monkeypatch.setattr("benchmarks.data.graphs.FOLDER", small.arcbeam.parent / "cache")
     return {"graph": str(small.arcbeam)}
 
 
@@ -311,7 +304,7 @@ def test_bars_become_a_figure(tmp_path):
 
 
 def test_without_matplotlib_figures_stay_as_they_are(tmp_path, monkeypatch, capsys):
-    from benchmarks import record
+    from benchmarks.harness import record
 
     head = {"record": "header", "experiment": "gk23_figure1"}
     record.write(tmp_path / "cpu" / "gk23_figure1.jsonl", head, [])

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from benchmarks.plots import line_plot
+from benchmarks.harness.plots import line_plot
 
 pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
 SERIES = {"beam 17": [(1, 10.0), (2, 19.0), (4, 30.0)], "beam 12": [(1, 30.0), (2, 50.0), (4, 90.0)]}

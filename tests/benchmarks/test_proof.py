@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from benchmarks import proof, record, registry
 from benchmarks.__main__ import main
-from benchmarks.registry import Context
+from benchmarks.harness import record, registry
+from benchmarks.harness.registry import Context
+from benchmarks.pack import proof
 
 MAKEFILE = (record.ROOT / "Makefile").read_text()
 BUILT = ["building for compute capability 90", "decoding on GPU 0"]

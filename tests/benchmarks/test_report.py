@@ -6,9 +6,11 @@ import subprocess
 
 import pytest
 
-from benchmarks import datasets, record, registry, report, timing
 from benchmarks.__main__ import main
-from benchmarks.registry import Column
+from benchmarks.data import datasets
+from benchmarks.harness import record, registry, timing
+from benchmarks.harness.registry import Column
+from benchmarks.report import report
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
 HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_before": 0.1, "repeats": 5}

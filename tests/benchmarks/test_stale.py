@@ -7,9 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import host_code, record, registry, report
 from benchmarks.__main__ import main
-from benchmarks.registry import Column
+from benchmarks.harness import host_code, record, registry
+from benchmarks.harness.registry import Column
+from benchmarks.report import report
 from tests.benchmarks.test_report import HEAD
 
 GPU = {"name": "NVIDIA H200", "driver": "580.65.06", "sm_mhz": 1980.0, "most_sm_mhz": 1980.0, "memory_mhz": 3201.0}

@@ -12,7 +12,7 @@ pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
 from benchmarks import acoustic, corpus, datasets, gpu  # noqa: E402
 from benchmarks.experiments import gpu_transducer_total, transducer_wer  # noqa: E402
-from benchmarks.registry import Context  # noqa: E402
+from benchmarks.harness.registry import Context  # noqa: E402
 from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
 from data.letter_alignment import first_frames  # noqa: E402
 

@@ -14,7 +14,7 @@ from tests import changed
         (["cuda/rescore/ask.cuh"], ["tests/rescore"]),
         (["tests/rescore/test_mail_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
         (["benchmarks/results/cpu/wer.jsonl", "docs/benchmarks.md"], ["tests/benchmarks/test_report.py"]),
-        (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report.py"], ["tests/benchmarks"]),
+        (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report/report.py"], ["tests/benchmarks"]),
         (["README.md", "docs/gpu.md"], ["tests/package"]),
         (["tests/test_layout.py"], ["tests/test_layout.py"]),
         (["tests/gone/test_deleted.py"], []),
