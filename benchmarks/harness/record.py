@@ -24,7 +24,7 @@ from benchmarks.harness.registry import Row
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/figures")  # by runs and from them
+MADE = ("benchmarks/results", "docs/benchmarks.md", "docs/plots")  # by runs and from them
 PACKAGES = (
     "arcbeam", "numpy", "kaldi-decoder", "kaldifst", "sentencepiece", "kenlm", "flashlight-text", "pyctcdecode",
     "riva-asrlib-decoder", "nemo-toolkit", "torch", "torchaudio", "onnxruntime", "soundfile", "cupy", "cuda-bindings",

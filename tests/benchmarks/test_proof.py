@@ -216,7 +216,7 @@ def test_a_command_ends_with_the_process_that_runs_it(stub, tmp_path):
     code = (
         "import signal, sys\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
-        "from benchmarks import proof\n"
+        "from benchmarks.pack import proof\n"
         "proof.make_gpu_test({'PART': 'decode'})\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], cwd=record.ROOT, stderr=subprocess.PIPE, text=True)

@@ -1,6 +1,7 @@
 """Every module of the benchmarks lives in a room that says what lives there, and rooms import one way."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -97,3 +98,40 @@ def test_a_command_says_how_it_is_called(command):
     )
     assert done.returncode == 0, done.stderr
     assert f"usage: python -m benchmarks.{command} " in done.stdout
+
+
+def there(module: str, name: str) -> bool:
+    """Whether a name can be imported from a module of the benchmarks, as the files tell, without importing it."""
+    place = record.ROOT.joinpath(*module.split("."))
+    if (place / f"{name}.py").exists() or (place / name).is_dir():
+        return True
+    source = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return source.exists() and name in names_of(ast.parse(source.read_text()))
+
+
+def names_of(tree: ast.Module) -> set[str]:
+    """What a module defines, imports or assigns at its top."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        else:
+            found |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return found
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "tests"])
+def test_what_is_imported_from_a_room_is_there(folder):
+    """Also where it is imported only with a package that is not installed here, or by a process of a test."""
+    wanted = re.compile(r"from (benchmarks[\w.]*) import (\(.*?\)|[\w, ]+)", re.DOTALL)
+    files = sorted((record.ROOT / folder).rglob("*.py"))
+    found = [
+        (path.name, module, name)
+        for path in files
+        for module, names in wanted.findall(path.read_text())
+        for name in re.findall(r"(?:^|[,(])\s*(\w+)", names)
+    ]
+    assert found
+    assert [place for place in found if not there(*place[1:])] == []
