@@ -19,6 +19,7 @@ CONCERNS = [
         ("tests/benchmarks/test_report.py", "tests/benchmarks/test_peers_picture.py"),
     ),
     (r"benchmarks/|data/", ("tests/benchmarks",)),
+    (r"Makefile$|gpu\.mk$", ("tests/package/test_makefile.py", "tests/benchmarks/test_proof.py")),
     (r"docs/|[A-Z]+\.md$|build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
     (r"cuda/decode/", ("tests/decode", "tests/rescore")),
     (r"cuda/rescore/", ("tests/rescore",)),

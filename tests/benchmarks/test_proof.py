@@ -13,7 +13,7 @@ from benchmarks.harness import record, registry
 from benchmarks.harness.registry import Context
 from benchmarks.pack import proof
 
-MAKEFILE = (record.ROOT / "Makefile").read_text()
+MAKEFILE = (record.ROOT / "gpu.mk").read_text()
 BUILT = ["building for compute capability 90", "decoding on GPU 0"]
 
 
@@ -54,7 +54,7 @@ def test_what_the_parts_counted(commands):
                 "FAILED tests/gpu/test_rescoring_on_gpu.py::test_one - Wrong",
                 "1 failed, 3 passed, 2 errors in 7.5s",
                 "gpu-test rescore: failed in 9 s",
-                "make: *** [Makefile:148: gpu-rescore] Error 1",
+                "make: *** [gpu.mk:73: gpu-rescore] Error 1",
             ],
         ),
         "transducer": (2, ["collecting", "no tests ran in 0.02s"]),

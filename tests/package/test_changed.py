@@ -20,6 +20,7 @@ from tests import changed
         (["docs/plots/peers.svg"], ["tests/benchmarks/test_peers_picture.py", "tests/benchmarks/test_report.py"]),
         (["benchmarks/results/cpu/wer.jsonl", "benchmarks/report/page.py"], ["tests/benchmarks"]),
         (["README.md", "docs/gpu.md"], ["tests/package"]),
+        (["gpu.mk"], ["tests/benchmarks/test_proof.py", "tests/package/test_makefile.py"]),
         (["tests/test_layout.py"], ["tests/test_layout.py"]),
         (["tests/gone/test_deleted.py"], []),
         (["cuda/shared/cost.hpp"], ["tests"]),
