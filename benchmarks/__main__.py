@@ -10,9 +10,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import record, registry, seeds
-from benchmarks.datasets import CACHE, DataMissing
-from benchmarks.progress import display
+from benchmarks.data.datasets import CACHE, DataMissing
+from benchmarks.harness import record, registry, seeds
+from benchmarks.harness.progress import display
 
 OWN = ("arcbeam", "benchmarks", "data")
 

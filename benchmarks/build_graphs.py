@@ -7,8 +7,9 @@ import time
 from collections.abc import Sequence
 
 import arcbeam
-from benchmarks import graphs, lm_task
-from benchmarks.datasets import CACHE, ROOT
+from benchmarks.data import graphs
+from benchmarks.data.datasets import CACHE, ROOT
+from benchmarks.tasks import lm_task
 
 USUAL = ("char-3gram", "spm512-3gram", "spm1024-3gram", "spm512-5gram")
 BOOKS = lm_task.BOOKS  # no graph of one file, but the models and graphs of a task

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import corpus
-from benchmarks.datasets import DataMissing
+from benchmarks.data import corpus
+from benchmarks.data.datasets import DataMissing
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 
 from arcbeam.gpu.tuned import search_plan
-from benchmarks import datasets, gpu, graphs
-from benchmarks.adapters import SearchOptions
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
 
 
 def main(argv: Sequence[str] | None = None) -> int:

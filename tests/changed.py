@@ -14,9 +14,13 @@ ALL = ("tests",)
 CONCERNS = [
     (r"tests/(\w+)/", (r"tests/\1",)),
     (r"tests/(test_\w+\.py)$", (r"tests/\1",)),
-    (r"benchmarks/results/|docs/benchmarks\.md|docs/figures/", ("tests/benchmarks/test_report.py",)),
+    (
+        r"benchmarks/results/|docs/benchmarks\.md|docs/plots/",
+        ("tests/benchmarks/test_report.py", "tests/benchmarks/test_peers_picture.py"),
+    ),
     (r"benchmarks/|data/", ("tests/benchmarks",)),
     (r"docs/|[A-Z]+\.md$", ("tests/package", "tests/test_pages.py")),
+    (r"Makefile$|gpu\.mk$", ("tests/package/test_makefile.py", "tests/benchmarks/test_proof.py")),
     (r"build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),
     (r"cuda/decode/", ("tests/decode", "tests/rescore")),
     (r"cuda/rescore/", ("tests/rescore",)),

@@ -1,8 +1,9 @@
 """One interface for every decoder that is compared: see :class:`Adapter`.
 
-A module here is an adapter: it imports its package at the top, and ``ADAPTER`` is its class. Where the package or the
-device is missing, importing the module (or making the adapter) raises ImportError, :class:`Unavailable` for a device;
-an experiment then has a row that says so, see `benchmarks.contest`.
+A module here that has ``ADAPTER``, its class, is an adapter; it imports its package at the top. Beside them lies what
+adapters need: `gpu`, `lexicon_task`, and of NeMo `nemo_sources` and `nemo_transducer`. Where the package or the device
+is missing, importing the module (or making the adapter) raises ImportError, :class:`Unavailable` for a device;
+an experiment then has a row that says so, see `benchmarks.tasks.contest`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from benchmarks.graphs import GraphFiles
+    from benchmarks.data.graphs import GraphFiles
 
 
 class Unavailable(ImportError):
@@ -68,9 +69,9 @@ class Adapter(Protocol):
     device : "cpu" or "cuda"
     settings : what of the options it uses, and what it uses besides, as tables show it
 
-    It is made as ``make("name")(files, options, **more)``: `files` is a :class:`benchmarks.graphs.GraphFiles`, which
-    has the graph, but also the tokens, the lexicon and the language model of decoders that need no graph; ``threads``
-    is the one extra setting that CPU decoders share.
+    It is made as ``make("name")(files, options, **more)``: `files` is a :class:`benchmarks.data.graphs.GraphFiles`,
+    which has the graph, but also the tokens, the lexicon and the language model of decoders that need no graph;
+    ``threads`` is the one extra setting that CPU decoders share.
 
     An adapter of a GPU decoder may have ``look_into(arrays)``, too: what ``prepare`` returns, made of log-probs that
     are on the GPU already, one array an utterance, as an acoustic model leaves them. End-to-end experiments time it

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 import arcbeam
 from benchmarks.adapters import Answer, SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.data.graphs import GraphFiles
 
 
 class ArcbeamCpu:

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import gpu
-from benchmarks.adapters import Answer, SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.adapters import Answer, SearchOptions, gpu
+from benchmarks.data.graphs import GraphFiles
 
 
 class ArcbeamCuda:

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import lexicon_task
-from benchmarks.adapters import Answer, SearchOptions
+from benchmarks.adapters import Answer, SearchOptions, lexicon_task
 from benchmarks.adapters.flashlight_text import FlashlightText
-from benchmarks.graphs import GraphFiles
+from benchmarks.data.graphs import GraphFiles
 
 
 class FlashlightWords:

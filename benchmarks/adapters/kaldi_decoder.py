@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.adapters import Answer, SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.data.graphs import GraphFiles
 
 
 class KaldiFasterDecoder:

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks import nemo_sources
-from benchmarks.adapters import Answer, SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.adapters import Answer, SearchOptions, nemo_sources
+from benchmarks.data.graphs import GraphFiles
 
 os.environ.setdefault("TQDM_DISABLE", "1")  # reading the LM would draw a bar into the log
 MODULES = "nemo.collections.asr.parts.submodules"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyctcdecode
 
 from benchmarks.adapters import Answer, SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.data.graphs import GraphFiles
 
 TOKEN_MIN_LOGP = -5.0
 

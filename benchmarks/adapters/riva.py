@@ -14,9 +14,8 @@ import numpy.typing as npt
 import torch
 from riva.asrlib.decoder.python_decoder import BatchedMappedDecoderCuda, BatchedMappedDecoderCudaConfig
 
-from benchmarks import gpu
-from benchmarks.adapters import Answer, SearchOptions, Unavailable
-from benchmarks.graphs import GraphFiles
+from benchmarks.adapters import Answer, SearchOptions, Unavailable, gpu
+from benchmarks.data.graphs import GraphFiles
 
 
 def write_words(words: Sequence[str], path: Path) -> Path:

@@ -15,7 +15,7 @@ import torch
 from torchaudio.models.decoder import cuda_ctc_decoder
 
 from benchmarks.adapters import Answer, SearchOptions, Unavailable
-from benchmarks.graphs import GraphFiles
+from benchmarks.data.graphs import GraphFiles
 
 BLANK_SKIP_THRESHOLD = 0.95
 

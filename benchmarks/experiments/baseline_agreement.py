@@ -25,11 +25,12 @@ import arcbeam
 from arcbeam.baseline import KenLM, LexiconDecoder, with_separator
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
-from benchmarks import agreement, datasets, graphs, lexicon_task
-from benchmarks.adapters import SearchOptions
+from benchmarks.adapters import SearchOptions, lexicon_task
 from benchmarks.adapters.baseline import Baseline
+from benchmarks.data import datasets, graphs
 from benchmarks.experiments.baseline_equal import plain_arpa
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import agreement
 
 ORDER = 62
 TITLE = "The baseline's answers beside the graph search's"

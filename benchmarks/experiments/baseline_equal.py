@@ -23,10 +23,12 @@ import numpy.typing as npt
 from arcbeam.baseline import with_separator
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
-from benchmarks import adapters, datasets, seeds
+from benchmarks import adapters
 from benchmarks.adapters.baseline import Baseline, SpokenAnswer, Task
-from benchmarks.registry import Column, Context, Row
-from benchmarks.renumbered import renumbered
+from benchmarks.data import datasets
+from benchmarks.harness import seeds
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks.renumbered import renumbered
 from data import workload
 
 ORDER = 60

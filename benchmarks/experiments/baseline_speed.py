@@ -10,10 +10,12 @@ of processor time, which a busy machine disturbs less.
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks import adapters, datasets, timing
+from benchmarks import adapters
 from benchmarks.adapters.baseline import Baseline
+from benchmarks.data import datasets
 from benchmarks.experiments import baseline_equal
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 61
 TITLE = "The baseline's speed beside flashlight-text's"

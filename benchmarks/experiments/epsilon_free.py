@@ -7,8 +7,9 @@ a graph of a small LM. Both give the same words but for ties, and are decoded in
 from collections.abc import Iterator
 
 import arcbeam
-from benchmarks import datasets, graphs, timing
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER = 60

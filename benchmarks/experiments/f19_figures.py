@@ -9,9 +9,9 @@ place of the large one. Arcs settled and `of the reads`, on a GPU: as in `gpu_ar
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import lm_task
-from benchmarks.lm_task import Contender
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 3, "F19", None
 KERNELS = ("search", "rescore", "asking", "asking_arcs")

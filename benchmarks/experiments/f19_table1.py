@@ -14,9 +14,10 @@ and `of the reads`: as in `gpu_arcs`.
 
 from collections.abc import Iterator
 
-from benchmarks import ceilings, lm_task
-from benchmarks.lm_task import Contender
-from benchmarks.registry import Column, Context, Row
+from benchmarks.engine import ceilings
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 1, "F19", None
 KERNELS = ("search", "rescore", "asking", "asking_arcs")

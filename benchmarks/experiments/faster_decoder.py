@@ -8,10 +8,13 @@ emitting arcs of the expanded tokens, of which only `read` had to be scored.
 
 from collections.abc import Iterator
 
-from benchmarks import adapters, agreement, datasets, graphs, memory, timing
+from benchmarks import adapters
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import agreement, memory
 from data.workload import word_error_rate
 
 ORDER = 10

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ceilings, end_to_end, gk23, plots
+from benchmarks.engine import ceilings
 from benchmarks.experiments import gk23_table2
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import plots
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import end_to_end, gk23
 
 ORDER, PAPER, ON_GPU = 0, gk23.PAPER, None
 KEEPS_CUDA = True

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks import contest, forked, gk23
 from benchmarks.adapters import Adapter, SearchOptions, why
-from benchmarks.contest import Contender
-from benchmarks.datasets import Dataset
+from benchmarks.data.datasets import Dataset
+from benchmarks.data.graphs import NORMAL, GraphFiles
 from benchmarks.experiments.wer import greedy
-from benchmarks.graphs import NORMAL, GraphFiles
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import contest, forked, gk23
+from benchmarks.tasks.contest import Contender
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 1, gk23.PAPER, None

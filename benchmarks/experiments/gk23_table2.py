@@ -11,8 +11,11 @@ decoder's own time on a GPU, as in `gpu_arcs`.
 import statistics
 from collections.abc import Iterator
 
-from benchmarks import ceilings, contest, corpus, end_to_end, gk23, timing
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import corpus
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import contest, end_to_end, gk23
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 2, gk23.PAPER, None

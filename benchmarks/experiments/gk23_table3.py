@@ -12,11 +12,13 @@ rules lets it. `settled` and `of the reads` as in `gpu_arcs`.
 
 from collections.abc import Iterator
 
-from benchmarks import ceilings, contest, gk23, timing
 from benchmarks.adapters import Answer, why
-from benchmarks.datasets import Dataset
-from benchmarks.graphs import GraphFiles
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data.datasets import Dataset
+from benchmarks.data.graphs import GraphFiles
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import contest, gk23
 from data.workload import word_error_rate
 
 ORDER, PAPER, ON_GPU = 3, gk23.PAPER, None
@@ -28,7 +30,7 @@ SLOW = ("flashlight_words", "baseline_words", "pyctcdecode")  # on a GPU machine
 SLOW_MINUTES = 6.0  # of any other set
 TAKES = {
     **gk23.GRAPH_OPTIONS,
-    "set": "log-probs to decode, of benchmarks/datasets.py (throughput; workload-512 with spm512-3gram)",
+    "set": "log-probs to decode, of benchmarks/data/datasets.py (throughput; workload-512 with spm512-3gram)",
     "minutes": "of audio; 'all' for the whole set (6 of throughput and 1 of workload-512 on a CPU, all on a GPU)",
     "slow_minutes": f"of audio for {', '.join(SLOW)} in results of a GPU (6 of throughput, 1 of workload-512)",
     **gk23.CORPUS_OPTIONS,

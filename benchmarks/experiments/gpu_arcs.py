@@ -10,9 +10,11 @@ HBM for the others; above 1 there is only because most arcs are not read.
 import statistics
 from collections.abc import Iterator
 
-from benchmarks import ceilings, datasets, gpu, graphs, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 ORDER = 270

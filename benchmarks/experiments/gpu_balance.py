@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import arcbeam
-from benchmarks import ceilings, datasets, gpu, graphs, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 ORDER = 250

@@ -9,9 +9,11 @@ arcs settled a second (as in `gpu_arcs`) over the random reads a second of the s
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import ceilings, datasets, gpu, graphs, plots, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import plots, timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 ORDER = 230

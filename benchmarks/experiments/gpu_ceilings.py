@@ -1,15 +1,15 @@
 """What the device can do at most: reads, of host memory, too, atomic minima, copies, barriers, launches.
 
-By kernels of our own in `benchmarks/kernels`, between two events; answers are checked first.
+By kernels of our own in `benchmarks/engine/kernels`, between two events; answers are checked first.
 """
 
 from collections.abc import Iterator
 
-from benchmarks import gpu
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import gpu
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
-KERNELS = ()  # those of benchmarks/kernels alone
+KERNELS = ()  # those of benchmarks/engine/kernels alone
 ORDER = 290
 TITLE = "Ceilings of the device"
 COLUMNS = [
@@ -26,7 +26,7 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def measured(context: Context) -> Iterator[Row]:
-    from benchmarks import ceilings, far_reads
+    from benchmarks.engine import ceilings, far_reads
 
     gpu.require()
     of_device = ceilings.Ceilings(repeats=context.repeats)

@@ -5,7 +5,7 @@ answers (`data.synthetic_transducer`); an utterance has 150 frames of 80 ms and 
 on the GPU. The clock is read around calls that return when the hypotheses are on the host (NeMo's: on the GPU), in
 turns; before, our answers in float32 are those of the CPU, byte for byte, and the labels that were put in; in bfloat16
 the tokens unlike the labels are counted. NeMo computes in float32, TF32 off. The floor is what waits and products take
-at the machine's peak (`benchmarks.transducer_floor`).
+at the machine's peak (`benchmarks.engine.transducer_floor`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,8 +18,11 @@ import numpy as np
 from arcbeam import TransducerDecoder
 from arcbeam.gpu.devices import cuda_devices
 from arcbeam.gpu.tuned import transducer_plan
-from benchmarks import adapters, gpu, seeds, timing, transducer_floor
-from benchmarks.registry import Column, Context, Row
+from benchmarks import adapters
+from benchmarks.adapters import gpu
+from benchmarks.engine import transducer_floor
+from benchmarks.harness import seeds, timing
+from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
@@ -107,7 +110,7 @@ def rows_of(context: Context, model: str) -> Iterator[Row]:
     twin = TransducerDecoder.from_arrays(arrays, sizes.blank, device="cpu", **options)
     theirs, missing = None, None
     try:
-        from benchmarks.nemo_transducer import NemoTransducer
+        from benchmarks.adapters.nemo_transducer import NemoTransducer
 
         theirs = NemoTransducer(arrays, sizes.blank, durations)
     except (ImportError, OSError) as error:

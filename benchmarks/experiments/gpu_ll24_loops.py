@@ -10,9 +10,11 @@ from typing import Any
 
 from arcbeam import TransducerDecoder
 from arcbeam.gpu.devices import cuda_devices
-from benchmarks import gpu, seeds, timing, transducer_floor
+from benchmarks.adapters import gpu
+from benchmarks.engine import transducer_floor
 from benchmarks.experiments.gpu_ll24 import BATCHES, PRECISIONS
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import seeds, timing
+from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True

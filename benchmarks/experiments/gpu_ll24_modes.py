@@ -20,11 +20,12 @@ import numpy as np
 
 from arcbeam import TransducerDecoder
 from arcbeam.gpu.devices import cuda_devices
-from benchmarks import gpu, seeds
+from benchmarks.adapters import gpu
+from benchmarks.engine.transducer_floor import floor_s
 from benchmarks.experiments import gpu_ll24
-from benchmarks.registry import Column, Context, Row
-from benchmarks.transducer_floor import floor_s
-from benchmarks.workers import Troupe
+from benchmarks.harness import seeds
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks.workers import Troupe
 from data import synthetic_transducer as synthetic
 
 ON_GPU = True
@@ -81,7 +82,7 @@ class Contender:
         arrays, blank, durations = network
         self.decode: Callable[[], Any]
         if name in MODES:
-            from benchmarks import nemo_transducer
+            from benchmarks.adapters import nemo_transducer
 
             make: Any = nemo_transducer.FrameLooping if name == "frame_looping" else nemo_transducer.NemoTransducer
             self.peer = make(arrays, blank, durations, **MODES[name])

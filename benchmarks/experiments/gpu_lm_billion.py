@@ -18,9 +18,11 @@ from typing import Any
 
 import arcbeam
 from arcbeam.errors import ArcbeamError
-from benchmarks import ceilings, datasets, gpu, graphs, placements, rescoring_models, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings, placements, rescoring_models
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed")

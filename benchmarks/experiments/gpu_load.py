@@ -8,9 +8,11 @@ import statistics
 import time
 from collections.abc import Iterator
 
-from benchmarks import ceilings, gpu, proof
-from benchmarks.record import ROOT
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import gpu
+from benchmarks.engine import ceilings
+from benchmarks.harness.record import ROOT
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.pack import proof
 
 ON_GPU = True
 KERNELS = proof.KERNELS

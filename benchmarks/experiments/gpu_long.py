@@ -8,9 +8,12 @@ Arcs settled and `of the reads`: as in `gpu_arcs`, of one utterance.
 
 from collections.abc import Iterator
 
-from benchmarks import ceilings, datasets, gpu, graphs, long_utterances, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import long_utterances
 
 ON_GPU = True
 ORDER = 222

@@ -21,9 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 import arcbeam
-from benchmarks import ceilings, datasets, gpu, graphs, profiler, rescoring_models
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings, profiler, rescoring_models
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 KERNELS = ("asking", "asking_arcs")

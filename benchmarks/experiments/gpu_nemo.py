@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import adapters, ceilings, datasets, gpu, graphs, timing
-from benchmarks.adapters import SearchOptions
+from benchmarks import adapters
+from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ON_GPU = True

@@ -6,7 +6,7 @@ As `gpu_arcs`, on the two workloads made from text, with frames of 40 ms.
 from collections.abc import Iterator
 
 from benchmarks.experiments import gpu_arcs
-from benchmarks.registry import Context, Row
+from benchmarks.harness.registry import Context, Row
 
 ON_GPU = True
 ORDER = 272

@@ -17,10 +17,12 @@ from typing import Any
 
 import arcbeam
 from arcbeam.ctc.decoder import DecodeStats
-from benchmarks import ceilings, datasets, gpu, graphs, placements, plots, rescoring_models, timing
-from benchmarks.adapters import SearchOptions
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings, placements, rescoring_models
 from benchmarks.experiments import gpu_rescoring
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import plots, timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 KERNELS = ("search", "rescore", "asking", "asking_arcs")

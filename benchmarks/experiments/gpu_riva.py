@@ -10,10 +10,13 @@ and `of the reads` are of these, as in `gpu_arcs`.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks import adapters, ceilings, datasets, gpu, graphs, record, timing
-from benchmarks.adapters import SearchOptions
+from benchmarks import adapters
+from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.adapters.arcbeam_cuda import ArcbeamCuda
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import record, timing
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ON_GPU = True

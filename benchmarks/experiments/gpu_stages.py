@@ -1,11 +1,12 @@
 """Each stage of the search on a GPU alone, on the fixed frames by which the CPU's stages are timed.
 
-By one block of 512 threads, in the device's clock cycles between barriers: `benchmarks/kernels/stages.cu` runs the
-search's own code, stage after stage, 200 times; `rescoring_stages.cu` that of the search with a large language model,
-whose lookup is timed for each place of the model, without an arc cache, with an empty and with a warm one. Before that,
-what every stage makes is compared with the twin's. In a search all multiprocessors are at work, and share L2. `room` is
-where the frame is made: in shared memory, or in the device's but for its tables (mixed), or there altogether (spilled).
-The frames of `demo` and `spm512-3gram` are of speech, each that of one utterance with the most hypotheses.
+By one block of 512 threads, in the device's clock cycles between barriers: `benchmarks/engine/kernels/stages.cu` runs
+the search's own code, stage after stage, 200 times; `rescoring_stages.cu` that of the search with a large language
+model, whose lookup is timed for each place of the model, without an arc cache, with an empty and with a warm one.
+Before that, what every stage makes is compared with the twin's. In a search all multiprocessors are at work, and share
+L2. `room` is where the frame is made: in shared memory, or in the device's but for its tables (mixed), or there
+altogether (spilled). The frames of `demo` and `spm512-3gram` are of speech, each that of one utterance with the most
+hypotheses.
 
 `of the ceiling` is how long what the stage has to do at least takes one block at its ceilings, measured in the same
 process (the first rows), over the time of the stage. What it has to do is counted from the frame and from what is made
@@ -15,8 +16,9 @@ what takes longest. Instructions and reads of shared memory, which have no ceili
 
 from collections.abc import Callable, Iterator
 
-from benchmarks import gpu, gpu_rescoring_stage_timing, gpu_stage_timing
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import gpu
+from benchmarks.engine import gpu_rescoring_stage_timing, gpu_stage_timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 KERNELS = ("search", "rescore", "bucketed")  # whose stages they are

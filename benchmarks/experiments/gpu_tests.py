@@ -8,8 +8,8 @@ and this commit is not run again, and keeps its time.
 
 from collections.abc import Iterator
 
-from benchmarks import proof
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.pack import proof
 
 ON_GPU = True
 KERNELS = proof.KERNELS

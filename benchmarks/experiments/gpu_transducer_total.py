@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import acoustic, adapters, corpus, datasets, gpu, seeds
+from benchmarks import adapters
+from benchmarks.adapters import gpu
+from benchmarks.data import acoustic, corpus, datasets
 from benchmarks.experiments.gpu_ll24 import BATCHES
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import seeds
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ON_GPU = True
@@ -88,7 +91,7 @@ def of_model(context: Context, model: str) -> Iterator[Row]:
         decoders[f"arcbeam, {precision}"] = arcbeam_tokens(decoder)
     missing = None
     try:
-        from benchmarks.nemo_transducer import NemoTransducer
+        from benchmarks.adapters.nemo_transducer import NemoTransducer
 
         peer = NemoTransducer(ours, alphabet.blank, durations)
         decoders["NeMo"] = lambda encoded, lengths: peer.tokens(peer.decode(peer.prepare(encoded, lengths)))

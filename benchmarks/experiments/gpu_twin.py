@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import ceilings, datasets, gpu, graphs, timing
-from benchmarks.adapters import SearchOptions
-from benchmarks.registry import Column, Context, Row
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ON_GPU = True
 ORDER = 260

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks.memory import ROOT
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks.memory import ROOT
 
 ORDER = 50
 TITLE = "Building a graph"
@@ -26,7 +26,8 @@ COLUMNS = [
 ]
 CHILD = """
 import json, sys, time
-from benchmarks import graphs, memory
+from benchmarks.data import graphs
+from benchmarks.tasks import memory
 began, cpu = time.monotonic(), time.process_time()
 graph = graphs.make(sys.argv[1])
 print(json.dumps({"minutes": (time.monotonic() - began) / 60, "cpu_minutes": (time.process_time() - cpu) / 60,

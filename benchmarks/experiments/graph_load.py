@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 import arcbeam
-from benchmarks import graphs, timing
-from benchmarks.openfst_writer import EPSILON_COLUMN, write_openfst
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import graphs
+from benchmarks.data.openfst_writer import EPSILON_COLUMN, write_openfst
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 40
 TITLE = "Loading a graph"

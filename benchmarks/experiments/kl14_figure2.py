@@ -11,9 +11,9 @@ GPU: as in `gpu_arcs`.
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import lm_task
-from benchmarks.lm_task import Contender
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 4, "KL14", None
 KERNELS = ("search", "rescore", "asking", "asking_arcs")

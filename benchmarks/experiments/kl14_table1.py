@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import arcbeam
-from benchmarks import graphs, lm_task, rescoring_models
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import graphs
+from benchmarks.engine import rescoring_models
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
 
 ORDER, PAPER = 1, "KL14"
 TITLE = "Table 1: sizes of graphs and language models"

@@ -14,9 +14,11 @@ import statistics
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks import ceilings, datasets, lm_task
-from benchmarks.lm_task import Contender
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets
+from benchmarks.engine import ceilings
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import Contender
 
 ORDER, PAPER, ON_GPU = 2, "KL14", None
 KERNELS = ("search", "rescore", "asking", "asking_arcs")

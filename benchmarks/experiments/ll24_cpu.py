@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import seeds, timing
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness import seeds, timing
+from benchmarks.harness.registry import Column, Context, Row
 from data import synthetic_transducer as synthetic
 
 ORDER = 45

@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import datasets
-from benchmarks.memory import ROOT
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks.memory import ROOT
 
 ORDER = 55
 TITLE = "Building a large language model"
@@ -38,7 +38,7 @@ COLUMNS = [
 CHILD = """
 import json, sys, time
 from arcbeam import LanguageModel
-from benchmarks import memory
+from benchmarks.tasks import memory
 began, cpu = time.monotonic(), time.process_time()
 model = LanguageModel.build(sys.argv[1])
 model.save(sys.argv[2])

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from unittest import mock
 
 import arcbeam.ctc.decoder
-from benchmarks import datasets, gpu, graphs, long_utterances, timing
-from benchmarks.registry import Context, Row
+from benchmarks.adapters import gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Context, Row
+from benchmarks.tasks import long_utterances
 
 ORDER = 25
 TITLE = "One utterance on a core, however long"

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 import arcbeam
-from benchmarks import datasets, lm_task
+from benchmarks.data import datasets
 from benchmarks.experiments.rescoring_wer import BEAM
-from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from data.workload import word_error_rate
 
 ORDER = 33

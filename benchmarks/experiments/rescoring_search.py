@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks import datasets, lm_task
+from benchmarks.data import datasets
 from benchmarks.experiments.rescoring_wer import BEAM, LIMITS, WIDE_BEAM
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
 from data.workload import word_error_rate
 
 ORDER = 32

@@ -18,9 +18,10 @@ import arcbeam
 from arcbeam import baseline
 from arcbeam.errors import ArcbeamError
 from arcbeam.graph.symbols import TokenTable
-from benchmarks import datasets, lm_task
-from benchmarks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import lm_task
+from benchmarks.tasks.lm_task import ACOUSTIC_SCALE, LM_SCALE, MAX_ACTIVE, SETS
 from data.workload import word_error_rate
 
 ORDER = 32

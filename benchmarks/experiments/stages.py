@@ -5,8 +5,8 @@ The inputs are one frame of a search that is under way on a synthetic graph; see
 
 from collections.abc import Iterator
 
-from benchmarks import stage_timing
-from benchmarks.registry import Column, Context, Row
+from benchmarks.engine import stage_timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 70
 TITLE = "The stages of the CPU engine"

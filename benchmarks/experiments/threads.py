@@ -5,10 +5,11 @@ Utterances are handed to the threads longest first; the answers are compared as 
 
 from collections.abc import Iterator
 
-from benchmarks import datasets, graphs, timing
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 20
 TITLE = "Two threads over one"

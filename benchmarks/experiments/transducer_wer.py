@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from arcbeam import TransducerDecoder
-from benchmarks import datasets
+from benchmarks.data import datasets
 from benchmarks.experiments import gpu_ll24, wer
 from benchmarks.experiments.gpu_transducer_total import MODELS, weights
-from benchmarks.registry import Column, Context, Row
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER = 47

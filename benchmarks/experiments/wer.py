@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import datasets, graphs
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
-from benchmarks.registry import Column, Context, Row
+from benchmarks.data import datasets, graphs
+from benchmarks.harness.registry import Column, Context, Row
 from data.workload import word_error_rate
 
 ORDER = 30

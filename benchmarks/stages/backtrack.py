@@ -3,7 +3,7 @@
 from typing import Any
 
 import arcbeam
-from benchmarks.stage_timing import BEAM, MAX_ACTIVE, Case, Frame
+from benchmarks.engine.stage_timing import BEAM, MAX_ACTIVE, Case, Frame
 
 
 def case(frame: Frame) -> Case:

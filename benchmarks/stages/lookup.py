@@ -12,8 +12,8 @@ import arcbeam
 from arcbeam.ctc import _stages
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
-from benchmarks import seeds
-from benchmarks.stage_timing import Case, Frame
+from benchmarks.engine.stage_timing import Case, Frame
+from benchmarks.harness import seeds
 
 WORDS, BIGRAMS, TRIGRAMS = 999, 50_000, 200_000
 SEED, SEED_OF_HISTORIES = 21, 22

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from arcbeam.ctc import _stages
-from benchmarks.stage_timing import Case, Frame
+from benchmarks.engine.stage_timing import Case, Frame
 
 
 def case(frame: Frame) -> Case:

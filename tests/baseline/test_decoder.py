@@ -12,7 +12,7 @@ import arcbeam
 from arcbeam import baseline
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
-from benchmarks import datasets
+from benchmarks.data import datasets
 from tests.baseline.small import LEXICON, TOKENS, saying
 
 SAID = saying("_ab_--ca-b_")

@@ -7,7 +7,11 @@ import pytest
 
 from arcbeam import Graph, KenLM, LanguageModel, SymbolTable
 from arcbeam.gpu.tuned import search_plan
-from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry, rescoring_models
+from benchmarks import adapters
+from benchmarks.adapters import gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings, rescoring_models
+from benchmarks.harness import registry
 from tests.benchmarks.closed_models import write_closed_arpa
 from tests.benchmarks.on_emulated_gpu import Peer
 from tests.cuda_host.conftest import fake_library  # noqa: F401

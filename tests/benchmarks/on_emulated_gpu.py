@@ -4,9 +4,9 @@ import ctypes
 
 import numpy as np
 
-from benchmarks import gpu, registry
-from benchmarks.adapters import Answer
-from benchmarks.registry import Context
+from benchmarks.adapters import Answer, gpu
+from benchmarks.harness import registry
+from benchmarks.harness.registry import Context
 
 
 class Peer:

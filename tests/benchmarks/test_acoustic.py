@@ -6,9 +6,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="acoustic models of the benchmarks run in torch")
 soundfile = pytest.importorskip("soundfile", reason="audio needs arcbeam[bench]")
 
-from benchmarks import acoustic  # noqa: E402
-from benchmarks.acoustic import open_model  # noqa: E402
-from benchmarks.front_end import FrontEnd, FrontEndOptions, mel_filters, pad  # noqa: E402
+from benchmarks.data import acoustic  # noqa: E402
+from benchmarks.data.acoustic import open_model  # noqa: E402
+from benchmarks.data.front_end import FrontEnd, FrontEndOptions, mel_filters, pad  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)

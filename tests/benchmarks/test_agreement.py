@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import Graph
-from benchmarks import agreement
 from benchmarks.adapters import Answer
-from benchmarks.agreement import judge, path_cost
+from benchmarks.tasks import agreement
+from benchmarks.tasks.agreement import judge, path_cost
 from tests.benchmarks.test_openfst_writer import GRAPHS
 
 

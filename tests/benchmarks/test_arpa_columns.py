@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from benchmarks import arpa_columns
+from benchmarks.pack import arpa_columns
 
 TEXT = """\\data\\
 ngram 1=4

@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks import ceilings, far_reads, gpu, stage_ceilings
+from benchmarks.adapters import gpu
+from benchmarks.engine import ceilings, far_reads, stage_ceilings
 from tests.benchmarks.kernels_on_fake_driver import launches
 
 PARAMETERS = {"fill_table": 24, "random_reads": 24, "dependent_reads": 24, "moves": 24}

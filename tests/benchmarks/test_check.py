@@ -2,8 +2,10 @@
 
 import pytest
 
-from benchmarks import check, record
-from benchmarks.check import ENGINE, KERNEL, PEER
+from benchmarks import check as command
+from benchmarks.engine import regression as check
+from benchmarks.engine.regression import ENGINE, KERNEL, PEER
+from benchmarks.harness import record
 
 
 def row(low, high, subject=ENGINE, against=KERNEL):
@@ -119,7 +121,7 @@ def gate(tmp_path, monkeypatch):
     def run(ratio, *options, processor="P"):
         monkeypatch.setattr(check, "measure", lambda processes, turns, step: [row(ratio, 1.1 * ratio)])
         monkeypatch.setattr(record, "processor", lambda: processor)
-        return check.main(["--stored", str(tmp_path / "reference.jsonl"), *options])
+        return command.main(["--stored", str(tmp_path / "reference.jsonl"), *options])
 
     return run
 

@@ -8,9 +8,10 @@ import tomllib
 import numpy as np
 import pytest
 
-from benchmarks import record, stage_timing
-from benchmarks.rescoring_stage_kernel import STAGES as RESCORING_STAGES
-from benchmarks.stage_kernel import STAGES
+from benchmarks.engine import stage_timing
+from benchmarks.engine.rescoring_stage_kernel import STAGES as RESCORING_STAGES
+from benchmarks.engine.stage_kernel import STAGES
+from benchmarks.harness import record
 
 
 def test_pytest_finds_every_stage_and_both_engines():

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks import corpus, librispeech
-from benchmarks.datasets import DataMissing
+from benchmarks import librispeech
+from benchmarks.data import corpus
+from benchmarks.data.datasets import DataMissing
 
 soundfile = pytest.importorskip("soundfile", reason="audio needs arcbeam[bench]")
 SAID = {"0870": "AND MISTER JOHN", "0880": "HE WAS NOT", "goforward": "GO FORWARD TEN METERS"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import datasets, graphs
+from benchmarks.data import datasets, graphs
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks import forked
 from benchmarks.adapters import Answer
+from benchmarks.tasks import forked
 
 
 class Parrot:

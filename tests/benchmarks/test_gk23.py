@@ -7,22 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import (
-    acoustic,
-    adapters,
-    ceilings,
-    corpus,
-    datasets,
-    end_to_end,
-    gk23,
-    papers,
-    plots,
-    registry,
-    report,
-)
+from benchmarks import adapters, papers
 from benchmarks.adapters import Answer
+from benchmarks.data import acoustic, corpus, datasets
+from benchmarks.engine import ceilings
 from benchmarks.experiments import gk23_figure1, gk23_table1, gk23_table2, gk23_table3
-from benchmarks.registry import Context
+from benchmarks.harness import plots, registry
+from benchmarks.harness.registry import Context
+from benchmarks.report import __main__ as report
+from benchmarks.report import results
+from benchmarks.tasks import end_to_end, gk23
 from tests.benchmarks.test_contest import SAID, TEXTS, log_probs, small  # noqa: F401
 
 TOKENS = ["<blank>", "a", "b", "c"]
@@ -38,7 +32,7 @@ def workload(small, monkeypatch):  # noqa: F811
         return datasets.Dataset(name, np.concatenate(rows), lengths, list("xyz"), TEXTS, 0.02, TOKENS)
 
     monkeypatch.setattr(datasets, "load", load)
-    monkeypatch.setattr("benchmarks.graphs.FOLDER", small.arcbeam.parent / "cache")
+    monkeypatch.setattr("benchmarks.data.graphs.FOLDER", small.arcbeam.parent / "cache")
     return {"graph": str(small.arcbeam)}
 
 
@@ -306,24 +300,24 @@ def test_the_paper_stands_beside_its_tables():
 def test_bars_become_a_figure(tmp_path):
     pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
     rows = [{"decoder": name, "features_ms": 1.0, "model_ms": 5.0, "decoder_ms": at} for at, name in enumerate("ab")]
-    gk23_figure1.draw([*rows, {"decoder": "c", "status": "missing: it"}], tmp_path / "figures" / "f.png")
-    assert (tmp_path / "figures" / "f.png").read_bytes()[:4] == b"\x89PNG"
+    gk23_figure1.draw([*rows, {"decoder": "c", "status": "missing: it"}], tmp_path / "plots" / "f.png")
+    assert (tmp_path / "plots" / "f.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_without_matplotlib_figures_stay_as_they_are(tmp_path, monkeypatch, capsys):
-    from benchmarks import record
+def test_without_matplotlib_plots_stay_as_they_are(tmp_path, monkeypatch, capsys):
+    from benchmarks.harness import record
 
     head = {"record": "header", "experiment": "gk23_figure1"}
     record.write(tmp_path / "cpu" / "gk23_figure1.jsonl", head, [])
-    (tmp_path / "figures").mkdir()
-    old = tmp_path / "figures" / "cpu-gk23_figure1.png"
+    (tmp_path / "plots").mkdir()
+    old = tmp_path / "plots" / "cpu-gk23_figure1.png"
     old.write_bytes(b"as it was")
 
     def draw(*arguments, **more):
         raise ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.figure")
 
     monkeypatch.setattr(plots, "stacked_bars", draw)
-    report.draw(tmp_path, tmp_path)
+    report.draw(list(results.found(tmp_path)), tmp_path)
     assert old.read_bytes() == b"as it was"
     assert "is left as it is: matplotlib is not installed" in capsys.readouterr().err
 

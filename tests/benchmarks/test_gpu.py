@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from arcbeam.gpu.tuned import search_plan
-from benchmarks import adapters, datasets, gpu, graphs
-from benchmarks.adapters import SearchOptions, Unavailable
+from benchmarks import adapters
+from benchmarks.adapters import SearchOptions, Unavailable, gpu
+from benchmarks.data import datasets, graphs
 from tests.benchmarks.on_emulated_gpu import Peer
 from tests.decode.random_graphs import random_log_probs
 

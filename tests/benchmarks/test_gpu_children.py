@@ -8,14 +8,16 @@ import time
 
 import pytest
 
-from benchmarks import datasets, gpu
+from benchmarks.adapters import gpu
+from benchmarks.data import datasets
 
 
 def test_children_end_with_a_command_that_is_ended(tmp_path):
     """As `timeout` does it: the handler of the command must not be theirs, and none may stay behind."""
     code = f"""
 import runpy, sys, time
-from benchmarks import gpu, registry, record
+from benchmarks.adapters import gpu
+from benchmarks.harness import registry, record
 def child():
     yield {{"n": 1}}
     import os, pathlib

@@ -1,6 +1,7 @@
 """The experiment on loading kernels, on the fake driver."""
 
-from benchmarks import ceilings, registry
+from benchmarks.engine import ceilings
+from benchmarks.harness import registry
 from tests.benchmarks.on_emulated_gpu import rows_of
 from tests.decode import emulated_gpu as emulated
 

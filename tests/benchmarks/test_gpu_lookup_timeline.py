@@ -2,8 +2,10 @@
 
 import pytest
 
-from benchmarks import gpu, profiler, registry
-from benchmarks.registry import Context
+from benchmarks.adapters import gpu
+from benchmarks.engine import profiler
+from benchmarks.harness import registry
+from benchmarks.harness.registry import Context
 
 
 @pytest.mark.long

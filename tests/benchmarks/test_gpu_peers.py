@@ -2,9 +2,12 @@
 
 import pytest
 
-from benchmarks import adapters, ceilings, datasets, gpu, graphs, registry
-from benchmarks.adapters import Answer
-from benchmarks.registry import Context
+from benchmarks import adapters
+from benchmarks.adapters import Answer, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import ceilings
+from benchmarks.harness import registry
+from benchmarks.harness.registry import Context
 from tests.benchmarks.on_emulated_gpu import Peer, rows_of
 
 

@@ -5,8 +5,11 @@ import os
 import pytest
 
 from arcbeam import MissingDependencyError
-from benchmarks import datasets, gpu, registry, rescoring_models, timing
-from benchmarks.registry import Context
+from benchmarks.adapters import gpu
+from benchmarks.data import datasets
+from benchmarks.engine import rescoring_models
+from benchmarks.harness import registry, timing
+from benchmarks.harness.registry import Context
 from tests.benchmarks.on_emulated_gpu import rows_of
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import ceilings, gpu, stage_ceilings
-from benchmarks import gpu_rescoring_stage_timing as timing
-from benchmarks.datasets import DataMissing
-from benchmarks.gpu_stage_timing import Gpu
-from benchmarks.placements import BUCKETED
-from benchmarks.rescoring_frames import frame_and_answer
-from benchmarks.rescoring_stage_kernel import (
+from benchmarks.adapters import gpu
+from benchmarks.data.datasets import DataMissing
+from benchmarks.engine import ceilings, stage_ceilings
+from benchmarks.engine import gpu_rescoring_stage_timing as timing
+from benchmarks.engine.gpu_stage_timing import Gpu
+from benchmarks.engine.placements import BUCKETED
+from benchmarks.engine.rescoring_frames import frame_and_answer
+from benchmarks.engine.rescoring_stage_kernel import (
     BUCKETED_KERNEL,
     BUCKETED_SOURCE,
     KERNEL,
@@ -21,7 +22,7 @@ from benchmarks.rescoring_stage_kernel import (
     Lookup,
     shared_bytes,
 )
-from benchmarks.stage_kernel import Layout
+from benchmarks.engine.stage_kernel import Layout
 from tests.benchmarks.kernels_on_fake_driver import launches
 
 PARAMETER_BYTES = 696

@@ -3,7 +3,7 @@
 import pytest
 
 from arcbeam.gpu.tuned import search_plan
-from benchmarks import registry, timing
+from benchmarks.harness import registry, timing
 from tests.benchmarks.on_emulated_gpu import has_matplotlib, rows_of
 
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import ceilings, gpu, gpu_stage_timing, stage_ceilings, stage_kernel
-from benchmarks.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
+from benchmarks.adapters import gpu
+from benchmarks.engine import ceilings, gpu_stage_timing, stage_ceilings, stage_kernel
+from benchmarks.engine.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
 from tests.benchmarks.kernels_on_fake_driver import launches
 from tests.decode.random_graphs import random_graph, random_log_probs
 
@@ -66,7 +67,7 @@ def test_nvcc_compiles_them():
 
 
 def test_the_frame_is_that_of_the_cpus_benchmark():
-    from benchmarks import stage_timing
+    from benchmarks.engine import stage_timing
 
     frame, made = gpu_stage_timing.frame_and_answer(gpu_stage_timing.CASES[0])
     given = stage_timing.frame()

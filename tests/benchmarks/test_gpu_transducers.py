@@ -10,10 +10,10 @@ import pytest
 
 from arcbeam import TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
-from benchmarks import gpu as on_gpu
-from benchmarks import transducer_floor
+from benchmarks.adapters import gpu as on_gpu
+from benchmarks.engine import transducer_floor
 from benchmarks.experiments import gpu_ll24, gpu_ll24_loops, gpu_ll24_modes, gpu_ll24_shapes
-from benchmarks.registry import Context
+from benchmarks.harness.registry import Context
 from data import synthetic_transducer as synthetic
 from tests.cuda_host.conftest import fake_library  # noqa: F401
 from tests.transducer.conftest import gpu  # noqa: F401
@@ -60,7 +60,7 @@ def small(gpu, monkeypatch):  # noqa: F811
 
 @pytest.mark.parametrize("peer", [True, False])
 def test_rows(small, monkeypatch, peer):
-    module = types.ModuleType("benchmarks.nemo_transducer")
+    module = types.ModuleType("benchmarks.adapters.nemo_transducer")
     if peer:
         module.NemoTransducer = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -80,7 +80,7 @@ def test_rows(small, monkeypatch, peer):
 
 
 def test_a_peer_that_fails(small, monkeypatch):
-    module = types.ModuleType("benchmarks.nemo_transducer")
+    module = types.ModuleType("benchmarks.adapters.nemo_transducer")
     module.NemoTransducer = type("Broken", (Peer,), {"decode": lambda self, frames: 1 / 0})
     monkeypatch.setitem(sys.modules, module.__name__, module)
     rows = list(gpu_ll24.run(Context(1, None, {"batches": "1"})))
@@ -173,14 +173,14 @@ def modes(monkeypatch):
                 os.kill(os.getpid(), signal.SIGKILL)
             return super().decode(frames)
 
-    module = types.ModuleType("benchmarks.nemo_transducer")
+    module = types.ModuleType("benchmarks.adapters.nemo_transducer")
     kinds = {("partial", None): Fails, ("full", False): Dies}
     module.NemoTransducer = lambda *arguments, **mode: kinds.get((mode["graphs"], mode.get("precomputed")), Peer)(
         *arguments, **mode
     )
     module.FrameLooping = Peer
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr("benchmarks.nemo_transducer", module, raising=False)
+    monkeypatch.setattr("benchmarks.adapters.nemo_transducer", module, raising=False)
     monkeypatch.setattr(gpu_ll24_modes, "SECONDS", 0.64)
 
 
@@ -211,8 +211,8 @@ def test_modes_one_column(modes):
 
 
 def test_modes_without_their_library(modes, monkeypatch):
-    monkeypatch.setitem(sys.modules, "benchmarks.nemo_transducer", None)
-    monkeypatch.delattr("benchmarks.nemo_transducer")
+    monkeypatch.setitem(sys.modules, "benchmarks.adapters.nemo_transducer", None)
+    monkeypatch.delattr("benchmarks.adapters.nemo_transducer")
     options = {"batches": "1", "only": "graph,float32", "subsampling": "4"}
     rows = list(gpu_ll24_modes.run(Context(1, None, options)))
     assert len(rows) == 2 and all(row["float32"] > 0 and row["status"].startswith("graph: ") for row in rows)

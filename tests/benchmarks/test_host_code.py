@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from benchmarks import host_code, python_code, record
+from benchmarks.harness import host_code, python_code, record
 from tests.benchmarks import token_mutants
 
 # Every kind of token, of Python and of Cython.

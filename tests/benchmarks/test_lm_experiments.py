@@ -11,9 +11,12 @@ from arcbeam import CtcDecoder, Graph, LanguageModel, SymbolTable
 from arcbeam.ctc import rescoring
 from arcbeam.ctc.decoder import DecodeStats
 from arcbeam.errors import CapacityError, UnsupportedError
-from benchmarks import graphs, lm_task, placements, record, registry, rescoring_models
-from benchmarks.datasets import DataMissing
-from benchmarks.registry import Context
+from benchmarks.data import graphs
+from benchmarks.data.datasets import DataMissing
+from benchmarks.engine import placements, rescoring_models
+from benchmarks.harness import record, registry
+from benchmarks.harness.registry import Context
+from benchmarks.tasks import lm_task
 from data import arpa_orders
 from tests.benchmarks.on_emulated_gpu import has_matplotlib
 from tests.decode.kenlm_files import need_kenlm

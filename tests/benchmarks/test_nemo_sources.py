@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from arcbeam import Graph
-from benchmarks import nemo_sources
-from benchmarks.adapters import SearchOptions
-from benchmarks.graphs import GraphFiles
+from benchmarks.adapters import SearchOptions, nemo_sources
+from benchmarks.data.graphs import GraphFiles
 from tests.decode.random_graphs import random_log_probs
 from tests.recipe.definitions import Model
 

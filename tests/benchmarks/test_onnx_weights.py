@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from benchmarks.onnx_weights import read_convs
+from benchmarks.data.onnx_weights import read_convs
 
 RNG = np.random.default_rng(1)
 DEPTHWISE, POINTWISE = RNG.normal(size=(4, 1, 3, 1)), RNG.normal(size=(2, 4, 1, 1))

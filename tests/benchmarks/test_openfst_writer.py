@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcbeam import Graph
-from benchmarks.openfst_writer import write_openfst
+from benchmarks.data.openfst_writer import write_openfst
 
 kaldifst = pytest.importorskip("kaldifst")
 

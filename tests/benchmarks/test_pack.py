@@ -7,7 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from benchmarks import corpus, datasets, graphs, pack
+from benchmarks.data import corpus, datasets, graphs
+from benchmarks.pack import packing as pack
 from data import workload
 from tests.benchmarks.test_arpa_columns import TEXT as ARPA
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from benchmarks.plots import line_plot
+from benchmarks.harness.plots import line_plot
 
 pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
 SERIES = {"beam 17": [(1, 10.0), (2, 19.0), (4, 30.0)], "beam 12": [(1, 30.0), (2, 50.0), (4, 90.0)]}
@@ -12,7 +12,7 @@ SERIES = {"beam 17": [(1, 10.0), (2, 19.0), (4, 30.0)], "beam 12": [(1, 30.0), (
 
 @pytest.mark.parametrize("log", ["", "x", "y", "xy"])
 def test_a_png_of_each_kind_of_axis(tmp_path, log):
-    made = line_plot(tmp_path / "figures" / "curve.png", SERIES, "utterances", "RTFx", log=log, title="Batches")
+    made = line_plot(tmp_path / "plots" / "curve.png", SERIES, "utterances", "RTFx", log=log, title="Batches")
     head = made.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     assert min(struct.unpack(">II", head[16:])) > 300

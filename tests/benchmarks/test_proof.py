@@ -8,11 +8,12 @@ import time
 
 import pytest
 
-from benchmarks import proof, record, registry
 from benchmarks.__main__ import main
-from benchmarks.registry import Context
+from benchmarks.harness import record, registry
+from benchmarks.harness.registry import Context
+from benchmarks.pack import proof
 
-MAKEFILE = (record.ROOT / "Makefile").read_text()
+MAKEFILE = (record.ROOT / "gpu.mk").read_text()
 BUILT = ["building for compute capability 90", "decoding on GPU 0"]
 
 
@@ -53,7 +54,7 @@ def test_what_the_parts_counted(commands):
                 "FAILED tests/gpu/test_rescoring_on_gpu.py::test_one - Wrong",
                 "1 failed, 3 passed, 2 errors in 7.5s",
                 "gpu-test rescore: failed in 9 s",
-                "make: *** [Makefile:148: gpu-rescore] Error 1",
+                "make: *** [gpu.mk:73: gpu-rescore] Error 1",
             ],
         ),
         "transducer": (2, ["collecting", "no tests ran in 0.02s"]),
@@ -215,7 +216,7 @@ def test_a_command_ends_with_the_process_that_runs_it(stub, tmp_path):
     code = (
         "import signal, sys\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
-        "from benchmarks import proof\n"
+        "from benchmarks.pack import proof\n"
         "proof.make_gpu_test({'PART': 'decode'})\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], cwd=record.ROOT, stderr=subprocess.PIPE, text=True)

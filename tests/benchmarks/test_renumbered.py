@@ -7,7 +7,7 @@ from arcbeam.baseline import with_separator
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon
 from benchmarks.adapters.baseline import Baseline, Task
-from benchmarks.renumbered import renumbered
+from benchmarks.tasks.renumbered import renumbered
 
 TOKENS = TokenTable.from_list(["|", "a", "b", "c", "<blank>"])
 WORDS = ["ab", "a", "cab", "c", "bac", "b"]

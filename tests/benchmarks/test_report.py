@@ -2,17 +2,32 @@
 
 import gc
 import json
+import re
 import subprocess
 
 import pytest
 
-from benchmarks import datasets, record, registry, report, timing
 from benchmarks.__main__ import main
-from benchmarks.registry import Column
+from benchmarks.data import datasets
+from benchmarks.harness import record, registry, timing
+from benchmarks.harness.registry import Column
+from benchmarks.report import __main__ as report
+from benchmarks.report import page, tables
+from benchmarks.report.results import found
 
 HEAD = {"record": "header", "command": "python -m benchmarks x", "time": "today", "commit": "abc", "dirty": True}
 HEAD |= {"seconds": 1.5, "processor": "P", "cores": 2, "memory_gib": 8.0, "load_before": 0.1, "repeats": 5}
 HEAD |= {"versions": {"python": "3.11", "kenlm": "not installed"}}
+
+
+def page_of(results, **more):
+    """The page of these results, which lies beside the folders of devices."""
+    return page.text(results, results / "page.md", list(found(results, **more)))
+
+
+def table_of(results, name, **more):
+    measured = [result for result in found(results, **more) if result.name == name]
+    return tables.text(name, measured, results / "page.md")
 
 
 def test_every_experiment_has_a_title_columns_and_a_summary():
@@ -74,7 +89,7 @@ def test_a_file_without_a_header_is_refused(tmp_path):
 
 def test_a_table_shows_what_the_rows_hold():
     columns = [Column("name", "n"), Column("ratio", "r", "{:.1f}"), Column("spread", "s", "{:.1f}"), Column("no", "x")]
-    assert list(report.table(columns, [{"n": "a|b", "r": 1.26, "s": [1.2, 1.36]}, {"n": "c", "r": 2}])) == [
+    assert list(tables.table(columns, [{"n": "a|b", "r": 1.26, "s": [1.2, 1.36]}, {"n": "c", "r": 2}])) == [
         "| name | ratio | spread |",
         "|---|---:|---:|",
         "| a\\|b | 1.3 | 1.2 to 1.4 |",
@@ -89,9 +104,9 @@ def test_one_turn_has_no_spread():
         Column("no", "x", "{}", lambda row: None),
     ]
     rows = [{"s": [2.0, 2.0], "l": [1, 2]}, {"wall": [0.003]}]
-    assert list(report.table(columns, rows, 1))[2:] == ["| one turn | 1 to 2 |", "| one turn |  |"]
-    assert list(report.table(columns, rows, 3))[2:] == ["| 2.0 to 2.0 | 1 to 2 |", "| 3.0 to 3.0 |  |"]
-    assert report.provenance(HEAD | {"repeats": 1}).count("; one repeat; ") == 1
+    assert list(tables.table(columns, rows, 1))[2:] == ["| one turn | 1 to 2 |", "| one turn |  |"]
+    assert list(tables.table(columns, rows, 3))[2:] == ["| 2.0 to 2.0 | 1 to 2 |", "| 3.0 to 3.0 |  |"]
+    assert tables.provenance(HEAD | {"repeats": 1}).count("; one repeat; ") == 1
 
 
 def test_older_rows_get_their_spread_from_their_turns():
@@ -104,13 +119,13 @@ def test_older_rows_get_their_spread_from_their_turns():
 
 def test_what_a_paragraph_tells_of_a_run():
     """And nothing of what an older header lacks."""
-    old = report.provenance(HEAD)
+    old = tables.provenance(HEAD)
     assert "seeds" not in old and "after" not in old and "commit abc with changes, 1.5 s" in old
     gpu = {"name": "G", "driver": "1", "sm_mhz": 345.0, "most_sm_mhz": 1980.0, "memory_mhz": 3201.0, "watts": 78.0}
     gpu["most_watts"] = 700.0
     after = {"sm_mhz": 1980.0, "memory_mhz": 3201.0, "watts": 300.0, "celsius": 40.0}
     seeds = {"set": 0, "numberings": [0, 1, 2], "more": [1, 5], "transducer/rnnt.npz": "sha256 " + "ab" * 32}
-    new = report.provenance(
+    new = tables.provenance(
         HEAD | {"gpu": gpu, "gpu_after": after, "commit_remark": "set afterwards", "dirty": False, "seeds": seeds}
     )
     assert "commit abc (set afterwards), 1.5 s" in new
@@ -122,7 +137,7 @@ def test_what_a_paragraph_tells_of_a_run():
 
 def test_a_remark_stands_below_its_table(tmp_path):
     record.write(tmp_path / "cpu" / "wer.jsonl", HEAD | {"remark": "one row is odd"}, [{"set": "demo", "greedy": 4.7}])
-    assert "\nRemark: one row is odd.\n" in report.page(tmp_path)
+    assert "\nRemark: one row is odd.\n" in table_of(tmp_path, "wer")
 
 
 def test_the_header_names_what_compiled_and_the_clocks_after_the_run(monkeypatch):
@@ -166,21 +181,33 @@ def test_a_turn_does_not_collect_what_was_there_before():
     assert gc.get_freeze_count() == 0
 
 
-def test_the_page_comes_from_the_results_alone(tmp_path):
+def test_the_page_and_the_tables_come_from_the_results_alone(tmp_path):
     record.write(tmp_path / "cpu" / "wer.jsonl", HEAD | {"trial": True}, [{"set": "demo", "greedy": 4.7123}])
-    text = report.page(tmp_path)
-    assert f"## {report.OTHERS}\n\n### Word error rate\n" in text
-    assert "\n#### cpu\n" in text
+    text = table_of(tmp_path, "wer")
+    assert text.startswith("# Word error rate\n") and "\n## cpu\n" in text
     assert "| demo | 4.71 |" in text
     assert "A trial on a part of the data" in text
     assert "commit abc with changes" in text
-    assert "kenlm" not in text.split("### Word error rate")[1]
+    assert "kenlm" not in text
+    text = page_of(tmp_path)
+    assert f"## {page.OTHERS}\n" in text
+    assert "| [Word error rate](tables/wer.md) | Word error rate of the 3-gram graph on real speech, " in text
+    assert "| cpu | P, 2 cores, 8 GiB | today | 1 |" in text
+    assert "peers.svg" not in text and "Tests on a GPU" not in text
 
 
-def test_the_committed_page_is_current():
-    if not report.PAGE.exists():
-        pytest.skip("no page yet")
-    assert report.same_page(report.PAGE.read_text(encoding="utf-8"), report.page())
+def test_what_is_committed_is_current():
+    """The page, a table for each experiment, the picture; the page is one that can be read."""
+    assert list(report.differences(record.RESULTS, report.PAGE)) == []
+    assert len(report.PAGE.read_text(encoding="utf-8").splitlines()) < 150
+    names = {result.name for result in found(record.RESULTS)}
+    assert {path.stem for path in (record.RESULTS / "tables").iterdir()} == names
+
+
+def test_links_of_the_page_and_the_tables_lead_somewhere():
+    for path in (report.PAGE, *(record.RESULTS / "tables").iterdir()):
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
 def test_ratios_are_taken_within_a_turn():

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import __main__ as harness
-from benchmarks import gpu, record, registry, seeds
-from benchmarks.registry import Column
+from benchmarks.adapters import gpu
+from benchmarks.harness import record, registry, seeds
+from benchmarks.harness.registry import Column
 
 RANDOM = ("default_rng", "Generator", "RandomState", "PCG64", "Random", "manual_seed")
 
@@ -123,7 +124,7 @@ class Sources:
         return any(isinstance(n, ast.Attribute) and n.attr in RANDOM for n in self.parts(key))
 
     def names_seeds(self, key):
-        return any(self.of(key[0], n) == ("benchmarks.seeds", "used") for n in self.parts(key))
+        return any(self.of(key[0], n) == ("benchmarks.harness.seeds", "used") for n in self.parts(key))
 
     def not_named(self):
         """Those that make something at random and leave it to others to name the seed, and why: who they refer to."""
@@ -160,7 +161,7 @@ def test_the_search_for_generators_finds_them(not_named, tmp_path):
     Path(tmp_path, "data", "make.py").write_text(
         "import numpy as np\ndef noise():\n    return np.random.default_rng(1)\n"
     )
-    text = "from benchmarks import seeds\nfrom data import make\ndef run():\n    return make.noise\n"
+    text = "from benchmarks.harness import seeds\nfrom data import make\ndef run():\n    return make.noise\n"
     text += "def good():\n    seeds.used('noise', 1)\n    return make.noise()\n"
     text += "def typed(rng: 'np.random.Generator') -> None:\n    pass\n"
     Path(tmp_path, "benchmarks", "one.py").write_text(text)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import backend, host_code, record
+from benchmarks.harness import backend, host_code, record
 from tests.benchmarks import token_mutants
 
 source_digest = backend.load("source_digest")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from arcbeam.ctc import _stages
-from benchmarks import stage_ceilings
-from benchmarks.rescoring_stage_kernel import Lookup
-from benchmarks.stage_ceilings import Ceiling, least
-from benchmarks.stage_kernel import NONE, Layout, Twin
+from benchmarks.engine import stage_ceilings
+from benchmarks.engine.rescoring_stage_kernel import Lookup
+from benchmarks.engine.stage_ceilings import Ceiling, least
+from benchmarks.engine.stage_kernel import NONE, Layout, Twin
 from tests.decode.random_graphs import random_graph, random_log_probs
 
 LAYOUT = Layout(shared=128, spilled=512, threads=64)

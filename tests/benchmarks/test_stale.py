@@ -7,10 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import host_code, record, registry, report
 from benchmarks.__main__ import main
-from benchmarks.registry import Column
-from tests.benchmarks.test_report import HEAD
+from benchmarks.harness import host_code, record, registry
+from benchmarks.harness.registry import Column
+from benchmarks.report import __main__ as report
+from benchmarks.report import release
+from benchmarks.report.results import OTHER_HOST_CODE, OTHER_HOST_CODE_MARK, STALE, STALE_MARK, found, same
+from tests.benchmarks.test_report import HEAD, page_of, table_of
 
 GPU = {"name": "NVIDIA H200", "driver": "580.65.06", "sm_mhz": 1980.0, "most_sm_mhz": 1980.0, "memory_mhz": 3201.0}
 GPU |= {"watts": 90.0, "most_watts": 700.0, "celsius": 30.0}
@@ -76,32 +79,39 @@ def test_kernels_change_with_what_they_include_alone():
 
 def test_a_stale_result_is_marked(experiment, tmp_path):
     write(tmp_path)
-    fresh = report.page(tmp_path)
+    fresh = table_of(tmp_path, "gpu_x")
     assert "STALE" not in fresh
     assert "NVIDIA H200, driver 580.65.06, 1980 of 1980 MHz, memory at 3201 MHz, 90 of 700 W before" in fresh
     assert f"search {record.tree_kernels()['search'][:12]}" in fresh
-    assert "![On a GPU](figures/h200-gpu_x.png)" in fresh
-    stale = report.page(tmp_path, kernels={"search": "f" * 64})
-    assert report.STALE in stale.split("### On a GPU\n")[1].split("#### h200\n")[1]
-    assert stale != fresh and report.same_page(stale, fresh)
-    assert not report.same_page(stale, fresh.replace("54,321", "54,322"))
+    assert "![On a GPU](../plots/h200-gpu_x.png)" in fresh
+    other = {"search": "f" * 64}
+    stale = table_of(tmp_path, "gpu_x", kernels=other)
+    assert STALE in stale.split("# On a GPU\n")[1].split("## h200\n")[1]
+    assert stale != fresh and same(stale, fresh)
+    assert not same(stale, fresh.replace("54,321", "54,322"))
+    page, marked = page_of(tmp_path), page_of(tmp_path, kernels=other)
+    assert "![On a GPU, h200](plots/h200-gpu_x.png)" in page
+    assert marked != page and same(marked, page)
+    assert [line for line in marked.splitlines() if line.endswith(f"| h200{STALE_MARK} |")]
+    assert not [line for line in page.splitlines() if "h200" in line and STALE_MARK in line]
 
 
 def test_other_code_around_the_kernels_is_told(experiment, tmp_path, monkeypatch, capsys):
     page = tmp_path / "b.md"
     write(tmp_path, host_code=host_code.digest(["search"]))
-    fresh = report.page(tmp_path)
-    assert report.OTHER_HOST_CODE not in fresh
+    fresh = table_of(tmp_path, "gpu_x")
+    assert OTHER_HOST_CODE not in fresh
     monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(page)])
     report.main()
     write(tmp_path, host_code="0" * 64)
-    told = report.page(tmp_path)
-    assert report.OTHER_HOST_CODE in told and report.same_page(told, fresh)
+    told = table_of(tmp_path, "gpu_x")
+    assert OTHER_HOST_CODE in told and same(told, fresh)
+    assert f"| h200{OTHER_HOST_CODE_MARK} |" in page_of(tmp_path)
     sys.argv.append("--release")
     assert report.main() == 0
     assert "not in the way: h200/gpu_x.jsonl: the code around its kernels has changed since" in capsys.readouterr().err
-    stale = report.page(tmp_path, kernels={"search": "f" * 64})
-    assert report.STALE in stale and report.OTHER_HOST_CODE not in stale
+    stale = table_of(tmp_path, "gpu_x", kernels={"search": "f" * 64})
+    assert STALE in stale and OTHER_HOST_CODE not in stale
 
 
 def test_results_of_the_cpu_are_never_stale():
@@ -118,13 +128,11 @@ def test_a_release_has_no_stale_results_and_no_trials(experiment, tmp_path, caps
     write(tmp_path)
     assert check("--release")[0] == 1 and "is not what the results give" in check("--check")[1]
     assert check()[0] == 0  # writes the page
-    assert (tmp_path / "figures" / "h200-gpu_x.png").read_bytes() == b"a figure"
+    assert (tmp_path / "plots" / "h200-gpu_x.png").read_bytes() == b"a figure"
     assert check("--release") == (0, "")
     write(tmp_path, kernels={"search": "f" * 64})
-    assert check("--check") == (
-        1,
-        f"{page} is not what the results give: run python -m benchmarks.report\n",
-    )
+    behind = "is not what the results give: run python -m benchmarks.report\n"
+    assert check("--check") == (1, f"{tmp_path / 'tables' / 'gpu_x.md'} {behind}")  # the page tells no kernel
     check()
     assert check("--check") == (0, "")
     assert check("--release") == (
@@ -160,7 +168,9 @@ def test_a_failed_row_is_no_result(experiment, tmp_path, monkeypatch, capsys):
     experiment.rows = [{"rtfx": 1.0}, {"status": "failed: the process ended with -9"}]
     assert main(["--device", "gpu", "--resume", "gpu_x"]) == 1
     assert not record.is_done(tmp_path / "h200" / "gpu_x.jsonl")
-    assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(report.unfit(tmp_path, tmp_path))
+    assert "h200/gpu_x.jsonl has a row that failed: the process ended with -9" in list(
+        release.unfit(tmp_path, tmp_path)
+    )
     experiment.rows = [{"rtfx": 1.0}, {"status": "missing: riva"}]
     assert main(["--device", "gpu", "--resume", "gpu_x"]) == 0
     assert experiment.runs == 2
@@ -178,7 +188,7 @@ def test_what_broke_off_keeps_its_rows(experiment, tmp_path, monkeypatch):
         main(["--device", "gpu", "gpu_x"])
     _, kept = record.read(tmp_path / "h200" / "gpu_x.partial.jsonl")
     assert kept[0]["rtfx"] == 1.0
-    assert [path for path, _, _ in report.found(tmp_path)] == []
+    assert list(found(tmp_path)) == []
 
 
 def test_the_gpu_as_nvidia_smi_describes_it(monkeypatch, tmp_path):

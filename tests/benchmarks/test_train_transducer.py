@@ -10,9 +10,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
-from benchmarks import acoustic, corpus, datasets, gpu  # noqa: E402
+from benchmarks.adapters import gpu  # noqa: E402
+from benchmarks.data import acoustic, corpus, datasets  # noqa: E402
 from benchmarks.experiments import gpu_transducer_total, transducer_wer  # noqa: E402
-from benchmarks.registry import Context  # noqa: E402
+from benchmarks.harness.registry import Context  # noqa: E402
 from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
 from data.letter_alignment import first_frames  # noqa: E402
 

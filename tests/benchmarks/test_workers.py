@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from benchmarks.gpu import ChildFailed
-from benchmarks.workers import MOST_STARTS, Troupe, Worker
+from benchmarks.adapters.gpu import ChildFailed
+from benchmarks.tasks.workers import MOST_STARTS, Troupe, Worker
 
 
 class Contender:

@@ -10,7 +10,7 @@ from arcbeam.cli import bench
 from arcbeam.cli.app import app
 from arcbeam.cli.console import Failure
 from benchmarks import __main__ as harness
-from benchmarks import record, registry
+from benchmarks.harness import record, registry
 
 FAKE = "def main(argv, program):\n    print(program, *argv)\n    return {code}\n"
 
@@ -120,7 +120,7 @@ def test_missing_data_is_one_line(monkeypatch, capsys, tmp_path):
         TITLE, COLUMNS = "x", []
 
         def run(self, context):
-            from benchmarks.datasets import DataMissing
+            from benchmarks.data.datasets import DataMissing
 
             raise DataMissing("set ARCBEAM_DATA")
             yield

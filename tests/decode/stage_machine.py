@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from benchmarks import stage_kernel
+from benchmarks.engine import stage_kernel
 from tests.simt.build import load
 
 

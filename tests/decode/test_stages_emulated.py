@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, TokenTable
-from benchmarks import stage_kernel
-from benchmarks.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
+from benchmarks.engine import stage_kernel
+from benchmarks.engine.stage_kernel import Layout, NoRoom, StageKernel, Twin, compare
 from tests.decode import graphs
 from tests.decode.stage_machine import Emulated
 from tests.simt.build import schedules

@@ -19,8 +19,8 @@ from arcbeam import CtcDecoder, Graph, KenLM, LanguageModel, SymbolTable
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
-from benchmarks import rescoring_frames
-from benchmarks.datasets import DataMissing
+from benchmarks.data.datasets import DataMissing
+from benchmarks.engine import rescoring_frames
 from tests.decode import kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
@@ -274,7 +274,8 @@ def test_an_hour_of_demo_speech(demo):
 @pytest.mark.parametrize("search", [(17.0, 10_000), (12.0, 5_000)], ids=str)
 @pytest.mark.parametrize("n", [1, 3, None])
 def test_workloads(n, search):
-    from benchmarks import datasets, graphs, rescoring_models
+    from benchmarks.data import datasets, graphs
+    from benchmarks.engine import rescoring_models
 
     try:
         files = graphs.files("spm512-3gram")

@@ -12,7 +12,8 @@ import pytest
 
 from arcbeam import CtcDecoder
 from arcbeam.gpu.devices import why_no_cuda
-from benchmarks import datasets, gpu, graphs
+from benchmarks.adapters import gpu
+from benchmarks.data import datasets, graphs
 from tests.decode.equality import same
 
 GRAPHS = os.environ.get("ARCBEAM_SPEECH_GRAPHS", "char-3gram,spm512-3gram,spm1024-3gram,spm512-5gram").split(",")

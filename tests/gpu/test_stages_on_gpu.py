@@ -7,12 +7,12 @@ from arcbeam import Graph, SymbolTable
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu.devices import why_no_cuda
-from benchmarks import gpu_rescoring_stage_timing as rescoring_timing
-from benchmarks import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
-from benchmarks.datasets import DataMissing
-from benchmarks.placements import BUCKETED
-from benchmarks.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
-from benchmarks.stage_kernel import ROOMS, Layout, StageKernel, Twin
+from benchmarks.data.datasets import DataMissing
+from benchmarks.engine import gpu_rescoring_stage_timing as rescoring_timing
+from benchmarks.engine import gpu_stage_timing, rescoring_frames, rescoring_stage_kernel, stage_kernel
+from benchmarks.engine.placements import BUCKETED
+from benchmarks.engine.rescoring_stage_kernel import Lookup, RescoringStageKernel, RescoringTwin
+from benchmarks.engine.stage_kernel import ROOMS, Layout, StageKernel, Twin
 from tests.decode.language_models import random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
 

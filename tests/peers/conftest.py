@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import datasets, graphs
+from benchmarks.data import datasets, graphs
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import nemo_sources
+from benchmarks.adapters import nemo_sources
 
 PART = "nemo.collections.asr.parts.submodules.transducer_decoding"
 

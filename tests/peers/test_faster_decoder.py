@@ -2,7 +2,7 @@
 
 On the sets of real speech every answer must be equal (same words, cost to 1e-3), equal in true cost, or cheaper than
 the peer's; where ours costs more, wide beams must make both agree on a path at least as cheap, so that only the
-pruning differed. `benchmarks/agreement.py` is the judge.
+pruning differed. `benchmarks/tasks/agreement.py` is the judge.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import agreement, datasets
 from benchmarks.adapters import SearchOptions
 from benchmarks.adapters.arcbeam_cpu import ArcbeamCpu
-from benchmarks.openfst_writer import write_openfst
+from benchmarks.data import datasets
+from benchmarks.data.openfst_writer import write_openfst
+from benchmarks.tasks import agreement
 from data.workload import word_error_rate
 from tests.benchmarks.test_openfst_writer import GRAPHS
 

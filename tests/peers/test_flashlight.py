@@ -9,9 +9,9 @@ pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install '
 
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import words_of_arpa
-from benchmarks import datasets
 from benchmarks.adapters.baseline import Baseline, Task
 from benchmarks.adapters.flashlight_text import FlashlightText
+from benchmarks.data import datasets
 from benchmarks.experiments import baseline_equal
 from benchmarks.experiments.baseline_equal import KINDS, OPTIONS, SETS
 

@@ -144,7 +144,7 @@ def test_the_same_with_a_stateless_network(looping, context):
 @pytest.mark.parametrize("mode", [{}, {"precomputed": False}, {"graphs": "none"}, "frame-looping"])
 def test_what_the_benchmarks_run(looping, durations, mode):
     """Each mode that is timed gives arcbeam's tokens; graphs are for GPUs."""
-    from benchmarks import nemo_transducer
+    from benchmarks.adapters import nemo_transducer
 
     arrays = networks(2, durations)
     frames = np.stack([random_frames(seed, 12, 20) for seed in range(4)])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
-from benchmarks.placements import BUCKETED
-from benchmarks.rescoring_stage_kernel import (
+from benchmarks.engine.placements import BUCKETED
+from benchmarks.engine.rescoring_stage_kernel import (
     KERNEL,
     SOURCE,
     Lookup,
@@ -19,7 +19,7 @@ from benchmarks.rescoring_stage_kernel import (
     RescoringTwin,
     compare,
 )
-from benchmarks.stage_kernel import ROOMS, Layout, NoRoom
+from benchmarks.engine.stage_kernel import ROOMS, Layout, NoRoom
 from tests.decode import graphs
 from tests.decode.language_models import all_costs_equal, long_lists, over, rough_models
 from tests.decode.stage_machine import Emulated

@@ -23,7 +23,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
-KERNELS_ALONE = ROOT / "benchmarks" / "kernels"
+KERNELS_ALONE = ROOT / "benchmarks" / "engine" / "kernels"
 CACHE = ROOT / "build" / "simt"
 INCLUDES = ["-Icuda", "-Itests/simt"]
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
