@@ -134,7 +134,10 @@ setup(
     packages=[*find_packages("pyx"), "arcbeam.demo_data"],
     package_dir={"": "pyx", "arcbeam.demo_data": "data/demo"},
     package_data={"": ["*.pyi"], "arcbeam": ["py.typed", "*.pyi"], "arcbeam.demo_data": ["*"]},
-    exclude_package_data={"arcbeam.demo_data": ["*.flac"]},  # decoding the demo needs its log-probs only
+    exclude_package_data={
+        "arcbeam.demo_data": ["*.flac"],  # decoding the demo needs its log-probs only
+        "arcbeam.ctc": ["_stages.pyi"],
+    },
     include_package_data=False,
     ext_modules=cythonize(
         list(extensions()),
