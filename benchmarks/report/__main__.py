@@ -24,8 +24,9 @@ def texts(results: Path, place: Path, measured: list[Result]) -> dict[Path, str]
 
 
 def without_results(results: Path, made: dict[Path, str]) -> list[Path]:
-    """Tables that lie there and that no result gives any more."""
-    return sorted(path for path in (results / TABLES).glob("*.md") if path not in made)
+    """Tables that were written there and that no result gives any more; a page of somebody's own is none."""
+    others = sorted(path for path in (results / TABLES).glob("*.md") if path not in made)
+    return [path for path in others if path.read_text(encoding="utf-8").endswith(f"\n{tables.MADE}\n")]
 
 
 def differences(results: Path, place: Path) -> Iterator[str]:

@@ -11,6 +11,7 @@ from benchmarks.harness.registry import Column, Row
 from benchmarks.report.results import TABLES, Result, link, plot
 
 ONE_TURN = "one turn"
+MADE = "Written by `python -m benchmarks.report` from the result files."  # the last line of a table
 
 
 def table(columns: list[Column], rows: list[Row], repeats: object = None) -> Iterator[str]:
@@ -104,5 +105,5 @@ def text(name: str, measured: Sequence[Result], page: Path) -> str:
         lines += ["", *section(result, page)]
     if paper := getattr(experiment, "PAPER", None):
         lines += ["", f"## {papers.load(paper).title}", "", *papers.load(paper).beside(name)]
-    lines += ["", "Written by `python -m benchmarks.report` from the result files."]
+    lines += ["", MADE]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Peak memory of one decoder, measured in a process of its own: ``python -m benchmarks.memory``."""
+"""Peak memory of one decoder, measured in a process of its own: ``python -m benchmarks.tasks.memory``."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ def peak_bytes() -> int:
 
 def measure(adapter: str, graph: str, dataset: str, beam: float, max_active: int, utterances: int | None) -> int:
     """Peak MiB of a fresh process that loads the graph and decodes the set, log-probs included."""
-    command = [sys.executable, "-m", "benchmarks.memory", adapter, graph, dataset, str(beam), str(max_active)]
+    command = [sys.executable, "-m", "benchmarks.tasks.memory", adapter, graph, dataset, str(beam), str(max_active)]
     done = subprocess.run([*command, str(utterances or 0)], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return round(json.loads(done.stdout.splitlines()[-1])["peak_bytes"] / MIB)
 

@@ -9,6 +9,7 @@ from benchmarks.harness import record
 from benchmarks.report import __main__ as report
 from benchmarks.report import peers, picture
 from benchmarks.report.results import Result, found
+from benchmarks.report.tables import MADE
 
 ON_GPU = {"gpu": {"name": "NVIDIA H200", "driver": "580"}, "time": "2026-11-21 04:33 UTC", "commit": "c7d62caa35c0"}
 ALONE = {"set": "workload-512", "graph": "g", "minutes": 30.8, "wer": 3.56}
@@ -143,7 +144,8 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
     assert [result.name for result in found(tmp_path)] == ["gpu_riva", "gpu_nemo", "gpu_tests"]
     for path in missing:
         path.write_text(path.read_text() + "typed by hand\n")
-    (tables / "gone.md").write_text("# Gone\n")
+    (tables / "gone.md").write_text(f"# Gone\n{MADE}\n")
+    (tables / "own.md").write_text("# Somebody's own\n")
     (page.parent / picture.NAME).write_text("<svg/>")
     code, said = run("--check")
     assert code == 1
@@ -152,7 +154,7 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
     ]  # fmt: skip
     assert f"{tables / 'gone.md'} is of no result: run python -m benchmarks.report" in said
     assert run() == (0, []) and run("--check") == (0, [])
-    assert not (tables / "gone.md").exists()
+    assert not (tables / "gone.md").exists() and (tables / "own.md").exists()
 
 
 def test_the_page_quotes_the_tests_on_a_gpu():

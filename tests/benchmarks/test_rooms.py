@@ -135,3 +135,23 @@ def test_what_is_imported_from_a_room_is_there(folder):
     ]
     assert found
     assert [place for place in found if not there(*place[1:])] == []
+
+
+def test_every_module_that_is_run_by_its_name_is_there():
+    """In commands of the pages and the Makefile, of texts in the code, and of processes that it starts."""
+    files = [
+        record.ROOT / name for name in ("Makefile", "gpu.mk", "README.md", "CONTRIBUTING.md", "docs", "benchmarks")
+    ]
+    found = {
+        (path.name, name)
+        for file in files
+        for path in (file.rglob("*") if file.is_dir() else [file])
+        if path.suffix in {".py", ".md", ".mk", ""} and path.is_file()
+        for name in re.findall(r"-m(?: |\", \")(benchmarks[\w.]*\w)", path.read_text(encoding="utf-8"))
+    }
+    assert {("gpu.mk", "benchmarks.pack"), ("memory.py", "benchmarks.tasks.memory")} <= found
+    places = {(file, name): record.ROOT.joinpath(*name.split(".")) for file, name in found}
+    assert [
+        named for named, place in places.items()
+        if not place.with_suffix(".py").exists() and not (place / "__main__.py").exists()
+    ] == []  # fmt: skip
