@@ -77,7 +77,7 @@ class Baseline:
             [
                 SpokenAnswer(
                     tuple(w.word for w in h.words) if spoken else (), tuple(h.tokens.tolist()), h.partial_score,
-                    h.am_score, h.lm_score,
+                    h.am_score, h.lm_score_log10,
                 )
                 for h in result.nbest
             ]

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arcbeam import baseline as baseline
-    from arcbeam.ctc.decoder import CtcDecoder, DecoderMemory, DecodeStats
-    from arcbeam.ctc.hypothesis import Hypothesis
+    from arcbeam import transducer as transducer
+    from arcbeam import words as words
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
     from arcbeam.ctc.options import DecoderOptions
+    from arcbeam.ctc.stats import DecoderMemory, DecodeStats
     from arcbeam.errors import (
         ArcbeamError,
         CapacityError,
@@ -24,35 +27,26 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
     from arcbeam.lm.kenlm import KenLM
-    from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo, WordScore
-    from arcbeam.transducer.confidence import ConfidenceMethod
+    from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
     from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
-    from arcbeam.transducer.network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
     from arcbeam.transducer.options import TransducerOptions
-    from arcbeam.words import Word
 
 _HOME = {
     "CtcDecoder": "ctc.decoder",
-    "DecodeStats": "ctc.decoder",
-    "DecoderMemory": "ctc.decoder",
+    "DecodeStats": "ctc.stats",
+    "DecoderMemory": "ctc.stats",
     "DecoderOptions": "ctc.options",
     "Graph": "graph.graph",
     "GraphInfo": "graph.graph",
+    "Hypotheses": "ctc.hypothesis",
     "Hypothesis": "ctc.hypothesis",
-    "Word": "words",
     "KenLM": "lm.kenlm",
     "LanguageModel": "lm.language_model",
     "LanguageModelInfo": "lm.language_model",
-    "WordScore": "lm.language_model",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
-    "ConfidenceMethod": "transducer.confidence",
-    "Joint": "transducer.network",
-    "LstmLayer": "transducer.network",
-    "LstmPrediction": "transducer.network",
-    "StatelessPrediction": "transducer.network",
     "TransducerDecoder": "transducer.decoder",
     "TransducerHypothesis": "transducer.hypothesis",
     "TransducerMemory": "transducer.device",
@@ -68,12 +62,22 @@ _HOME = {
     "UnsupportedError": "errors",
 }
 
-_MODULES = ("baseline",)
+_MODULES = ("baseline", "transducer", "words")
+
+# Names that are too general to be told apart up here, and where they are.
+_ELSEWHERE = {
+    "ConfidenceMethod": "arcbeam.transducer",
+    "Joint": "arcbeam.transducer",
+    "LstmLayer": "arcbeam.transducer",
+    "LstmPrediction": "arcbeam.transducer",
+    "StatelessPrediction": "arcbeam.transducer",
+    "Word": "arcbeam.words",
+    "WordScore": "arcbeam.lm.language_model",
+}
 
 __all__ = [
     "ArcbeamError",
     "CapacityError",
-    "ConfidenceMethod",
     "CtcDecoder",
     "CudaError",
     "CudaOutOfMemoryError",
@@ -84,15 +88,12 @@ __all__ = [
     "Graph",
     "GraphError",
     "GraphInfo",
+    "Hypotheses",
     "Hypothesis",
-    "Joint",
     "KenLM",
     "LanguageModel",
     "LanguageModelInfo",
-    "LstmLayer",
-    "LstmPrediction",
     "MissingDependencyError",
-    "StatelessPrediction",
     "SymbolTable",
     "TokenTable",
     "TransducerDecoder",
@@ -101,8 +102,6 @@ __all__ = [
     "TransducerOptions",
     "TransducerState",
     "UnsupportedError",
-    "Word",
-    "WordScore",
 ]
 
 
@@ -117,7 +116,8 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _MODULES:
         return import_module(f"arcbeam.{name}")
-    raise AttributeError(f"module 'arcbeam' has no attribute {name!r}")
+    where = f": from {_ELSEWHERE[name]} import {name}" if name in _ELSEWHERE else ""
+    raise AttributeError(f"module 'arcbeam' has no attribute {name!r}{where}")
 
 
 def __dir__() -> list[str]:

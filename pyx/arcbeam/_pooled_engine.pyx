@@ -21,6 +21,15 @@ cdef class PooledEngine:
                 self.lock, self.process_of_lock = mine, getpid()
         return self.lock
 
+    @property
+    def stream(self):
+        """None: no stream of a GPU reads what this engine decodes."""
+        return None
+
+    def memory(self):
+        """dict : bytes by purpose, where a subclass tells them."""
+        return {}
+
     def release(self):
         """Ends the threads and frees what they keep from batch to batch; the next batch makes them anew."""
         with self.turn():

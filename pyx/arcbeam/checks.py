@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import numbers
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
 
 # The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
 # is 0: the one times a log-prob of 0 and the other times -inf are NaN.
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
-_Options = TypeVar("_Options")
 LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
-
-
-def check_known(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises TypeError, which lists the known names, for options that are none of them."""
-    known = tuple(known)
-    if unknown := sorted(set(given) - set(known)):
-        raise TypeError(f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}")
-
-
-def make_options(kind: type[_Options], given: Mapping[str, Any]) -> _Options:
-    """The options, as an instance of their dataclass. Raises TypeError for unknown ones."""
-    check_known(given, [field.name for field in dataclasses.fields(kind)])  # type: ignore[arg-type]
-    return kind(**given)
 
 
 def as_float(name: str, value: object, rule: str) -> float:

@@ -72,7 +72,11 @@ OPTIONS = {
     "frame_shift": ({"frame_shift": 0.0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0.0"),
     "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
     "repeat_last_token": ({"repeat_last_token": None}, TypeError, r"repeat_last_token: expected True or False"),
-    "unknown": ({"beamsize": 3}, TypeError, r"unknown option beamsize: expected one of beam_size, beam_size_token"),
+    "unknown": (
+        {"beamsize": 3},
+        TypeError,
+        r"unknown option beamsize: expected one of lexicon, tokens, lm, blank, sil, beam_",
+    ),
     "sil beyond": ({"sil": 5}, ValueError, r"sil: expected a column from 0 to 4, or None, got 5"),
     "sil negative": ({"sil": -1}, ValueError, r"sil: expected a column from 0 to 4, or None, got -1"),
     "sil the blank": ({"sil": 4}, ValueError, r"sil: expected a column of its own, or None; 4 is the blank's"),
@@ -82,7 +86,8 @@ OPTIONS = {
     "blank real": ({"blank": 4.0}, TypeError, r"blank: expected a token, its column, or None, got float"),
     "blank bool": ({"blank": True}, TypeError, r"blank: .* got bool"),
     "blank unknown": ({"blank": "x"}, ValueError, r"the blank 'x' is not among the 5 tokens"),
-    "lm": ({"lm": "lm.arpa"}, TypeError, r"lm: expected an arcbeam.baseline.KenLM or None, got str"),
+    "lm": ({"lm": 3}, TypeError, r"lm: expected an arcbeam.KenLM, a path or None, got int"),
+    "lm not there": ({"lm": "lm.arpa"}, FileNotFoundError, r"No such file or directory: 'lm.arpa'"),
 }
 
 LEXICONS = {
@@ -90,9 +95,9 @@ LEXICONS = {
     "the blank": ({"a": ["a"], "ab": ["a", "<blank>"]}, ValueError, r"tokens, got the blank in the word 'ab'"),
     "no tokens": ({"a": ["a"], "ab": []}, ValueError, r"lexicon: expected tokens, got none for the word 'ab'"),
     "no words": ({}, ValueError, r"lexicon: expected words, got none"),
-    "a path": ("lexicon.txt", TypeError, r"a Lexicon, or tokens by word, got str; Lexicon.from_file reads one$"),
-    "not even words": (3, TypeError, r"lexicon: expected a Lexicon, or tokens by word, got int$"),
-    "a list": (["ab"], TypeError, r"lexicon: expected a Lexicon, or tokens by word, got list"),
+    "a path": ("lexicon.txt", FileNotFoundError, r"No such file or directory: 'lexicon.txt'"),
+    "not even words": (3, TypeError, r"lexicon: expected a Lexicon, its path, or tokens by word, got int$"),
+    "a list": (["ab"], TypeError, r"lexicon: expected a Lexicon, its path, or tokens by word, got list"),
     "a word that is a number": ({1: ["a"]}, TypeError, r"lexicon: expected words as str, got int \(1\)"),
     "a word of bytes": ({b"ab": ["a"]}, TypeError, r"lexicon: expected words as str, got bytes"),
     "a text": ({"ab": "a b |"}, TypeError, r"lexicon: expected a sequence of tokens for 'ab', got str"),
@@ -178,7 +183,7 @@ def test_bad_options(name):
 
 
 def test_options_of_words_are_none_without_a_lexicon():
-    with pytest.raises(TypeError, match="unknown option word_score: expected one of beam_size"):
+    with pytest.raises(TypeError, match="unknown option word_score: expected one of tokens, lm, blank, sil, beam_size"):
         baseline.LexiconFreeDecoder(TOKENS, word_score=1.0)
 
 

@@ -28,7 +28,7 @@ def free(**options):
 
 def as_bytes(results):
     return [
-        [(h.score, h.am_score, h.lm_score, h.tokens.tobytes(), tuple(h.words)) for h in result.nbest]
+        [(h.score, h.am_score, h.lm_score_log10, h.tokens.tobytes(), tuple(h.words)) for h in result.nbest]
         for result in results
     ]
 
@@ -42,7 +42,7 @@ def test_words_times_and_scores():
     assert found.words[1].end == pytest.approx(0.20)
     assert found.best.tokens.tolist() == [0, 1, 2, 0, 4, 4, 3, 1, 4, 2, 0]
     assert found.score == found.best.am_score == pytest.approx(11 * math.log(0.9), rel=1e-6)
-    assert found.best.lm_score == 0.0
+    assert found.best.lm_score == found.best.lm_score_log10 == 0.0
 
 
 def test_word_and_silence_scores():

@@ -4,7 +4,9 @@ import errno
 import gzip
 import itertools
 import lzma
+import math
 import os
+import re
 import sys
 
 import pytest
@@ -39,9 +41,10 @@ def test_scores_are_those_of_the_file(kenlm, tmp_path, order):
     for n in range(4):
         for words in itertools.product([*WORDS, "unheard"], repeat=n):
             for bos, eos in itertools.product([False, True], repeat=2):
-                score = lm.score(words, bos=bos, eos=eos)
+                score = lm.score_log10(words, bos=bos, eos=eos)
                 assert score == total(model, words, bos, eos)
                 assert score == pytest.approx(reference.score(" ".join(words), bos=bos, eos=eos))
+                assert lm.score(words, bos=bos, eos=eos) == score * math.log(10), "natural logs"
 
 
 def test_words(kenlm, tmp_path):
@@ -53,7 +56,7 @@ def test_words(kenlm, tmp_path):
     assert lm.indices(["unheard", "<unk>"]).tolist() == [0, 0]
     assert lm.indices("a b").tolist() == lm.indices(["a", "b"]).tolist()
     assert lm.score("a b") == lm.score(["a", "b"])
-    assert repr(lm).endswith("lm.arpa', order=2)")
+    assert re.fullmatch(r"<KenLM of order 2, [0-9,]+ bytes in '.*lm.arpa'>", repr(lm))
 
 
 @pytest.mark.parametrize(("words", "got"), [(b"a b", "bytes"), (None, "NoneType"), (["a", 1], "int as word 1")])

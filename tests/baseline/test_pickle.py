@@ -30,7 +30,7 @@ def lm(tmp_path):
 
 def as_bytes(decoder):
     (found,) = decoder.decode([SAID])
-    return [(h.score, h.am_score, h.lm_score, h.tokens.tobytes(), tuple(h.words)) for h in found.nbest]
+    return [(h.score, h.am_score, h.lm_score_log10, h.tokens.tobytes(), tuple(h.words)) for h in found.nbest]
 
 
 @pytest.mark.parametrize("lexicon", [LEXICON, SPELLED], ids=["dict", "lexicon"])
@@ -85,9 +85,18 @@ def test_as_a_dictionary():
     found, died, bad = results = decoder.decode([SAID, dead, spoiled], errors="return")
     values, *_ = all_values = [result.to_dict() for result in results]
     assert list(values) == ["nbest", "complete", "error"]
-    assert list(values["nbest"][0]) == ["text", "words", "tokens", "score", "partial_score", "am_score", "lm_score"]
+    assert list(values["nbest"][0]) == [
+        "text",
+        "words",
+        "tokens",
+        "score",
+        "partial_score",
+        "am_score",
+        "lm_score",
+        "lm_score_log10",
+    ]
     assert values["nbest"][0]["text"] == found.text
-    assert [arcbeam.Word(**word) for word in values["nbest"][0]["words"]] == found.words
+    assert [arcbeam.words.Word(**word) for word in values["nbest"][0]["words"]] == found.words
     assert values["nbest"][1]["score"] == found.nbest[1].score
     best = died.to_dict()["nbest"][0]
     assert (best["score"], best["partial_score"]) == (None, died.best.partial_score)

@@ -120,8 +120,8 @@ def test_streams_of_another_device(reader, fake):
     """The driver knows its handles; default streams have the same one everywhere, but some libraries say whose."""
     other = Reader(Stream(_cuda.context_of(1)))
     said = rf"expected a stream of cuda:0, where the decoder is, got the handle {other.address:#x}, which is none there"
-    with pytest.raises(ValueError, match=f"^stream: {said}"):
-        import_all(Exporter((2, 3, 4)), reader, stream=other.address)
+    with pytest.raises(ValueError, match=f"^cuda_stream: {said}"):
+        import_all(Exporter((2, 3, 4)), reader, cuda_stream=other.address)
     items = [InterfaceOnly(shape=(3, 4), stream=2), InterfaceOnly(shape=(3, 4), stream=other.address)]
     with pytest.raises(ValueError, match=rf"^log_probs\[1\]: stream in __cuda_array_interface__: {said}"):
         import_all(items, reader)
@@ -129,16 +129,16 @@ def test_streams_of_another_device(reader, fake):
     of_cupy = SimpleNamespace(ptr=0, device_id=1)
     of_cuda_core = SimpleNamespace(__cuda_stream__=(0, 1), device=SimpleNamespace(device_id=1))
     for stream in (of_torch, of_cupy, of_cuda_core):
-        with pytest.raises(ValueError, match=r"^stream: expected a stream of cuda:0, .* got one of cuda:1"):
-            import_all(Exporter((2, 3, 4)), reader, stream=stream)
+        with pytest.raises(ValueError, match=r"^cuda_stream: expected a stream of cuda:0, .* got one of cuda:1"):
+            import_all(Exporter((2, 3, 4)), reader, cuda_stream=stream)
     here = SimpleNamespace(cuda_stream=2, device=SimpleNamespace(index=0))
     anywhere = SimpleNamespace(ptr=2, device_id=-1)
     for stream in (here, anywhere):
-        import_all(Exporter((2, 3, 4)), reader, stream=stream)
+        import_all(Exporter((2, 3, 4)), reader, cuda_stream=stream)
     other.stream = None
 
 
 def test_a_driver_that_fails_while_streams_are_ordered(reader, fake):
     fake.fail("event_record", 803)
     with pytest.raises(CudaError, match=r"DRIVER_MISMATCH \(803\) while recording an event on the producer's stream"):
-        import_all(Exporter((2, 3, 4)), reader, stream=2)
+        import_all(Exporter((2, 3, 4)), reader, cuda_stream=2)

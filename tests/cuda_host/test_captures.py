@@ -7,6 +7,7 @@ import pytest
 from arcbeam.gpu._launch import Event, Stream
 
 from arcbeam import CudaError
+from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.on_device import as_device_utterances, import_array, refuse_capture
 from arcbeam.gpu import _cuda
 from tests.cuda_host.exporters import Exporter
@@ -19,7 +20,7 @@ PRODUCER = 2  # a stream that the fake driver knows from elsewhere
 
 
 def take(reader, arrays, **more):
-    return as_device_utterances(arrays, None, columns=3, exact=True, reader=reader, **more)
+    return as_device_utterances(arrays, None, Wanted(3, True), reader=reader, **more)
 
 
 def library(stream, initialised=True):
@@ -85,7 +86,7 @@ def test_a_stream_that_is_named(fake):
     reader = Stream(_cuda.context_of(0))
     fake.library.fake_capture(PRODUCER)
     with pytest.raises(CudaError, match=SAID):
-        take(reader, [Exporter((4, 3))], stream=PRODUCER)
+        take(reader, [Exporter((4, 3))], cuda_stream=PRODUCER)
     with pytest.raises(CudaError, match=SAID):
         reader.wait_for_stream(PRODUCER)
     said = SimpleNamespace(

@@ -103,9 +103,9 @@ def test_old_producers_of_a_list(reader):
 
 def test_a_given_stream_replaces_the_producers(reader, fake):
     batch = Exporter((2, 3, 4))
-    import_all(batch, reader, stream=1)
+    import_all(batch, reader, cuda_stream=1)
     assert batch.streams == [-1]
-    import_all(InterfaceOnly(stream=2), reader, stream=0)
+    import_all(InterfaceOnly(stream=2), reader, cuda_stream=0)
     assert [line[:2] for line in fake.journal()] == [["record", "1"], ["wait", str(reader.address)]] * 2
 
 

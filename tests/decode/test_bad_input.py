@@ -196,7 +196,11 @@ OPTIONS = {
         r"memory_limit: expected bytes of at least 1 or a size .* got 0",
     ),
     "memory_limit text": ({"memory_limit": "1 giga"}, ValueError, r"memory_limit: .* got '1 giga'"),
-    "unknown": ({"baem": 3.0}, TypeError, r"unknown option baem: expected one of beam, max_active"),
+    "unknown": (
+        {"baem": 3.0},
+        TypeError,
+        r"unknown option baem: expected one of graph, language_model, graph_l",
+    ),
 }
 
 

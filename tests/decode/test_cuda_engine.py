@@ -86,7 +86,7 @@ def test_arrays_on_the_device_are_not_copied(gpu):
     same(decoder.decode([DeviceArray(logp) for logp in BATCH]), on_cpu())
     assert decoder.memory().log_probs == 0
     batch = np.stack([graphs.random_log_probs(seed, 8, 12) for seed in range(3)])
-    same(decoder.decode(DeviceArray(batch), [8, 3, 0], stream=2), on_cpu(batch, [8, 3, 0]))
+    same(decoder.decode(DeviceArray(batch), [8, 3, 0], cuda_stream=2), on_cpu(batch, [8, 3, 0]))
     marks = [line for line in gpu.fake.journal() if line[0] in ("record", "wait")]
     at = [mark[:2] for mark in marks].index(["record", "2"])
     assert marks[at + 1][0] == "wait" and marks[at + 1][2] == marks[at][2]
@@ -103,8 +103,8 @@ def test_arrays_in_the_wrong_place(gpu):
         decoder.decode([on_device[0], BATCH[1]])
     with pytest.raises(TypeError, match=r"log_probs\[1\]: expected an array"):
         decoder.decode([BATCH[0], on_device[1]])
-    with pytest.raises(ValueError, match="stream: expected None, since the log-probs"):
-        decoder.decode(BATCH, stream=2)
+    with pytest.raises(ValueError, match="cuda_stream: expected None, since log_probs"):
+        decoder.decode(BATCH, cuda_stream=2)
     same(decoder.decode(BATCH), on_cpu())
 
 
@@ -128,9 +128,9 @@ def test_streams_of_another_device(gpu):
     gpu.start(devices=2)
     decoder, other = (CtcDecoder(GRAPH, device=device, **OPTIONS) for device in ("cuda:0", "cuda:1"))
     batch = [DeviceArray(logp) for logp in BATCH]
-    with pytest.raises(ValueError, match="stream: expected a stream of cuda:0, where the decoder is, got the handle"):
-        decoder.decode(batch, stream=other._engine.stream.address)
-    same(decoder.decode(batch, stream=decoder._engine.stream.address), on_cpu())
+    with pytest.raises(ValueError, match="cuda_stream: expected a stream of cuda:0, where the decoder is, got the"):
+        decoder.decode(batch, cuda_stream=other._engine.stream.address)
+    same(decoder.decode(batch, cuda_stream=decoder._engine.stream.address), on_cpu())
 
 
 def test_rows_in_reverse_and_on_top_of_each_other(gpu):

@@ -163,17 +163,17 @@ def test_strides_and_read_only(graph, batch, answer):
 
 
 def test_a_row_of_the_batch_is_not_copied(graph):
-    from arcbeam.arrays.batches import as_utterances
+    from arcbeam.arrays.batches import Wanted, as_utterances
 
     array = np.zeros((3, 5, 32), dtype=np.float16)
-    utterances = as_utterances(array[:, 1:], columns=32, exact=True)
+    utterances = as_utterances(array[:, 1:], None, Wanted(32, True))
     assert [a.__array_interface__["data"][0] for a in utterances.arrays] == [
         array[i, 1:].__array_interface__["data"][0] for i in range(3)
     ]
 
 
 def test_log_collection_does_not_change_the_bytes(graph, batch, answer, monkeypatch):
-    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 1)
     assert as_bytes(decoder(graph).decode(batch)) == answer
 
 

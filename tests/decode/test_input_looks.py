@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, baseline
-from arcbeam.arrays.batches import as_utterances
+from arcbeam.arrays.batches import Wanted, as_utterances
 from arcbeam.arrays.input_looks import InputLooks
 from tests.decode import graphs
 from tests.decode.emulated_gpu import DeviceArray
@@ -95,7 +95,7 @@ def looked(one, batch):
     """What a decoder warns of where it decodes a batch on the CPU."""
 
     def run():
-        one.looks.look(as_utterances(batch, columns=1, exact=False).table)
+        one.looks.look(as_utterances(batch, None, Wanted(1, False)).table)
         if one.looks.has_news:
             one.tell()
 

@@ -154,14 +154,14 @@ def test_equal_bytes(speech, n, monkeypatch):
     assert as_bytes(one.decode(batch)) == as_bytes(one.decode(batch)) == wanted
     assert as_bytes(one.decode(batch[::-1])) == wanted[::-1]
     assert [as_bytes(one.decode([logp]))[0] for logp in batch] == wanted
-    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 1)
     assert as_bytes(decoder(speech, hypotheses_per_state=n).decode(batch)) == wanted
 
 
 def test_long_audio_forgets_histories(speech, monkeypatch):
     long = [graphs.random_log_probs(3, 1000)]
     whole = as_bytes(decoder(speech, hypotheses_per_state=2, max_active=50).decode(long))
-    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 800)
+    monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 800)
     assert as_bytes(decoder(speech, hypotheses_per_state=2, max_active=50).decode(long)) == whole
 
 
@@ -184,7 +184,7 @@ def test_scores_add_up_and_memory_is_counted(speech):
     for found in one.decode(batch):
         if found.reached_final:
             text = [graph.word_symbols[int(i)] for i in found.word_ids]
-            assert found.rescoring_score == pytest.approx(LN10 * large["2"].score(text) - small.score(text), abs=1e-3)
+            assert found.rescoring_score == pytest.approx(large["2"].score(text) - small.score(text), abs=1e-3)
     assert one.stats.lookups > one.stats.lookup_misses > 0
     assert one.memory().language_models == large["2"].nbytes + small.info().bytes
     assert large["2"].nbytes == large["2"].path.stat().st_size

@@ -8,7 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import CtcDecoder, Graph, Word
+from arcbeam import CtcDecoder, Graph
+from arcbeam.words import Word
 from tests.decode import graphs, test_rescoring_inputs
 from tests.decode.equality import same
 

@@ -3,6 +3,7 @@
 import os
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,11 +120,14 @@ def test_half_of_it():
     with pytest.raises(ValueError, match="lm_scale, lookup_margin: this needs a language_model"):
         CtcDecoder(graph(), lm_scale=2.0, lookup_margin=1.0)
     with pytest.raises(
-        TypeError, match=r"^language_model: expected an arcbeam\.LanguageModel or arcbeam\.KenLM, got str"
+        TypeError, match=r"^language_model: expected an arcbeam\.LanguageModel, an arcbeam\.KenLM or a path, got int"
     ):
-        decode(graph(), "4gram.lm")
-    with pytest.raises(TypeError, match=r"graph_language_model: expected an arcbeam\.LanguageModel, got str"):
-        decode(graph(), LARGE, "3gram.lm")
+        decode(graph(), 4)
+    with pytest.raises(TypeError, match=r"graph_language_model: expected an arcbeam\.LanguageModel or a path, got int"):
+        decode(graph(), LARGE, 3)
+    for models in ((Path("none.lm"), SMALL), (LARGE, "none.lm")):
+        with pytest.raises(FileNotFoundError, match=r"none\.lm"):
+            decode(graph(), *models)
 
 
 @pytest.mark.parametrize(

@@ -68,14 +68,14 @@ def test_list_or_padded(graph, models, batch, answers, n):
 
 @pytest.mark.parametrize("n", [1, 3, None])
 def test_log_collection(graph, models, batch, answers, n, monkeypatch):
-    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 1)
     assert as_bytes(decoder(graph, models, hypotheses_per_state=n).decode(batch)) == answers[n]
 
 
 def test_long_audio(graph, models, monkeypatch):
     long = [graphs.random_log_probs(3, 1500)]
     whole = as_bytes(decoder(graph, models, hypotheses_per_state=2, max_active=50).decode(long))
-    monkeypatch.setattr("arcbeam.ctc.decoder.COLLECT_ABOVE", 1000)
+    monkeypatch.setattr("arcbeam.ctc.engines.COLLECT_ABOVE", 1000)
     assert as_bytes(decoder(graph, models, hypotheses_per_state=2, max_active=50).decode(long)) == whole
 
 

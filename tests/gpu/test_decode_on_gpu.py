@@ -207,7 +207,7 @@ def test_a_busy_stream_of_torch(graph):
             if stream is None:
                 found = decoder.decode(logp)
         if stream is not None:
-            found = decoder.decode(logp, stream=stream)
+            found = decoder.decode(logp, cuda_stream=stream)
         same(found, expected)
 
 

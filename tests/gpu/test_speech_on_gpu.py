@@ -174,7 +174,7 @@ def test_a_stream_of_cupy_that_is_busy(speech, decoder):
         arrays = [cupy.asarray(logp) + busy[0, 0] * cupy.float32(0) for logp in utterances]
         found = decoder.decode(arrays)
     same(found, wanted)
-    same(decoder.decode(arrays, stream=stream), wanted)
+    same(decoder.decode(arrays, cuda_stream=stream), wanted)
 
 
 def test_decoders_of_several_threads(speech):

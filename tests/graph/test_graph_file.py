@@ -72,9 +72,9 @@ def test_tables_given_to_load_replace_those_in_the_file(path):
 
 
 def test_unknown_options(path):
-    with pytest.raises(TypeError, match="unknown option wrods: expected one of words, tokens, blank, label_to_column"):
+    with pytest.raises(TypeError, match="unknown option wrods: expected one of path, words, tokens, blank, label_to"):
         Graph.load(path, wrods=["", "one"])
-    with pytest.raises(TypeError, match="unknown option separetor: expected one of start, finals"):
+    with pytest.raises(TypeError, match="unknown option separetor: expected one of arcs, start, finals"):
         Graph.from_arcs([(0, 0, 1, 0, 0.0)], finals={0: 0.0}, separetor=None)
     with pytest.raises(TypeError, match="unknown option lmscale: expected one of tokens, lexicon, lm, topology"):
         Graph.build("tokens.txt", None, "lm.arpa", lmscale=1.0)

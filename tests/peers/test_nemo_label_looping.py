@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from arcbeam import ConfidenceMethod, TransducerDecoder
+from arcbeam import TransducerDecoder
+from arcbeam.transducer import ConfidenceMethod
 from tests.peers import nemo_label_looping
 from tests.transducer.networks import random_arrays, random_frames
 

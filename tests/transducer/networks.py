@@ -6,12 +6,12 @@ from unittest import mock
 import numpy as np
 from hypothesis import strategies as st
 
-from arcbeam.transducer import decoder
+from arcbeam.transducer import engines
 
 
 def on_unit(kernels):
     """While this lasts, decoders that are made compute on this vector unit."""
-    return mock.patch.object(decoder, "_pack", partial(decoder._pack, kernels=kernels))
+    return mock.patch.object(engines, "pack", partial(engines.pack, kernels=kernels))
 
 
 def random_arrays(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import arcbeam
-from arcbeam import ConfidenceMethod, Joint, LstmLayer, LstmPrediction, StatelessPrediction, TransducerDecoder
+from arcbeam import TransducerDecoder
+from arcbeam.transducer import ConfidenceMethod, Joint, LstmLayer, LstmPrediction, StatelessPrediction
 from tests.conftest import ROOT
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
@@ -214,7 +215,11 @@ OPTIONS = {
     "algorithm": ({"algorithm": "beam"}, ValueError, r"algorithm: expected label-looping or frame-looping, got 'beam'"),
     "confidence": ({"confidence": "certain"}, ValueError, r'confidence: expected "max_prob" or "entropy"'),
     "activation": ({"activation": "gelu"}, ValueError, r"activation: expected one of tanh, relu, sigmoid, got 'gelu'"),
-    "unknown": ({"beam": 3}, TypeError, r"unexpected keyword argument 'beam'"),
+    "unknown": (
+        {"beam": 3},
+        TypeError,
+        r"unknown option beam: expected one of arrays, blank_id, activation, relu, du",
+    ),
 }
 
 
@@ -227,9 +232,9 @@ def test_options(case):
 
 def test_kinds_of_networks():
     joint = Joint(*(ARRAYS[name] for name in ("encoder_weight", "prediction_weight", "output_weight")))
-    with pytest.raises(TypeError, match=r"prediction: expected an arcbeam.LstmPrediction or .*, got dict"):
+    with pytest.raises(TypeError, match=r"prediction: expected an arcbeam.transducer.LstmPrediction or .*, got dict"):
         TransducerDecoder(ARRAYS, joint, 0)
-    with pytest.raises(TypeError, match=r"joint: expected an arcbeam.Joint, got dict"):
+    with pytest.raises(TypeError, match=r"joint: expected an arcbeam.transducer.Joint, got dict"):
         TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), ARRAYS, 0)
     with pytest.raises(TypeError, match="positional arguments"):
         TransducerDecoder(StatelessPrediction(ARRAYS["embedding"]), joint, 0, [0, 1])

@@ -177,7 +177,7 @@ def test_half_precision_input(kind, kernel):
 
 @pytest.mark.parametrize("name", ["max_prob", "gibbs", "renyi"])
 def test_confidences(name):
-    from arcbeam import ConfidenceMethod
+    from arcbeam.transducer import ConfidenceMethod
 
     method = "max_prob" if name == "max_prob" else ConfidenceMethod(entropy_type=name, entropy_norm="lin")
     arrays = random_arrays(3, blank_bias=2.0, **NETWORKS["tdt"])

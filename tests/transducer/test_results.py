@@ -10,7 +10,8 @@ import pickle
 import numpy as np
 import pytest
 
-from arcbeam import ConfidenceMethod, FormatError, TransducerDecoder
+from arcbeam import FormatError, TransducerDecoder
+from arcbeam.transducer import ConfidenceMethod
 from arcbeam.transducer.network import from_mapping
 from arcbeam.transducer.text import detokenizer
 from tests.transducer import oracle

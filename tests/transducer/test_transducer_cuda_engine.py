@@ -188,7 +188,7 @@ def test_arrays_on_the_device_are_not_copied(gpu, dtype):
     batch = np.stack([random_frames(i, 6) for i in range(3)]).astype(dtype)
     wanted = make("cpu").decode(batch, [6, 0, 4])
     decoder = make("cuda")
-    same(decoder.decode(DeviceArray(batch), [6, 0, 4], stream=2), wanted)
+    same(decoder.decode(DeviceArray(batch), [6, 0, 4], cuda_stream=2), wanted)
     apart = np.concatenate([batch, batch], axis=-1)[..., :7]  # rows that lie apart
     same(decoder.decode(DeviceArray(apart), [6, 0, 4]), wanted)
     assert decoder.memory().encoder_output == 0
@@ -200,8 +200,8 @@ def test_arrays_on_the_device_are_not_copied(gpu, dtype):
         decoder.decode(DeviceArray(batch[0]))
     with pytest.raises(TypeError, match=r"encoder_output\[1\]: expected an array on cuda:0, got one in CPU memory"):
         decoder.decode([DeviceArray(batch[0]), batch[1]])
-    with pytest.raises(ValueError, match="stream: expected None, since the encoder output"):
-        decoder.decode(batch, stream=2)
+    with pytest.raises(ValueError, match="cuda_stream: expected None, since encoder_output"):
+        decoder.decode(batch, cuda_stream=2)
 
 
 def test_memory_that_kernels_cannot_read(gpu):
@@ -213,8 +213,8 @@ def test_memory_that_kernels_cannot_read(gpu):
     for array, said in unreadable(gpu.fake, frames[None]):
         with pytest.raises(ValueError, match=f"encoder_output: expected .*{said}"):
             decoder.decode(array)
-    with pytest.raises(ValueError, match="stream: expected a stream of cuda:0, where the decoder is, got the handle"):
-        decoder.decode([DeviceArray(frames)], stream=0x7777)
+    with pytest.raises(ValueError, match="cuda_stream: expected a stream of cuda:0, where the decoder is, got the"):
+        decoder.decode([DeviceArray(frames)], cuda_stream=0x7777)
     assert gpu.launches == []
     rows = [frames, frames[::-1], np.broadcast_to(frames[:1], frames.shape)]
     same(decoder.decode([DeviceArray(array) for array in rows]), make("cpu").decode([np.array(row) for row in rows]))

@@ -14,6 +14,27 @@ FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What a decoder wants of a batch.
+
+    Attributes
+    ----------
+    columns : int
+        That it reads.
+    exact : bool
+        Whether more of them are an error.
+    name, axis, values : str
+        What messages call the batch, its last axis, and what is in it.
+    """
+
+    columns: int
+    exact: bool
+    name: str = "log_probs"
+    axis: str = "columns"
+    values: str = "log-probs"
+
+
+@dataclass(frozen=True)
 class Utterances:
     """A batch as the engines take it.
 
@@ -31,28 +52,16 @@ class Utterances:
     arrays: Any
 
 
-def as_utterances(
-    log_probs: Any,
-    lengths: Any = None,
-    *,
-    columns: int,
-    exact: bool,
-    name: str = "log_probs",
-    axis: str = "columns",
-    values: str = "log-probs",
-) -> Utterances:
+def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     """Checks a batch and describes it by addresses.
 
     Parameters
     ----------
     log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
         float32 or float16 in CPU memory, from numpy or anything with DLPack; copied only if a row is not contiguous.
-    lengths : sequence or array of int [batch], optional
-        Frames to decode of each utterance; all by default.
-    columns, exact
-        Columns the graph needs, and whether more than these are an error.
-    name, axis, values
-        What messages call the batch, its last axis, and what is in it.
+    lengths : sequence or array of int [batch], or None
+        Frames to decode of each utterance; None for all.
+    wanted : Wanted
 
     Raises
     ------
@@ -61,6 +70,8 @@ def as_utterances(
     ValueError
         Wrong number of dimensions or columns, lengths that are negative or beyond the frames.
     """
+    columns, exact = wanted.columns, wanted.exact
+    name, axis, values = wanted.name, wanted.axis, wanted.values
     if not isinstance(log_probs, (list, tuple)):
         batch = _as_numpy(log_probs, name, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)

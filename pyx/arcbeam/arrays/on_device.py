@@ -13,7 +13,7 @@ import numpy as np
 
 from arcbeam.arrays._array_memory import why_not
 from arcbeam.arrays._dlpack import Import
-from arcbeam.arrays.batches import Utterances, check_shape, one_width, table_of, table_of_batch
+from arcbeam.arrays.batches import Utterances, Wanted, check_shape, one_width, table_of, table_of_batch
 from arcbeam.errors import CudaError
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}
@@ -63,16 +63,7 @@ def is_on_device(log_probs: Any) -> bool:
 
 
 def as_device_utterances(
-    log_probs: Any,
-    lengths: Any = None,
-    *,
-    columns: int,
-    exact: bool,
-    reader: Any,
-    stream: Any = None,
-    name: str = "log_probs",
-    axis: str = "columns",
-    values: str = "log-probs",
+    log_probs: Any, lengths: Any, wanted: Wanted, *, reader: Any, cuda_stream: Any = None
 ) -> Utterances:
     """Checks a batch on a GPU and describes it by addresses, without a copy and without waiting for it.
 
@@ -81,11 +72,11 @@ def as_device_utterances(
     log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
         float32 or float16 of torch, CuPy, JAX or anything with DLPack or ``__cuda_array_interface__``. The values of a
         frame must lie together.
-    lengths, columns, exact, name, axis, values
+    lengths, wanted
         As for :func:`arcbeam.arrays.batches.as_utterances`.
     reader : arcbeam.gpu._launch.Stream
         The stream that will read; what it does later waits for the arrays' producers.
-    stream : int, or a stream of torch, CuPy or cuda.core; optional
+    cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
         Where the arrays are being written. By default each producer is asked.
 
     Raises
@@ -100,11 +91,13 @@ def as_device_utterances(
         is misaligned or not the device's, an array that leaves its allocation, a stream of another device.
     """
     refuse_capture(reader)
-    if stream is not None:
-        handle = stream_address(stream)
-        _check_device_of(stream, reader.context.ordinal)
-        _wait_for(reader, handle, "stream")
-    ask = stream is None
+    columns, exact = wanted.columns, wanted.exact
+    name, axis, values = wanted.name, wanted.axis, wanted.values
+    if cuda_stream is not None:
+        handle = stream_address(cuda_stream)
+        _check_device_of(cuda_stream, reader.context.ordinal)
+        _wait_for(reader, handle, "cuda_stream")
+    ask = cuda_stream is None
     if not isinstance(log_probs, (list, tuple)):
         batch = import_array(log_probs, name, reader, ask, values)
         check_shape(batch.shape, name, ("batch", "frames", axis), columns, exact)
@@ -262,7 +255,7 @@ class _Producers:
             strides = tuple([step // size for step in steps])
         stream = said.get("stream")
         if stream is not None and self.ask:
-            handle = stream if type(stream) is int and stream > 0 else stream_address(stream)
+            handle = stream if type(stream) is int and stream > 0 else stream_address(stream, "stream")
             self.streams.setdefault(handle, index)
         return address, shape, strides, dtype, item
 
@@ -294,7 +287,7 @@ def _check_device_of(stream: Any, ordinal: int) -> None:
         number = getattr(owner, attribute, None)
         if isinstance(number, int) and number >= 0 and number != ordinal:
             raise ValueError(
-                f"stream: expected a stream of cuda:{ordinal}, where the decoder is, got one of cuda:{number}"
+                f"cuda_stream: expected a stream of cuda:{ordinal}, where the decoder is, got one of cuda:{number}"
             )
 
 
@@ -302,7 +295,7 @@ def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
-def stream_address(stream: Any) -> int:
+def stream_address(stream: Any, name: str = "cuda_stream") -> int:
     """The driver's handle of a stream: given as that number, or a stream of torch, CuPy or cuda.core."""
     for attribute in ("cuda_stream", "ptr"):
         stream = getattr(stream, attribute, stream)
@@ -310,7 +303,7 @@ def stream_address(stream: Any) -> int:
         pair = stream.__cuda_stream__
         stream = (pair() if callable(pair) else pair)[1]
     if isinstance(stream, bool) or not isinstance(stream, int) or stream < 0:
-        raise TypeError(f"stream: expected a CUDA stream or its handle, got {type(stream).__name__} {stream!r}")
+        raise TypeError(f"{name}: expected a CUDA stream or its handle, got {type(stream).__name__} {stream!r}")
     return stream or 1  # 0 is the legacy default stream, whose handle is 1
 
 

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
-from libcpp.string cimport string
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
-from arcbeam.arrays._looks cimport Looks
-from arcbeam.arrays._log_probs cimport LogProbs, batch_of
-from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.arrays._log_prob_engine cimport LogProbEngine
+from arcbeam.arrays._log_probs cimport LogProbs
+from arcbeam._pooled_engine cimport AnyEngine
 
 
 cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
@@ -89,8 +89,23 @@ cdef extern from "baseline/engine.hpp" namespace "arcbeam::baseline" nogil:
 SMEARING = {"none": 0, "max": 1, "logadd": 2}
 
 
-cdef class BaselineEngine(PooledEngine):
-    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns."""
+cdef class BaselineEngine(LogProbEngine):
+    """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns.
+
+    What is found of an utterance is (complete, answers), best first; an answer is (score, am_score, lm_score,
+    words [(label, start, end)], tokens uint16[frames]).
+
+    Parameters
+    ----------
+    lexicon : None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings
+    smearing : str
+    lm : KenLmModel or None
+    words : uint32[labels]
+        The language model's number of each label.
+    options : dict
+        The fields of the search's options.
+    threads : int
+    """
 
     cdef Engine* engine
     cdef unique_ptr[Trie] trie
@@ -101,7 +116,6 @@ cdef class BaselineEngine(PooledEngine):
 
     def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
                   size_t threads):
-        """`lexicon`: None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings."""
         cdef const uint16_t[::1] columns
         cdef const uint32_t[::1] offsets, labels
         cdef const float[::1] scores
@@ -137,38 +151,11 @@ cdef class BaselineEngine(PooledEngine):
         """Nodes of the trie."""
         return self.trie.get().size() if self.trie else 0
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks=None):
-        """Decodes a batch.
+    cdef int start(self, vector[LogProbs] batch) except -1:
+        self.engine.start(move(batch))
+        return 0
 
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        columns : int
-        looks : arcbeam.arrays._looks.Looks, optional
-            What looks at a few frames, while threads decode.
-
-        Returns
-        -------
-        found : list of (complete, answers) an utterance
-            An answer is (score, am_score, lm_score, words [(label, start, end)], tokens uint16[frames]); best first.
-        bad : list of (utterance, frame, column)
-            Where log-probs are none: these utterances have no answers. By utterance.
-        """
-        with self.turn():
-            self.ready()
-            return self._decode(utterances, columns, looks)
-
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
-        self.engine.start(batch_of(utterances, columns))
-        if looks is not None:
-            looks.at(utterances)
-        self.finish()
-        bad = self._bad()
-        return [self._answers(i) for i in range(self.engine.results().size())], bad
-
-    cdef list _bad(self):
-        """What is no log-prob; an utterance for which room was lacking raises."""
+    cdef list bad(self):
         cdef const Result* result
         bad = []
         for i in range(self.engine.results().size()):
@@ -179,6 +166,9 @@ cdef class BaselineEngine(PooledEngine):
                 raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam_size, or fewer "
                                   f"threads")
         return bad
+
+    cdef list answers(self):
+        return [self._answers(i) for i in range(self.engine.results().size())]
 
     cdef tuple _answers(self, size_t utterance):
         cdef const Result* result = &self.engine.results()[utterance]

@@ -11,25 +11,27 @@ import functools
 import math
 import numbers
 import os
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from arcbeam.arrays.bad_values import check_errors, log_prob_errors
-from arcbeam.arrays.batches import as_utterances
-from arcbeam.arrays.input_looks import InputLooks, named
+from arcbeam.arrays.input_looks import named
+from arcbeam.arrays.intake import LogProbEngine, LogProbIntake
 from arcbeam.baseline._baseline import BaselineEngine
 from arcbeam.baseline.lexicon import Spellings
 from arcbeam.baseline.options import LexiconFreeOptions, LexiconOptions
 from arcbeam.baseline.pieces import join_pieces
 from arcbeam.baseline.results import Hypothesis, Result, undecoded
-from arcbeam.checks import make_options, shown
+from arcbeam.calls import lists_options
+from arcbeam.checks import shown
 from arcbeam.errors import CapacityError
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.lm.kenlm import KenLM, case_hint
+from arcbeam.lm.loading import as_kenlm
+from arcbeam.show import changed, shown_as
 from arcbeam.threads import usable_cores
+from arcbeam.warn import warn
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
@@ -45,14 +47,16 @@ ALL = 2**31 - 1
 COLLECT_ABOVE = 1 << 17
 SHOWN = 5  # words that a warning names
 
+StrPath: TypeAlias = str | os.PathLike[str]
+
 
 class _Decoder:
     """What both decoders share: tokens, options, the engine."""
 
-    _options: Any
-    _engine: BaselineEngine
+    _options: LexiconFreeOptions
+    _engine: LogProbEngine[tuple[bool, list[Any]]]
 
-    def __init__(self, tokens: TokenTable | Sequence[str] | str | os.PathLike[str], blank: str | int | None) -> None:
+    def __init__(self, tokens: TokenTable | Sequence[str] | StrPath, blank: str | int | None) -> None:
         if isinstance(tokens, str | os.PathLike):
             tokens = TokenTable.read(tokens, blank)
         elif not isinstance(tokens, TokenTable):
@@ -65,10 +69,9 @@ class _Decoder:
             raise ValueError(f"tokens: expected fewer than {NO_TOKEN}, got {len(tokens)}")
         self.tokens = tokens
 
-    @property
-    def options(self) -> Any:
-        """The options, as validated."""
-        return self._options
+    def _shown(self, what: str) -> str:
+        lm = () if self._lm is None else (f"lm={self._lm!r}",)
+        return shown_as(what, *lm, *changed(self._options))
 
     def _space(self) -> int | None:
         """The column of the space between words: of models of letters, whose lexicons in files do not name it."""
@@ -97,12 +100,10 @@ class _Decoder:
     def _start(
         self, silence: int, separator: int, lm: KenLM | None, words: Sequence[str], spellings: Spellings | None
     ) -> None:
-        if lm is not None and not isinstance(lm, KenLM):
-            raise TypeError(f"lm: expected an arcbeam.baseline.KenLM or None, got {type(lm).__name__}")
         options = self._options
         self._lm, self._sil = lm, None if silence == NO_TOKEN else silence
         token = functools.partial(named, self.tokens)
-        self._looks = InputLooks(len(self.tokens), self.tokens.blank, True, token)
+        self._intake = LogProbIntake(len(self.tokens), True, self.tokens.blank, token)
         threads = options.threads or usable_cores()
         search = {
             "beam_size": options.beam_size,
@@ -142,8 +143,9 @@ class _Decoder:
     def _made_by(self) -> Any:
         """Makes such a decoder from what it decodes with, for pickles."""
         make: Any = type(self)
-        return functools.partial(make, sil=self._sil, **dataclasses.asdict(self._options))
+        return functools.partial(make, sil=self._sil, **vars(self._options))
 
+    @lists_options()
     def decode(self, log_probs: Any, lengths: Any = None, *, errors: str = "raise") -> list[Result]:
         """Decodes a batch of utterances.
 
@@ -179,15 +181,12 @@ class _Decoder:
             Once a decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: log-probs that look like none, or a blank
             that is hardly ever the best column.
         """
-        check_errors(errors)
-        utterances = as_utterances(log_probs, lengths, columns=len(self.tokens), exact=True)
-        found, bad = self._engine.decode(utterances.table, utterances.columns, self._looks.looks)
-        if self._looks.looks.has_news:
-            self._looks.tell()
-        why = log_prob_errors(bad, utterances.arrays, errors)
+        found = self._intake.decode(self._engine, log_probs, lengths, errors)
         return [
-            undecoded(why[i]) if i in why else Result([self._hypothesis(frames, *a) for a in answers], complete)
-            for i, (frames, (complete, answers)) in enumerate(zip(utterances.table[:, 2].tolist(), found, strict=True))
+            undecoded(found.errors[i])
+            if i in found.errors
+            else Result([self._hypothesis(frames, *answer) for answer in answers], complete)
+            for i, (frames, (complete, answers)) in enumerate(zip(found.frames, found.answers, strict=True))
         ]
 
     def _hypothesis(self, frames: int, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
@@ -212,18 +211,50 @@ class LexiconDecoder(_Decoder):
 
     Parameters
     ----------
-    lexicon : arcbeam.recipe.lexicon.Lexicon, or mapping of str to sequence of str
-        Words and their tokens. Spellings are taken as they are: see :func:`with_separator`.
+    lexicon : arcbeam.recipe.lexicon.Lexicon, mapping of str to sequence of str, or path
+        Words and their tokens; a path is that of a file that `Lexicon.from_file` reads. Spellings are taken as they
+        are: see :func:`with_separator`.
     tokens : TokenTable, sequence of str, or path
         The columns of the log-probs.
-    lm : KenLM, optional
-        Words it does not have score as its unknown word. None: all words are alike.
+    lm : KenLM or path, optional
+        ARPA, or KenLM's binary format. Words it does not have score as its unknown word. None: all words are alike.
     blank, sil : str, int or None
         The blank, by default a token with a usual name. The silence token, by default the lexicon's separator, or else
         the token that stands for the space between words; it may be repeated freely between words. None: there is no
         silence token.
-    **options
-        See :class:`LexiconOptions`.
+    beam_size : int
+        Hypotheses kept after each frame.
+    beam_size_token : int or None
+        Tokens of a frame that hypotheses may go on with, the best ones; None for all.
+    beam_threshold : float
+        A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
+    lm_weight : float
+        Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs.
+    sil_score : float
+        Added in every frame that reads the silence token.
+    log_add : bool
+        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
+    criterion : str
+        Only ``"ctc"``.
+    nbest : int
+        Answers for each utterance, at most.
+    frame_shift : float or None
+        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
+    threads : int or None
+        CPU threads, one utterance each; None for one a usable core.
+    word_score : float
+        Added for every word.
+    unk_score : float
+        Added for every word that the lexicon does not have; ``-math.inf`` allows none.
+    smearing : str
+        What a word in progress already scores: ``"max"``, the best word below its trie node; ``"logadd"``, their sum;
+        ``"none"``, nothing. By the language model's scores at the beginning of a sentence.
+    repeat_last_token : bool
+        CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
+        blank. False does as Flashlight does, where neither holds.
+    final_separator : bool
+        Whether the separator that ends a spelling has to be heard after the last word, too, as Flashlight has it. It is
+        the lexicon's, or else the silence token.
 
     Raises
     ------
@@ -241,23 +272,65 @@ class LexiconDecoder(_Decoder):
     which decode without the GIL. Pickled or copied, it is made anew; the language model is pickled by its path.
     """
 
+    @lists_options()
     def __init__(
         self,
-        lexicon: Lexicon | Mapping[str, Sequence[str]],
-        tokens: TokenTable | Sequence[str] | str | os.PathLike[str],
-        lm: KenLM | None = None,
+        lexicon: Lexicon | Mapping[str, Sequence[str]] | StrPath,
+        tokens: TokenTable | Sequence[str] | StrPath,
+        lm: KenLM | StrPath | None = None,
         *,
         blank: str | int | None = None,
         sil: str | int | None = "auto",
-        **options: Any,
+        beam_size: int = 500,
+        beam_size_token: int | None = None,
+        beam_threshold: float = 50.0,
+        lm_weight: float = 2.0,
+        sil_score: float = 0.0,
+        log_add: bool = False,
+        criterion: str = "ctc",
+        nbest: int = 1,
+        frame_shift: float | None = None,
+        threads: int | None = None,
+        word_score: float = 0.0,
+        unk_score: float = -math.inf,
+        smearing: str = "max",
+        repeat_last_token: bool = False,
+        final_separator: bool = True,
     ) -> None:
         super().__init__(tokens, blank)
-        self._options: LexiconOptions = make_options(LexiconOptions, options)
+        self._options: LexiconOptions = LexiconOptions(
+            beam_size=beam_size,
+            beam_size_token=beam_size_token,
+            beam_threshold=beam_threshold,
+            lm_weight=lm_weight,
+            sil_score=sil_score,
+            log_add=log_add,
+            criterion=criterion,
+            nbest=nbest,
+            frame_shift=frame_shift,
+            threads=threads,
+            word_score=word_score,
+            unk_score=unk_score,
+            smearing=smearing,
+            repeat_last_token=repeat_last_token,
+            final_separator=final_separator,
+        )
         self._spellings = Spellings.of(lexicon, self.tokens)
         self.words = self._spellings.words
         separator = self._spellings.separator_column
         silence = self._silence(sil, self._space() if separator is None and sil == "auto" else separator)
-        self._start(silence, silence if separator is None else separator, lm, [*self.words, UNKNOWN], self._spellings)
+        model = as_kenlm("lm", lm)
+        self._start(
+            silence, silence if separator is None else separator, model, [*self.words, UNKNOWN], self._spellings
+        )
+
+    @property
+    def options(self) -> LexiconOptions:
+        """The options, as validated."""
+        return self._options
+
+    def __repr__(self) -> str:
+        return self._shown(f"LexiconDecoder of {len(self.words):,} words, {len(self.tokens):,} tokens")
 
     def __reduce__(self) -> Any:
         return self._made_by(), (self._spellings, self.tokens, self._lm)
@@ -274,12 +347,30 @@ class LexiconFreeDecoder(_Decoder):
     ----------
     tokens : TokenTable, sequence of str, or path
         The columns of the log-probs, by the names that the language model knows them by.
-    lm : KenLM, optional
+    lm : KenLM or path, optional
         A model of sentences whose words are the tokens.
     blank, sil : str, int or None
         As in :class:`LexiconDecoder`; by default silence is the token that stands for the space between words.
-    **options
-        See :class:`LexiconFreeOptions`.
+    beam_size : int
+        Hypotheses kept after each frame.
+    beam_size_token : int or None
+        Tokens of a frame that hypotheses may go on with, the best ones; None for all.
+    beam_threshold : float
+        A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
+    lm_weight : float
+        Factor on the language model's log10 probabilities; 2.3 would weigh them like natural logs.
+    sil_score : float
+        Added in every frame that reads the silence token.
+    log_add : bool
+        Sum the probabilities of the paths to one hypothesis, instead of taking the best.
+    criterion : str
+        Only ``"ctc"``.
+    nbest : int
+        Answers for each utterance, at most.
+    frame_shift : float or None
+        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
+    threads : int or None
+        CPU threads, one utterance each; None for one a usable core.
 
     Raises
     ------
@@ -292,23 +383,52 @@ class LexiconFreeDecoder(_Decoder):
         The language model lacks most of the tokens.
     """
 
+    @lists_options()
     def __init__(
         self,
-        tokens: TokenTable | Sequence[str] | str | os.PathLike[str],
-        lm: KenLM | None = None,
+        tokens: TokenTable | Sequence[str] | StrPath,
+        lm: KenLM | StrPath | None = None,
         *,
         blank: str | int | None = None,
         sil: str | int | None = "auto",
-        **options: Any,
+        beam_size: int = 500,
+        beam_size_token: int | None = None,
+        beam_threshold: float = 50.0,
+        lm_weight: float = 2.0,
+        sil_score: float = 0.0,
+        log_add: bool = False,
+        criterion: str = "ctc",
+        nbest: int = 1,
+        frame_shift: float | None = None,
+        threads: int | None = None,
     ) -> None:
         from arcbeam.recipe.lexicon import find_separator
 
         super().__init__(tokens, blank)
-        self._options: LexiconFreeOptions = make_options(LexiconFreeOptions, options)
+        self._options: LexiconFreeOptions = LexiconFreeOptions(
+            beam_size=beam_size,
+            beam_size_token=beam_size_token,
+            beam_threshold=beam_threshold,
+            lm_weight=lm_weight,
+            sil_score=sil_score,
+            log_add=log_add,
+            criterion=criterion,
+            nbest=nbest,
+            frame_shift=frame_shift,
+            threads=threads,
+        )
         self._separator = find_separator(self.tokens)
         own = self._separator is not None and self._separator in self.tokens
         silence = self._silence(sil, self.tokens.column(str(self._separator)) if own else None)
-        self._start(silence, NO_TOKEN, lm, self.tokens.tokens, None)
+        self._start(silence, NO_TOKEN, as_kenlm("lm", lm), self.tokens.tokens, None)
+
+    @property
+    def options(self) -> LexiconFreeOptions:
+        """The options, as validated."""
+        return self._options
+
+    def __repr__(self) -> str:
+        return self._shown(f"LexiconFreeDecoder of {len(self.tokens):,} tokens")
 
     def __reduce__(self) -> Any:
         return self._made_by(), (self.tokens, self._lm)
@@ -346,8 +466,7 @@ def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.ui
     if 2 * len(unknown) <= len(words):
         return
     some = ", ".join(map(repr, unknown[:SHOWN])) + ", ..." * (len(unknown) > SHOWN)
-    warnings.warn(
+    warn(
         f"lm: it lacks {len(unknown):,} of the {len(words):,} {what} ({some}), which score as its unknown word"
-        + case_hint(unknown, lm),
-        stacklevel=4,
+        + case_hint(unknown, lm)
     )

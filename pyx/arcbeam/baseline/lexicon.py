@@ -38,7 +38,7 @@ class Spellings:
 
     @classmethod
     def of(cls, lexicon: Any, tokens: TokenTable) -> Self:
-        """Spellings of a lexicon or of a dictionary of words and their tokens.
+        """Spellings of a lexicon, of one in a file, or of a dictionary of words and their tokens.
 
         Raises
         ------
@@ -50,9 +50,12 @@ class Spellings:
         if isinstance(lexicon, Mapping):
             words, *arrays = _flatten(lexicon, tokens)
             return cls._check(words, arrays, None, tokens)
+        if isinstance(lexicon, (str, os.PathLike)):
+            from arcbeam.recipe.lexicon import Lexicon
+
+            lexicon = Lexicon.from_file(lexicon, tokens)
         if not all(hasattr(lexicon, name) for name in ("words", "word_index", "offsets", "columns")):
-            hint = "; Lexicon.from_file reads one" if isinstance(lexicon, (str, os.PathLike)) else ""
-            raise TypeError(f"lexicon: expected a Lexicon, or tokens by word, got {type(lexicon).__name__}{hint}")
+            raise TypeError(f"lexicon: expected a Lexicon, its path, or tokens by word, got {type(lexicon).__name__}")
         arrays = [_integers(name, getattr(lexicon, name)) for name in ("word_index", "offsets", "columns")]
         words = tuple(lexicon.words)
         _check_shapes(words, *arrays)

@@ -7,9 +7,11 @@ import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from arcbeam.calls import lists_fields
 from arcbeam.checks import as_float, check_float32, check_frame_shift, check_threads, shown
 
 
+@lists_fields
 @dataclass(frozen=True, kw_only=True)
 class LexiconFreeOptions:
     """Options of :class:`LexiconFreeDecoder`, by Flashlight's names. Scores: larger is better."""
@@ -50,6 +52,7 @@ class LexiconFreeOptions:
         _flag("log_add", self.log_add)
 
 
+@lists_fields
 @dataclass(frozen=True, kw_only=True)
 class LexiconOptions(LexiconFreeOptions):
     """Options of :class:`LexiconDecoder`: those of :class:`LexiconFreeOptions`, and some for words."""

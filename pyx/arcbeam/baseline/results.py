@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam.lm.kenlm import LN10
 from arcbeam.words import Word, finite
 
 if TYPE_CHECKING:
@@ -20,18 +21,18 @@ class Hypothesis:
 
     Attributes
     ----------
-    words : list of arcbeam.Word
+    words : list of arcbeam.words.Word
         With times; a word spans its tokens, without silence at its end.
     tokens : int32[frames]
         The column that the path reads in each frame; fewer frames if the search died.
     score : float
-        What the search maximises: ``am_score + lm_weight * lm_score`` and the scores of words, unknown words and
+        What the search maximises: ``am_score + lm_weight * lm_score_log10`` and the scores of words, unknown words and
         silences; with ``log_add`` the sum over paths, of which the other figures are those of the best. -inf if the
         search died, so that no ranking prefers it.
     am_score : float
         Sum of the log-probs, natural logs.
-    lm_score : float
-        Sum of the language model's scores, log10, the sentence's end included.
+    lm_score_log10 : float
+        Sum of the language model's scores, log10 as KenLM has them, the sentence's end included.
     partial_score : float
         The score, also where the search died: of a path that is shorter than others, so it does not compare.
     """
@@ -40,7 +41,7 @@ class Hypothesis:
     tokens: npt.NDArray[np.int32]
     score: float
     am_score: float
-    lm_score: float
+    lm_score_log10: float
     partial_score: float
 
     def __eq__(self, other: object) -> bool:
@@ -52,13 +53,18 @@ class Hypothesis:
     __hash__ = None  # type: ignore[assignment]
 
     @property
+    def lm_score(self) -> float:
+        """Sum of the language model's scores, natural logs, the sentence's end included."""
+        return self.lm_score_log10 * LN10
+
+    @property
     def text(self) -> str:
         """The words, a space between them."""
         return " ".join(word.word for word in self.words)
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values, as JSON has them: a score of -inf is None."""
-        scores = ("score", "partial_score", "am_score", "lm_score")
+        scores = ("score", "partial_score", "am_score", "lm_score", "lm_score_log10")
         return {
             "text": self.text,
             "words": [word._asdict() for word in self.words],
@@ -68,7 +74,7 @@ class Hypothesis:
 
 
 def _values(one: Hypothesis) -> tuple[object, ...]:
-    return one.words, one.score, one.partial_score, one.am_score, one.lm_score, one.tokens.tolist()
+    return one.words, one.score, one.partial_score, one.am_score, one.lm_score_log10, one.tokens.tolist()
 
 
 @dataclass(frozen=True)

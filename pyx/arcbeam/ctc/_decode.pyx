@@ -2,17 +2,18 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport GraphView, view_of
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
-from arcbeam.arrays._looks cimport Looks
-from arcbeam.arrays._log_probs cimport LogProbs, batch_of
-from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.arrays._log_prob_engine cimport LogProbEngine
+from arcbeam.arrays._log_probs cimport LogProbs
+from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
 
@@ -103,10 +104,21 @@ def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_fin
     return automaton_deviation(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
 
 
-cdef class CpuEngine(PooledEngine):
+cdef class CpuEngine(LogProbEngine):
     """A pool of lanes over one graph. Calls from several Python threads take turns.
 
-    With a `arcbeam.ctc.rescoring.Rescoring` its lanes rescore.
+    An answer is (arcs uint32[n], total_cost, reached_final, complete); that of an utterance with values that are no
+    log-probs has no arcs.
+
+    Parameters
+    ----------
+    graph : arcbeam.Graph
+    options : arcbeam.DecoderOptions
+    threads : int
+    collect_above : int
+        Entries of a token log that a lane gathers before it first drops what no token descends from.
+    rescoring : arcbeam.ctc.rescoring.Rescoring, optional
+        With it the lanes rescore.
     """
 
     cdef Engine* engine
@@ -116,13 +128,12 @@ cdef class CpuEngine(PooledEngine):
     cdef object rescoring
     cdef RescoringOptions rescoring_options
 
-    def __cinit__(self, graph, *, float beam, uint32_t max_active, float acoustic_scale, float blank_penalty,
-                  int32_t blank_column, uint32_t collect_above, size_t threads, rescoring=None,
-                  uint32_t hypotheses_per_state=0, float lookup_margin=0.0):
+    def __cinit__(self, graph, options, *, size_t threads, uint32_t collect_above, rescoring=None):
         self.graph = graph
         self.rescoring = rescoring
-        self.rescoring_options = RescoringOptions(hypotheses_per_state, lookup_margin)
-        self.options = DecodeOptions(beam, max_active, acoustic_scale, blank_penalty, blank_column, collect_above)
+        self.rescoring_options = RescoringOptions(options.hypotheses_per_state or 0, options.lookup_margin)
+        self.options = DecodeOptions(options.beam, options.max_active or 0, options.acoustic_scale,
+                                     options.blank_penalty, -1 if graph.blank is None else graph.blank, collect_above)
         self.threads = threads
         self.ready()
 
@@ -140,38 +151,17 @@ cdef class CpuEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks=None):
-        """Decodes a batch.
+    def memory(self):
+        """dict : bytes of the graph's columns and of the language models that rescore."""
+        columns = (self.graph.states, self.graph.targets, self.graph.columns, self.graph.words, self.graph.finals)
+        return {"graph": sum([column.nbytes for column in columns]),
+                "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
-        Parameters
-        ----------
-        utterances : int64[batch, 4]
-            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
-        columns : int
-        looks : arcbeam.arrays._looks.Looks, optional
-            What looks at a few frames, while threads decode.
+    cdef int start(self, vector[LogProbs] batch) except -1:
+        self.engine.start(move(batch))
+        return 0
 
-        Returns
-        -------
-        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
-        work : dict of counters
-        bad : list of (utterance, frame, column)
-            Where log-probs are none: the paths of these utterances are empty. By utterance.
-        """
-        with self.turn():
-            self.ready()
-            return self._decode(utterances, columns, looks)
-
-    cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
-        self.engine.start(batch_of(utterances, columns))
-        if looks is not None:
-            looks.at(utterances)
-        self.finish()
-        bad = self._bad()
-        return self._paths(), self._work(), bad
-
-    cdef list _bad(self):
-        """What is no log-prob; an utterance for which room was lacking raises."""
+    cdef list bad(self):
         cdef const Result* result
         bad = []
         for i in range(self.engine.results().size()):
@@ -186,7 +176,7 @@ cdef class CpuEngine(PooledEngine):
                                     f"max_active")
         return bad
 
-    cdef list _paths(self):
+    cdef list answers(self):
         cdef const Result* result
         cdef uint32_t[::1] into
         paths = []
@@ -199,7 +189,7 @@ cdef class CpuEngine(PooledEngine):
             paths.append((arcs, result.path.total_cost, result.path.reached_final, result.path.complete))
         return paths
 
-    cdef dict _work(self):
+    cdef dict work(self):
         cdef Work total
         cdef const Work* work
         total = Work(0, 0, 0, 0, 0, 0, 0, 0, 0)

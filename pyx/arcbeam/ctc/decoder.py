@@ -2,131 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcbeam.arrays.bad_values import check_errors, log_prob_errors
-from arcbeam.arrays.batches import as_utterances
-from arcbeam.arrays.input_looks import InputLooks, named
-from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
-from arcbeam.checks import make_options
-from arcbeam.ctc._decode import CpuEngine
-from arcbeam.ctc.hypothesis import Hypothesis
+from arcbeam.arrays.input_looks import named
+from arcbeam.arrays.intake import LogProbIntake
+from arcbeam.calls import lists_options
+from arcbeam.ctc.engines import make_engine
+from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
-from arcbeam.errors import CapacityError
+from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
-from arcbeam.threads import usable_cores
+from arcbeam.lm.loading import as_language_model, as_large_model
+from arcbeam.show import changed, shown_as
 
-# Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
-COLLECT_ABOVE = 1 << 22
+if TYPE_CHECKING:
+    import os
 
-
-@dataclass(frozen=True)
-class DecodeStats:
-    """What one call of :meth:`CtcDecoder.decode` did, summed over its utterances.
-
-    None: not counted on this device, or nobody does it. All others are the same on both devices, but for
-    ``lookup_misses``. An utterance with NaN, returned with its error, counts nothing, but on a GPU what it looked up.
-
-    Attributes
-    ----------
-    frames, tokens : int
-        Frames, and the tokens that survived in them.
-    expanded_tokens : int or None
-        Tokens that left (CPU).
-    leaving_arcs : int
-        Emitting arcs of the tokens that left.
-    read_arcs : int or None
-        Those of them that were scored; the others were proven inadmissible unread (CPU).
-    candidates : int or None
-        Those that passed the bound known at the time (CPU).
-    admitted : int
-        Those that passed the exact bound, and the start of each utterance.
-    lookups : int
-        Words that were rescored.
-    distinct_lookups : int or None
-        Of these the distinct ones of each step of a frame, which are asked once for all hypotheses that share them
-        (where they are few, for one); with ``placement="host"`` the arcs and back-off weights that they need, one to as
-        many as the model's order each (GPU).
-    lookup_misses : int
-        What the cache did not answer: of ``lookups`` on a CPU, of ``distinct_lookups`` on a GPU. Where the host looks
-        up or fetches, what it was asked, ends of sentences left out.
-    model_bytes_read : int or None
-        Bytes of the large model, in sectors of 32, over the bus where it is in host memory; where the host looks up or
-        fetches, of questions and answers (GPU).
-    lookup_rounds, lookup_copies : int or None
-        Rounds in which the host was asked, and copies in which arcs travelled (``placement="host"`` and ``"cpu"``, and
-        ``"host"``; Fukunaga et al. 2019).
-    lookup_waiting : float or None
-        Share of its time that a lane waited for the host.
-    """
-
-    frames: int
-    tokens: int
-    expanded_tokens: int | None
-    leaving_arcs: int
-    read_arcs: int | None
-    candidates: int | None
-    admitted: int
-    lookups: int = 0
-    lookup_misses: int = 0
-    distinct_lookups: int | None = None
-    model_bytes_read: int | None = None
-    lookup_rounds: int | None = None
-    lookup_copies: int | None = None
-    lookup_waiting: float | None = None
-
-    @property
-    def lookup_hits(self) -> float | None:
-        """The share of the look-ups, on a GPU of the distinct ones, that the cache answered; None without any."""
-        asked = self.lookups if self.distinct_lookups is None else self.distinct_lookups
-        return 1 - self.lookup_misses / asked if asked else None
-
-
-@dataclass(frozen=True)
-class DecoderMemory:
-    """Bytes that a decoder holds on its device, by purpose; on the CPU models and graph alone, in host memory.
-
-    Attributes
-    ----------
-    graph : int
-        Shared by the decoders of one graph on one device.
-    lanes, token_log : int
-        Room for frames, and the back-pointers.
-    paths, log_probs, batch : int
-        Results, log-probs that came from host memory, and what describes a batch.
-    pinned : int
-        Memory of the host that copies go through, or where kernels read a language model, and with ``placement="host"``
-        the arcs of one, pinned where they are. Managed memory counts; pageable memory, where the host refuses to pin,
-        does not.
-    language_models : int
-        The models that rescore, shared, too, with the arc cache and answers of the host; a KenLM model has the size of
-        its file.
-    bucketed : int
-        Of ``pinned``, a model in buckets, whose index has no room on the device (``placement="host-direct"``).
-    """
-
-    graph: int
-    lanes: int = 0
-    token_log: int = 0
-    paths: int = 0
-    log_probs: int = 0
-    batch: int = 0
-    pinned: int = 0
-    language_models: int = 0
-    bucketed: int = 0
-
-    @property
-    def device_bytes(self) -> int:
-        """All but the pinned memory."""
-        parts = self.graph, self.lanes, self.token_log, self.paths, self.log_probs, self.batch, self.language_models
-        return sum(parts)
+    StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class CtcDecoder:
@@ -140,18 +38,55 @@ class CtcDecoder:
     ----------
     graph : Graph
         Kept alive and shared, never copied.
-    language_model : LanguageModel or KenLM, optional
+    language_model : LanguageModel, KenLM or path, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
         end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
-        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``.
-    graph_language_model : LanguageModel, optional
-        The model that the graph was built with; needed with `language_model`, for its scores have to come off.
-    beam, max_active, acoustic_scale, blank_penalty, frame_shift, threads, device, memory_limit
-        See :class:`arcbeam.DecoderOptions`.
-    lm_scale, graph_lm_scale, hypotheses_per_state, lookup_margin, unknown_words
-        With `language_model`; see there, too.
-    placement, gpu_budget, arc_cache, host_memory
-        The same: where `language_model` lives.
+        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``. A path is that of an ARPA, of a file of
+        `LanguageModel.save`, or of one in KenLM's binary format; its first bytes say which.
+    graph_language_model : LanguageModel or path, optional
+        The model that the graph was built with; needed with `language_model`, for its scores have to come off. A path
+        is that of an ARPA, or of a file of `LanguageModel.save`.
+    beam : float
+        Cost (a negative natural log) above the best candidate of a frame that is still admitted; ``math.inf`` keeps
+        everything.
+    max_active : int or None
+        Tokens that may leave in a frame, ties at the last place kept; None for no limit.
+    acoustic_scale : float
+        Factor on the log-probs.
+    blank_penalty : float
+        Cost added to the blank column in every frame; negative values favour blanks.
+    frame_shift : float or None
+        Seconds from one frame of the log-probs to the next; needed for times in seconds only.
+    threads : int or None
+        CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
+        memory, and look words up that the GPU asks for; None for as many as help.
+    device : str
+        ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
+        with a warning where there is a GPU.
+    memory_limit : int, str or None
+        Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
+        limit of its own.
+    lm_scale : float
+        Factor on the natural-log probabilities of `language_model`. This and the options below need one.
+    graph_lm_scale : float or None
+        Factor that the graph was built with; None for what the graph says, or 1.
+    hypotheses_per_state : int or None
+        Hypotheses with distinct histories that a state of the graph keeps; None for no limit.
+    lookup_margin : float
+        Cost beyond the beam within which candidates are rescored.
+    unknown_words : str
+        What of the graph's words that `language_model` lacks: ``"error"``, ``"unk"`` scores them as its unknown word,
+        ``"small"`` leaves them the score of the graph's own model.
+    placement : str
+        Where `language_model` lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
+        GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses (``docs/guide/large-language-models.md``).
+    gpu_budget : int, str or None
+        Bytes of the GPU's memory for `language_model`, or a size as ``"2GiB"``; None for as much as is free.
+    arc_cache : int, str or None
+        Bytes of the GPU's memory, or a size, for answers of the language models; 0 for no cache, None to choose.
+    host_memory : str
+        Where a GPU reads `language_model` over the bus (``placement="host-direct"``): ``"pinned"`` memory, or
+        ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond.
 
     Raises
     ------
@@ -180,74 +115,81 @@ class CtcDecoder:
     device that the options name; a graph or a language model that is mapped from a file is pickled by its path.
     """
 
+    @lists_options()
     def __init__(
         self,
         graph: Graph,
         *,
-        language_model: LargeModel | None = None,
-        graph_language_model: LanguageModel | None = None,
-        **options: Any,
+        language_model: LargeModel | StrPath | None = None,
+        graph_language_model: LanguageModel | StrPath | None = None,
+        beam: float = 17.0,
+        max_active: int | None = 10_000,
+        acoustic_scale: float = 1.0,
+        blank_penalty: float = 0.0,
+        frame_shift: float | None = None,
+        threads: int | None = None,
+        device: str = "auto",
+        memory_limit: int | str | None = None,
+        lm_scale: float = 1.0,
+        graph_lm_scale: float | None = None,
+        hypotheses_per_state: int | None = None,
+        lookup_margin: float = 0.0,
+        unknown_words: str = "error",
+        placement: str = "auto",
+        gpu_budget: int | str | None = None,
+        arc_cache: int | str | None = None,
+        host_memory: str = "auto",
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
-        self._options = make_options(DecoderOptions, options)
+        self._options = DecoderOptions(
+            beam=beam,
+            max_active=max_active,
+            acoustic_scale=acoustic_scale,
+            blank_penalty=blank_penalty,
+            frame_shift=frame_shift,
+            threads=threads,
+            device=device,
+            memory_limit=memory_limit,
+            lm_scale=lm_scale,
+            graph_lm_scale=graph_lm_scale,
+            hypotheses_per_state=hypotheses_per_state,
+            lookup_margin=lookup_margin,
+            unknown_words=unknown_words,
+            placement=placement,
+            gpu_budget=gpu_budget,
+            arc_cache=arc_cache,
+            host_memory=host_memory,
+        )
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")
         graph.check_file()
         self._graph = graph
-        self._stats = DecodeStats(0, 0, 0, 0, 0, 0, 0)
-        self._columns = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        self._of_thread = threading.local()
+        width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
         token = functools.partial(named, graph.tokens)
-        self._looks = InputLooks(self._columns, graph.blank, graph.width_is_exact, token)
+        self._intake = LogProbIntake(width, graph.width_is_exact, graph.blank, token)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
-        device = self._options.device
         if self._rescoring is None:
             self._ordinal = resolve_device(device)
         else:
-            self._ordinal = rescoring_device(device, self._options.placement, self._rescoring.large)
-        search = {
-            "beam": self._options.beam,
-            "max_active": self._options.max_active or 0,
-            "acoustic_scale": self._options.acoustic_scale,
-            "blank_penalty": self._options.blank_penalty,
-            "blank_column": -1 if graph.blank is None else graph.blank,
-        }
-        rescoring: dict[str, Any] = {}
-        if self._rescoring is not None:
-            rescoring = {
-                "rescoring": self._rescoring,
-                "hypotheses_per_state": self._options.hypotheses_per_state or 0,
-                "lookup_margin": self._options.lookup_margin,
-            }
-        if self._ordinal is None:
-            threads = self._options.threads or usable_cores()
-            try:
-                self._engine: Any = CpuEngine(
-                    graph, **search, **rescoring, collect_above=COLLECT_ABOVE, threads=threads
-                )
-            except RuntimeError as error:  # std::system_error: the machine gives no more
-                raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
-        else:
-            from arcbeam.ctc.gpu._search_engine import CudaEngine
-            from arcbeam.gpu.tuned.search_plan import gathering_threads, lookup_threads
-
-            threads = self._options.threads or gathering_threads(usable_cores())
-            limit = self._options.memory_limit or 0
-            if rescoring:
-                places = ("placement", "gpu_budget", "arc_cache", "host_memory")
-                rescoring |= {name: getattr(self._options, name) for name in places}
-                rescoring["lookup_threads"] = self._options.threads or lookup_threads(
-                    usable_cores(), of_kenlm=rescoring["rescoring"].kenlm is not None
-                )
-            self._engine = CudaEngine(graph, self._ordinal, **search, **rescoring, memory_limit=limit, threads=threads)
+            self._ordinal = rescoring_device(device, placement, self._rescoring.large)
+        self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
         if self._rescoring is not None:
             models = {"language_model": self._rescoring.large, "graph_language_model": self._rescoring.small}
-        return functools.partial(type(self), **models, **dataclasses.asdict(self._options)), (self._graph,)
+        return functools.partial(type(self), **models, **vars(self._options)), (self._graph,)
 
-    def _make_rescoring(self, large: LargeModel | None, small: LanguageModel | None) -> Rescoring | None:
+    def __repr__(self) -> str:
+        graph = f"{self._graph.num_states:,} states, {self._graph.num_arcs:,} arcs"
+        models = () if self._rescoring is None else (f"language_model={self._rescoring.large!r}",)
+        return shown_as(f"CtcDecoder of {graph} on {self.device}", *models, *changed(self._options, "device"))
+
+    def _make_rescoring(
+        self, large: LargeModel | StrPath | None, small: LanguageModel | StrPath | None
+    ) -> Rescoring | None:
         if large is None:
             if small is not None:
                 raise ValueError("graph_language_model: it comes off for a language_model, which is not given")
@@ -260,6 +202,7 @@ class CtcDecoder:
                 "language_model: give graph_language_model, too, the model that the graph was built with "
                 "(LanguageModel.build of the same ARPA): its scores are in the graph and have to come off"
             )
+        large, small = as_large_model("language_model", large), as_language_model("graph_language_model", small)
         return Rescoring(self._graph, large, small, self._options)
 
     @property
@@ -279,17 +222,13 @@ class CtcDecoder:
 
     @property
     def stats(self) -> DecodeStats:
-        """Work of the last finished :meth:`decode`."""
-        return self._stats
+        """Work of this thread's last finished :meth:`decode`: the ``stats`` of what that returned."""
+        found: DecodeStats = getattr(self._of_thread, "stats", NOTHING)
+        return found
 
     def memory(self) -> DecoderMemory:
         """What the decoder holds on its device."""
-        if self._ordinal is not None:
-            return DecoderMemory(**self._engine.memory())
-        graph = self._graph
-        columns = (graph.states, graph.targets, graph.columns, graph.words, graph.finals)
-        models = 0 if self._rescoring is None else self._rescoring.nbytes
-        return DecoderMemory(graph=sum(column.nbytes for column in columns), language_models=models)
+        return DecoderMemory(**self._engine.memory())
 
     def release(self) -> None:
         """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
@@ -305,9 +244,10 @@ class CtcDecoder:
         """
         self._engine.release()
 
+    @lists_options(stream="cuda_stream")
     def decode(
-        self, log_probs: Any, lengths: Any = None, *, stream: Any = None, errors: str = "raise"
-    ) -> list[Hypothesis]:
+        self, log_probs: Any, lengths: Any = None, *, cuda_stream: Any = None, errors: str = "raise"
+    ) -> Hypotheses:
         """Decodes a batch of utterances.
 
         Parameters
@@ -320,7 +260,7 @@ class CtcDecoder:
             looked at; whatever they are, the batch is decoded.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
-        stream : int, or a stream of torch, CuPy or cuda.core; optional
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
             What becomes of an utterance with NaN or +inf among its frames. "raise": a ValueError, and nothing of the
@@ -329,7 +269,8 @@ class CtcDecoder:
 
         Returns
         -------
-        list of Hypothesis, in the order of the batch
+        Hypotheses
+            A list of :class:`Hypothesis`, in the order of the batch; its ``stats`` count the work of this call.
 
         Raises
         ------
@@ -353,33 +294,16 @@ class CtcDecoder:
             Once a decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that is
             hardly ever the best column. The message names the frame, and says what may be the matter.
         """
-        check_errors(errors)
-        graph = self._graph
         self._check_files()
-        width: Any = {"columns": self._columns, "exact": graph.width_is_exact}
-        on_device = self._ordinal is not None and is_on_device(log_probs)
-        if stream is not None and not on_device:
-            raise ValueError("stream: expected None, since the log-probs or the decoder are not on a GPU")
-        if on_device:
-            reader = self._engine.stream
-            utterances = as_device_utterances(log_probs, lengths, **width, reader=reader, stream=stream)
-        else:
-            if self._ordinal is not None:
-                refuse_capture(self._engine.stream)
-            utterances = as_utterances(log_probs, lengths, **width)
-        where = () if self._ordinal is None else (not on_device,)
-        looks = self._looks.looks
-        paths, work, bad = self._engine.decode(utterances.table, utterances.columns, *where, looks)
-        if looks.has_news:
-            self._looks.tell()
-        found = log_prob_errors(bad, utterances.arrays, errors)
+        found = self._intake.decode(self._engine, log_probs, lengths, errors, cuda_stream)
         self._check_files()
-        self._stats = DecodeStats(**work)
-        shift, rescoring = self._options.frame_shift, self._rescoring
-        return [
-            Hypothesis(graph, shift, arcs, cost, final, complete, rescoring, found.get(i))
-            for i, (arcs, cost, final, complete) in enumerate(paths)
-        ]
+        self._of_thread.stats = stats = DecodeStats(**found.work)
+        graph, shift, rescoring = self._graph, self._options.frame_shift, self._rescoring
+        hypotheses = (
+            Hypothesis(graph, shift, arcs, cost, final, complete, rescoring, found.errors.get(i))
+            for i, (arcs, cost, final, complete) in enumerate(found.answers)
+        )
+        return Hypotheses(hypotheses, stats)
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""

@@ -12,7 +12,10 @@ from arcbeam.ctc._decode import graph_cost, rescoring_cost
 from arcbeam.words import Word, finite
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.ctc.stats import DecodeStats
     from arcbeam.graph.graph import Graph
 
 EPSILON_COLUMN = 0xFFFF
@@ -136,3 +139,19 @@ class Hypothesis:
             return f"Hypothesis(error={self.error!r})"
         how = f"reached_final={self.reached_final}" if self.complete else "complete=False"
         return f"Hypothesis({self.text!r}, score={self.score:.3f}, {how})"
+
+
+class Hypotheses(list[Hypothesis]):
+    """What one decode found: a list of :class:`Hypothesis`, in the order of the batch.
+
+    Attributes
+    ----------
+    stats : DecodeStats
+        The work of this decode.
+    """
+
+    stats: DecodeStats
+
+    def __init__(self, hypotheses: Iterable[Hypothesis], stats: DecodeStats) -> None:
+        super().__init__(hypotheses)
+        self.stats = stats

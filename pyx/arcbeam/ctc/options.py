@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from arcbeam.calls import lists_fields
 from arcbeam.checks import (
     LARGEST_FACTOR,
     SMALLEST,
@@ -22,6 +23,7 @@ PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 HOST_MEMORY = ("auto", "pinned")
 
 
+@lists_fields
 @dataclass(frozen=True, kw_only=True)
 class DecoderOptions:
     """Search options of :class:`arcbeam.CtcDecoder`. Costs are negative natural logs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
+from arcbeam.warn import warn
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
@@ -50,12 +50,6 @@ class Rescoring:
     """
 
     def __init__(self, graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> None:
-        if not isinstance(large, LargeModel):
-            raise TypeError(
-                f"language_model: expected an arcbeam.LanguageModel or arcbeam.KenLM, got {type(large).__name__}"
-            )
-        if not isinstance(small, LanguageModel):
-            raise TypeError(f"graph_language_model: expected an arcbeam.LanguageModel, got {type(small).__name__}")
         self.large, self.small = large, small
         self.check_files()
         self.large_scale = float(options.lm_scale)
@@ -79,10 +73,7 @@ class Rescoring:
                 "language model"
             )
         if len(absent) * 2 > len(words):
-            warnings.warn(
-                f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}",
-                stacklevel=4,
-            )
+            warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
         unknown |= KEEPS_SMALL_COST if options.unknown_words == "small" else 0
         self.large_labels = _spread(ids, np.where(is_absent, np.uint32(unknown), labels))
@@ -145,10 +136,9 @@ def _small_scale(graph: Graph, given: float | None) -> float:
 def _check_digest(graph: Graph, small: LanguageModel) -> None:
     known = graph.meta.get("lm_digest")
     if known is None:
-        warnings.warn(
+        warn(
             "the graph does not say which language model it was built with, so graph_language_model cannot be checked: "
-            "with another one the scores are wrong",
-            stacklevel=5,
+            "with another one the scores are wrong"
         )
     elif known != small.digest:
         raise GraphError(

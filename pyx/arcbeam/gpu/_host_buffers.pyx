@@ -4,7 +4,6 @@ A device translates the addresses of pinned memory by small pages: beyond some 0
 gets a tenth of the reads a second (docs/design/memory.md). Managed memory that prefers the host is mapped by large ones.
 """
 
-import warnings
 
 cimport cython
 from libc.stdint cimport uint64_t, uintptr_t
@@ -18,6 +17,7 @@ from arcbeam.gpu._driver_table cimport (
 )
 
 from arcbeam.gpu.host_memory import host_bytes_left
+from arcbeam.warn import warn
 
 cdef enum:
     MANAGED_GRAIN = 1 << 21  # a large page
@@ -33,8 +33,8 @@ cdef int tell_refused(Context context, size_t bytes, int code) except -1:
         return 0
     context.state.told_refused = 1
     name, _ = describe(code)
-    warnings.warn(f"the host does not pin {bytes:,} bytes of memory ({name}, {code}) for cuda:{context.state.ordinal}; "
-                  f"{UNPINNED}", stacklevel=2)
+    warn(f"the host does not pin {bytes:,} bytes of memory ({name}, {code}) for cuda:{context.state.ordinal}; "
+         f"{UNPINNED}")
     return 0
 
 

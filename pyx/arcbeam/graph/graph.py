@@ -1,31 +1,32 @@
 """The compiled decoding graph."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from inspect import signature
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arcbeam.checks import check_known
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError, GraphError
 from arcbeam.files.reading import naming
 from arcbeam.files.section_file import Mapped
 from arcbeam.graph import _graph, openfst
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.info import GraphInfo
-from arcbeam.graph.inputs import Arcs, StrPath, Tokens, Words, as_tokens, as_words, check_width, unzip
+from arcbeam.graph.inputs import Arcs, Meta, StrPath, Tokens, Wording, Words, as_tokens, as_words, check_width, unzip
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
+from arcbeam.show import shown_as
 
 __all__ = ["Graph", "GraphInfo", "Pronunciations"]
 
-Meta: TypeAlias = dict[str, str | int | float]
-
-FURTHER = ("pronunciations", "join", "separator", "separator_column", "meta")  # options of all constructors
-TABLES = ("tokens", "blank", "label_to_column", "num_columns")
+if TYPE_CHECKING:
+    from arcbeam.lm.kenlm import KenLM
+    from arcbeam.lm.language_model import LanguageModel
+    from arcbeam.recipe.lexicon import Lexicon
+    from arcbeam.recipe.progress import Progress
 
 
 class Graph:
@@ -72,6 +73,7 @@ class Graph:
     words: npt.NDArray[np.uint32]
     finals: npt.NDArray[np.float32]
 
+    @lists_options()
     def __init__(
         self,
         columns: Mapping[str, npt.NDArray[Any]],
@@ -87,8 +89,9 @@ class Graph:
         join: str = "words",
         separator: str | None = None,
         separator_column: int | None = None,
-        meta: Mapping[str, str | int | float] | None = None,
+        meta: Meta | None = None,
     ) -> None:
+        wording = Wording(pronunciations, join, separator, separator_column, meta)
         for name in _graph.COLUMNS:
             array = columns[name]
             array.flags.writeable = False
@@ -103,12 +106,10 @@ class Graph:
         self.word_symbols = word_symbols
         self.blank = self._find_blank(blank)
         self.pronunciations = pronunciations
-        if join not in ("words", "pieces"):
-            raise ValueError(f'join: expected "words" or "pieces", got {join!r}')
-        self.join = join
+        self.join = wording.join
         self.separator = separator
         self.separator_column = separator_column if separator_column is not None else self._find_separator()
-        self.meta: Meta = dict(meta or {})
+        self.meta: dict[str, str | int | float] = dict(meta or {})
         self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
         self._map: Mapped | None = None
         if tokens is not None and len(tokens) != self.num_columns:
@@ -120,6 +121,7 @@ class Graph:
         self._check_words()
 
     @classmethod
+    @lists_options()
     def from_arcs(
         cls,
         arcs: Arcs,
@@ -132,7 +134,11 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
-        **options: Any,
+        pronunciations: Pronunciations | None = None,
+        join: str = "words",
+        separator: str | None = None,
+        separator_column: int | None = None,
+        meta: Meta | None = None,
     ) -> Self:
         """Compiles arcs.
 
@@ -155,8 +161,17 @@ class Graph:
             int [labels]: the column that each input label reads.
         num_columns
             Columns of the log-probs, where no tokens say it.
-        **options
-            ``pronunciations, join, separator, separator_column, meta``, as the attributes.
+        pronunciations : Pronunciations, optional
+            How words are written in tokens, where that is known.
+        join : str
+            "words": the text is the output words with spaces between; "pieces": outputs are pieces, put together and
+            split at `separator`.
+        separator : str, optional
+            The token that separates words, or the mark that starts one.
+        separator_column : int, optional
+            Column of a separator that is a token of its own; None looks for `separator` among the tokens.
+        meta : mapping of str to str, int or float, optional
+            Anything known about how the graph was made.
 
         Raises
         ------
@@ -165,7 +180,6 @@ class Graph:
             symbol, there is no start state, or epsilon arcs form a cycle; the message names the state and arc (its
             position among the arcs of the state).
         """
-        check_known(options, ("start", "finals", "num_states", "word_symbols", *TABLES, *FURTHER))
         table = as_tokens(tokens, blank)
         five = openfst.as_arcs(*unzip(arcs))
         if num_states is None:
@@ -190,10 +204,15 @@ class Graph:
             tokens=table,
             word_symbols=as_words(word_symbols),
             blank=blank,
-            **options,
+            pronunciations=pronunciations,
+            join=join,
+            separator=separator,
+            separator_column=separator_column,
+            meta=meta,
         )
 
     @classmethod
+    @lists_options()
     def from_fst(
         cls,
         fst: Any,
@@ -203,11 +222,16 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
-        **options: Any,
+        pronunciations: Pronunciations | None = None,
+        join: str = "words",
+        separator: str | None = None,
+        separator_column: int | None = None,
+        meta: Meta | None = None,
     ) -> Self:
         """Compiles a kaldifst or pywrapfst (pynini) FST with the standard arc type.
 
-        Parameters are those of `from_arcs`; symbol tables inside the FST serve where none is given.
+        Parameters are those of `from_arcs` (`words` is its `word_symbols`); symbol tables inside the FST serve where
+        none is given.
 
         Raises
         ------
@@ -216,15 +240,17 @@ class Graph:
         GraphError
             As `from_arcs`.
         """
-        check_known(options, ("words", *TABLES, *FURTHER))
         table = as_tokens(tokens, blank)
         check_width(num_columns, table)
         compiled = openfst.from_object(
             fst, tokens=table, blank=blank, label_to_column=label_to_column, num_columns=num_columns
         )
-        return cls._from_compiled(compiled, words, blank, options)
+        return cls._from_compiled(
+            compiled, words, blank, Wording(pronunciations, join, separator, separator_column, meta)
+        )
 
     @classmethod
+    @lists_options()
     def load(
         cls,
         path: StrPath,
@@ -234,7 +260,12 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
-        **options: Any,
+        pronunciations: Pronunciations | None = None,
+        join: str | None = None,
+        separator: str | None = None,
+        separator_column: int | None = None,
+        meta: Meta | None = None,
+        in_memory: bool = False,
     ) -> Self:
         """Loads a graph of arcbeam's own format, or an OpenFst `vector` or `const` file; which, its first bytes say.
 
@@ -247,9 +278,13 @@ class Graph:
         ----------
         path
             The file.
-        words, tokens, blank, label_to_column, num_columns, **options
-            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file serve where none is given. A file of
-            arcbeam's own takes `words`, `tokens` and `blank` only: the rest is settled in it.
+        words, tokens, blank
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file serve where none is given.
+        label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
+            As in `from_arcs`, for an OpenFst file. A file of arcbeam's own settles them itself, and takes none.
+        in_memory : bool
+            Copy a file of arcbeam's own into memory, instead of mapping it: then the file may change or go. OpenFst
+            files always are.
 
         Raises
         ------
@@ -260,9 +295,17 @@ class Graph:
         OSError
             The file cannot be read.
         """
-        check_known(options, ("words", *TABLES, *FURTHER))
         table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
+        given = {
+            "label_to_column": label_to_column,
+            "num_columns": num_columns,
+            "pronunciations": pronunciations,
+            "join": join,
+            "separator": separator,
+            "separator_column": separator_column,
+            "meta": meta,
+        }
         with open(os.fspath(path), "rb") as file:  # not a number, which would be an open file's
             head = file.read(64)
         if head and _graph.is_openfst(head):
@@ -274,7 +317,8 @@ class Graph:
                     label_to_column=label_to_column,
                     num_columns=num_columns,
                 )
-                return cls._from_compiled(compiled, symbols, blank, options)
+                wording = Wording(pronunciations, join or "words", separator, separator_column, meta)
+                return cls._from_compiled(compiled, symbols, blank, wording)
         from arcbeam.graph import graph_file
         from arcbeam.lm import lm_file
 
@@ -283,11 +327,9 @@ class Graph:
             if lm_file.KIND.begins(head):
                 got = "a language model, which LanguageModel.load reads"
             raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
-        if label_to_column is not None or num_columns is not None or options:
-            given = {"label_to_column": label_to_column, "num_columns": num_columns} | options
-            names = ", ".join(name for name, value in given.items() if value is not None)
+        if names := ", ".join(name for name, value in given.items() if value is not None):
             raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
-        fields, mapped = graph_file.read(path)
+        fields, mapped = graph_file.read(path, in_memory=in_memory)
         overridden = words is not None or tokens is not None or blank is not None
         if symbols is not None:
             fields["word_symbols"] = symbols
@@ -299,11 +341,33 @@ class Graph:
         with naming(path):
             graph = cls(**fields)
         graph._map = mapped
-        graph._file = None if overridden else (os.path.abspath(path), head)
+        graph._file = None if overridden or mapped is None else (os.path.abspath(path), head)
         return graph
 
     @classmethod
-    def build(cls, tokens: Any, lexicon: Any, lm: Any, topology: str = "compact", **options: Any) -> "Graph":
+    @lists_options()
+    def build(
+        cls,
+        tokens: StrPath | TokenTable | Iterable[str],
+        lexicon: "StrPath | Lexicon | None",
+        lm: "StrPath | LanguageModel | KenLM",
+        topology: str = "compact",
+        *,
+        token_self_loops: bool = True,
+        lm_scale: float = 1.0,
+        word_insertion_penalty: float = 0.0,
+        epsilon_free: bool = False,
+        epsilon_free_limit: float = 8.0,
+        separator: str | None = "auto",
+        separator_rule: str = "auto",
+        words_by_last_token: bool = False,
+        blank: str | int | None = None,
+        probabilities: bool | None = None,
+        token_encoding: str = "names",
+        progress: "Progress | bool | None" = None,
+        openfst: StrPath | None = None,
+        max_bytes: int | str | None = None,
+    ) -> "Graph":
         """Builds T, L and G and composes them; needs ``arcbeam[build]``.
 
         Parameters
@@ -314,12 +378,45 @@ class Graph:
             The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: `lm` is one over
             tokens then, and the vocabulary is open.
         lm
-            The path of an ARPA model of any order: plain, .gz, .xz or .bz2.
+            The path of an ARPA model of any order: plain, .gz, .xz or .bz2. Or a model that was made of one, whose file
+            is read once more: a KenLM, or a LanguageModel as `LanguageModel.build` returns it.
         topology
             "compact", "normal", "eesen" or "identity"; see `arcbeam.recipe.topology`.
-        **options
-            ``token_self_loops, lm_scale, word_insertion_penalty, epsilon_free, separator, progress`` and more; see
-            `arcbeam.recipe.recipe.build_graph`.
+        token_self_loops : bool
+            Whether a token may last more than one frame. ``identity`` never lets it.
+        lm_scale : float
+            Factor of the language model's log probabilities.
+        word_insertion_penalty : float
+            Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
+        epsilon_free : bool
+            Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has
+            the arcs of all that it backs off to.
+        epsilon_free_limit : float
+            How many times as many arcs that may make; ValueError if it would be more.
+        separator : str, optional
+            The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None
+            the one among <space>, |, U+2581 ... that the tokens have.
+        separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
+            How often the separator token stands between words: once, once or more, at most once, any number of times,
+            or never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has
+            a separator token, else "none".
+        words_by_last_token : bool
+            Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Without it and
+            with the rules "one" and "many", a word that begins another is written by the separator after it, or by an
+            epsilon arc that ends the sentence: a larger graph, but one that decodes faster. Other rules always do it.
+        blank : str or int, optional
+            The blank's token or column; None looks for a usual name.
+        probabilities : bool, optional
+            Whether a lexicon file has probabilities; see `Lexicon.from_file`.
+        token_encoding : {"names", "nemo"}
+            For ``lexicon=None``: the words of `lm` are the tokens by name, or NeMo's characters chr(column + 100).
+        progress : callable, None or False
+            Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
+        openfst : path, optional
+            Write the graph as an OpenFst vector file, too.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
+            size of the file, and 32 MiB at least.
 
         Raises
         ------
@@ -332,9 +429,26 @@ class Graph:
         """
         from arcbeam.recipe.recipe import build_graph
 
-        check_known(options, signature(build_graph).parameters)
-        graph: Graph = build_graph(tokens, lexicon, lm, topology, **options)
-        return graph
+        return build_graph(
+            tokens,
+            lexicon,
+            lm,
+            topology=topology,
+            token_self_loops=token_self_loops,
+            lm_scale=lm_scale,
+            word_insertion_penalty=word_insertion_penalty,
+            epsilon_free=epsilon_free,
+            epsilon_free_limit=epsilon_free_limit,
+            separator=separator,
+            separator_rule=separator_rule,
+            words_by_last_token=words_by_last_token,
+            blank=blank,
+            probabilities=probabilities,
+            token_encoding=token_encoding,
+            progress=progress,
+            openfst=openfst,
+            max_bytes=max_bytes,
+        )
 
     def save(self, path: StrPath) -> None:
         """Writes the graph in arcbeam's own format: versioned, checksummed, to be memory-mapped by `load`.
@@ -361,7 +475,12 @@ class Graph:
         return GraphInfo.of(self)
 
     def __repr__(self) -> str:
-        return f"<Graph of {self.num_states:,} states, {self.num_arcs:,} arcs, {self.num_columns} columns>"
+        sizes = [f"{self.num_arcs:,} arcs", f"{self.num_columns} columns" + " or more" * (not self.width_is_exact)]
+        if self.word_symbols is not None:
+            sizes.append(f"{len(self.word_symbols):,} words")
+        blank = "blank not known" if self.blank is None else f"blank in column {self.blank}"
+        mapped = () if self._map is None else (f"mapped from {self._map.path!r}",)
+        return shown_as(f"Graph of {self.num_states:,} states", *sizes, blank, *mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapped graph travels as the path of its file: other processes map it, too, and share its memory.
@@ -389,7 +508,7 @@ class Graph:
 
     @classmethod
     def _from_compiled(
-        cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, options: dict[str, Any]
+        cls, compiled: openfst.Compiled, words: Words, blank: str | int | None, wording: Wording
     ) -> Self:
         return cls(
             compiled.columns,
@@ -400,7 +519,7 @@ class Graph:
             tokens=compiled.tokens,
             word_symbols=compiled.word_symbols if words is None else as_words(words),
             blank=blank,
-            **options,
+            **vars(wording),
         )
 
     def _find_blank(self, blank: str | int | None) -> int | None:

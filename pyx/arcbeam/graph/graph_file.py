@@ -78,8 +78,10 @@ def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable
         arrays[f"{name}.{part}"] = array
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], section_file.Mapped]:
+def read(path: str | os.PathLike[str], *, in_memory: bool = False) -> tuple[dict[str, Any], section_file.Mapped | None]:
     """Maps a file and checks it; returns the arguments of `Graph`, whose arrays lie in the map, and the map.
+
+    With `in_memory` the arrays are copies, and there is no map.
 
     Raises
     ------
@@ -92,7 +94,11 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], section_file.Map
     """
     with reading(path, KIND.name):
         arrays, about, mapped = section_file.read(path, KIND)
-        return read_fields(arrays, about), mapped
+        if not in_memory:
+            return read_fields(arrays, about), mapped
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        mapped.check()
+        return read_fields(arrays, about), None
 
 
 def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,37 @@
 """What a graph can be made from: tables as paths or lists, arcs in either form."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.graph import _graph
+from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import SymbolTable, TokenTable
 
 StrPath: TypeAlias = str | os.PathLike[str]
 Words: TypeAlias = StrPath | SymbolTable | Sequence[str] | None
 Tokens: TypeAlias = StrPath | TokenTable | Sequence[str] | None
+Meta: TypeAlias = Mapping[str, str | int | float]
 Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.ArrayLike]
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How the words of a graph are written, and what is known of it: the attributes of a `Graph` with these names."""
+
+    pronunciations: Pronunciations | None = None
+    join: str = "words"
+    separator: str | None = None
+    separator_column: int | None = None
+    meta: Meta | None = None
+
+    def __post_init__(self) -> None:
+        if self.join not in ("words", "pieces"):
+            raise ValueError(f'join: expected "words" or "pieces", got {self.join!r}')
 
 
 def unzip(arcs: Arcs) -> Sequence[npt.ArrayLike]:

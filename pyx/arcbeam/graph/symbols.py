@@ -10,8 +10,10 @@ from typing import Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files.writing import replacing
+from arcbeam.show import shown_as
 
 T = TypeVar("T")
 
@@ -38,6 +40,7 @@ class SymbolTable:
         UTF-8, uint8.
     """
 
+    @lists_options()
     def __init__(self, ids: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64], text: npt.NDArray[np.uint8]) -> None:
         self._ids = ids
         self._offsets = offsets
@@ -46,6 +49,7 @@ class SymbolTable:
         self._by_symbol: dict[str, int] | None = None
 
     @classmethod
+    @lists_options()
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a text file with a symbol and its id a line, as OpenFst and Kaldi write them.
 
@@ -79,12 +83,14 @@ class SymbolTable:
         return cls.from_ids(symbols.values(), symbols)
 
     @classmethod
+    @lists_options()
     def from_list(cls, symbols: Iterable[str]) -> Self:
         """A table in which a symbol's position is its id: ``["<eps>", "the", ...]``."""
         symbols = list(symbols)
         return cls.from_ids(range(len(symbols)), symbols)
 
     @classmethod
+    @lists_options()
     def from_ids(cls, ids: Iterable[int], symbols: Iterable[str]) -> Self:
         """A table from ids and their symbols, in any order; ValueError where one comes twice."""
         pairs = sorted(zip(ids, symbols, strict=True), key=lambda pair: pair[0])
@@ -151,7 +157,7 @@ class SymbolTable:
         return hash((len(self), self._text[:4096].tobytes()))
 
     def __repr__(self) -> str:
-        return f"<SymbolTable of {len(self)} symbols>"
+        return shown_as(f"SymbolTable of {len(self):,} symbols", *() if self._dense else ("ids with gaps",))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes a symbol and its id a line, which `read` gives back.
@@ -222,12 +228,14 @@ class TokenTable:
         The blank's column.
     """
 
+    @lists_options()
     def __init__(self, tokens: Sequence[str], blank: int | None) -> None:
         self.tokens = tuple(tokens)
         self.blank = blank
         self._columns = {token: column for column, token in enumerate(self.tokens)}
 
     @classmethod
+    @lists_options()
     def read(cls, path: str | os.PathLike[str], blank: str | int | None = None) -> Self:
         """Reads a text file of tokens in any of three forms.
 
@@ -300,6 +308,7 @@ class TokenTable:
             raise FormatError(f"{path}: {error}") from None
 
     @classmethod
+    @lists_options()
     def from_list(cls, tokens: Iterable[str], blank: str | int | None = None) -> Self:
         """A table in which a token's position is its column.
 
@@ -344,7 +353,7 @@ class TokenTable:
 
     def __repr__(self) -> str:
         blank = "no blank" if self.blank is None else f"blank {self.tokens[self.blank]!r} in column {self.blank}"
-        return f"<TokenTable of {len(self)} tokens, {blank}>"
+        return shown_as(f"TokenTable of {len(self):,} tokens", blank)
 
 
 def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import tempfile
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError, MissingDependencyError
 from arcbeam.files.packed_files import blocks
 from arcbeam.files.reading import check_is_file
 from arcbeam.lm._kenlm import KenLmModel, LibraryError, ModelError
 from arcbeam.lm.kenlm_file import WatchedFile, check_counts, is_binary
 from arcbeam.lm.language_model import words_of
+from arcbeam.show import shown_as
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 _HOW = "pip install 'arcbeam[kenlm]'"
+LN10 = math.log(10)
 SAMPLE = 1_000  # words that are looked up in another case for a message
 LONGEST_REASON = 300  # characters of what KenLM says
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
@@ -69,6 +73,7 @@ class KenLM:
         Size of the file: what is mapped of a binary one; the model of an ARPA takes about as much memory.
     """
 
+    @lists_options()
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -103,8 +108,29 @@ class KenLM:
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and self._index(word) != 0
 
+    @lists_options()
     def score(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
-        """log10 probability of words (a str is split at white space), between sentence marks if `bos` and `eos`."""
+        """Natural log of the probability of words, as :meth:`arcbeam.LanguageModel.score` has it.
+
+        Parameters
+        ----------
+        words : str or sequence of str
+            A str is split at white space. Words that the model lacks count as its unknown word.
+        bos, eos : bool
+            Whether they come after the beginning of a sentence, and whether its end is scored after them.
+
+        Raises
+        ------
+        TypeError
+            Neither a str nor a sequence of them.
+        FormatError
+            The file that KenLM maps has been changed in place.
+        """
+        return self.score_log10(words, bos=bos, eos=eos) * LN10
+
+    @lists_options()
+    def score_log10(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
+        """The same as a logarithm to base 10, as KenLM has it: `score` is this times the natural log of 10."""
         self.check_file()
         return float(self._model.score(self.indices(words), bos, eos))
 
@@ -135,7 +161,7 @@ class KenLM:
         return self
 
     def __repr__(self) -> str:
-        return f"KenLM({str(self.path)!r}, order={self.order})"
+        return shown_as(f"KenLM of order {self.order}", f"{self.nbytes:,} bytes in {str(self.path)!r}")
 
 
 def case_hint(unknown: Sequence[str], model: Container[str]) -> str:

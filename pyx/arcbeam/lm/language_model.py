@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.calls import lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files.section_file import Mapped
 from arcbeam.lm import lm_file
 from arcbeam.lm._language_model import walk
+from arcbeam.show import shown_as
+from arcbeam.warn import warn
+
+if TYPE_CHECKING:
+    from arcbeam.recipe.progress import Progress
 
 StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -98,8 +103,11 @@ class LanguageModel:
         The columns of ``docs/design/large-lms.md`` by name.
     about : dict
         What is known beside them.
+    arpa : str or None
+        The path of the ARPA that `build` read; of a model from elsewhere None.
     """
 
+    @lists_options()
     def __init__(
         self, columns: dict[str, npt.NDArray[Any]], about: dict[str, Any], mapped: Mapped | None = None
     ) -> None:
@@ -107,6 +115,7 @@ class LanguageModel:
             array.flags.writeable = False
         self.columns = columns
         self.about = about
+        self.arpa: str | None = None
         self._map = mapped
         self.order = len(columns["lengths"]) - 1
         self.num_states = len(columns["backoff.weights"])
@@ -117,7 +126,10 @@ class LanguageModel:
         self.notes: tuple[str, ...] = tuple(about["notes"])
 
     @classmethod
-    def build(cls, arpa: StrPath, *, progress: Any = None, max_bytes: int | str | None = None) -> Self:
+    @lists_options()
+    def build(
+        cls, arpa: StrPath, *, progress: Progress | bool | None = None, max_bytes: int | str | None = None
+    ) -> Self:
         """Builds a model from an ARPA file: plain, gzip, xz or bzip2, of any order.
 
         N-grams whose history or suffix the file lacks are taken in all the same, as KenLM does. What is odd but usable
@@ -147,10 +159,13 @@ class LanguageModel:
 
         columns, about = backoff_model.read(arpa, Reporter(progress), max_bytes)
         for note in about["notes"]:
-            warnings.warn(f"{arpa}: {note}", stacklevel=2)
-        return cls(columns, about)
+            warn(f"{arpa}: {note}")
+        model = cls(columns, about)
+        model.arpa = os.path.abspath(arpa)
+        return model
 
     @classmethod
+    @lists_options()
     def load(cls, path: StrPath, *, in_memory: bool = False) -> Self:
         """Loads a model that `save` wrote; all of it is read and checked once.
 
@@ -222,6 +237,7 @@ class LanguageModel:
     def __contains__(self, word: object) -> bool:
         return word in self._labels
 
+    @lists_options()
     def score(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
         """Natural log of a sentence's probability, summed over its words in float64.
 
@@ -242,6 +258,7 @@ class LanguageModel:
         costs, _, _ = self._walk(sentence, bos, eos)
         return -float(costs.sum(dtype=np.float64)) + 0.0
 
+    @lists_options()
     def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
         """The same word by word; ``</s>`` is the last one where `eos`."""
         costs, sources, words = self._walk(sentence, bos, eos)
@@ -274,8 +291,9 @@ class LanguageModel:
             self._map.check()
 
     def __repr__(self) -> str:
-        words, size = self.end_label - 1, self.num_arcs
-        return f"<LanguageModel of order {self.order}, {words:,} words, {self.num_states:,} states, {size:,} arcs>"
+        sizes = f"{self.end_label - 1:,} words", f"{self.num_states:,} states", f"{self.num_arcs:,} arcs"
+        mapped = () if self._map is None else (f"mapped from {self._map.path!r}",)
+        return shown_as(f"LanguageModel of order {self.order}", *sizes, *mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapped model travels as the path of its file: other processes map it, too, and share its memory.

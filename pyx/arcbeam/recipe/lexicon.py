@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcbeam.calls import lists_fields, lists_options
 from arcbeam.errors import FormatError
 from arcbeam.files.reading import reading
 from arcbeam.files.sentencepiece_file import load_model
 from arcbeam.recipe import files
 from arcbeam.recipe.dependencies import require
+from arcbeam.show import shown_as
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,7 +29,8 @@ _RESERVED = ("<eps>", "<s>", "</s>", "#0")
 _SEPARATORS = ("<space>", " ", "|", WORD_START, "<sp>", "[SPACE]", "<SPACE>")
 
 
-@dataclass(frozen=True)
+@lists_fields
+@dataclass(frozen=True, repr=False)
 class Lexicon:
     """Words and their pronunciations, as sequences of tokens.
 
@@ -63,6 +66,12 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __repr__(self) -> str:
+        sizes = [f"{self.num_pronunciations:,} pronunciations"]
+        sizes += [f"{count:,} {reason} skipped" for reason, count in self.skipped.items()]
+        separator = "no separator" if self.separator is None else f"separator {self.separator!r}"
+        return shown_as(f"Lexicon of {len(self):,} words", *sizes, separator)
+
     @property
     def num_pronunciations(self) -> int:
         """Pronunciations of all words."""
@@ -75,6 +84,7 @@ class Lexicon:
             yield self.words[word], tuple(int(c) for c in tokens), float(self.costs[i])
 
     @classmethod
+    @lists_options()
     def from_file(
         cls,
         path: str | os.PathLike[str],
@@ -139,6 +149,7 @@ class Lexicon:
         return builder.finish(separator, separator_column)
 
     @classmethod
+    @lists_options()
     def spell(
         cls,
         words: str | os.PathLike[str] | Iterable[str],
@@ -178,6 +189,7 @@ class Lexicon:
         return _make(_listed(words, max_bytes), spelled, reason, separator, separator_column)
 
     @classmethod
+    @lists_options()
     def sentencepiece(
         cls,
         words: str | os.PathLike[str] | Iterable[str],

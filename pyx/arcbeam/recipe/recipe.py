@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcbeam.checks import as_float
+from arcbeam.errors import FormatError
 from arcbeam.files.writing import beside
+from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import algebra
 from arcbeam.recipe.language_model import LanguageModel, read_language_model
 from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
@@ -24,6 +26,8 @@ from arcbeam.warn import warn
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.symbols import TokenTable
+    from arcbeam.lm.kenlm import KenLM
+    from arcbeam.lm.language_model import LanguageModel as BackoffModel
 
 StrPath = str | os.PathLike[str]
 
@@ -33,7 +37,7 @@ _NEMO_OFFSET = 100
 def build_graph(
     tokens: StrPath | TokenTable | Iterable[str],
     lexicon: StrPath | Lexicon | None,
-    lm: StrPath,
+    lm: StrPath | BackoffModel | KenLM,
     topology: str = "compact",
     *,
     token_self_loops: bool = True,
@@ -51,75 +55,14 @@ def build_graph(
     openfst: StrPath | None = None,
     max_bytes: int | str | None = None,
 ) -> Graph:
-    """Build a decoding graph.
-
-    Parameters
-    ----------
-    tokens : path, TokenTable or list of str
-        The columns of the model's log-probs.
-    lexicon : path, Lexicon or None
-        A lexicon file (see `Lexicon.from_file`), or one of `Lexicon.spell` and `Lexicon.sentencepiece`. None: `lm` is
-        a model over tokens, and the graph has an open vocabulary, whose words are put together from tokens.
-    lm : path
-        ARPA, of any order; plain, gzip, xz or bzip2.
-    topology : {"compact", "normal", "eesen", "identity"}
-        See `arcbeam.recipe.topology`.
-    token_self_loops : bool
-        Whether a token may last more than one frame. ``identity`` never lets it.
-    lm_scale : float
-        Factor of the language model's log probabilities.
-    word_insertion_penalty : float
-        Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
-    epsilon_free : bool
-        Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has the
-        arcs of all that it backs off to.
-    epsilon_free_limit : float
-        How many times as many arcs that may make; ValueError if it would be more.
-    separator : str, optional
-        The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None the
-        one among <space>, |, U+2581 ... that the tokens have.
-    separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
-        How often the separator token stands between words: once, once or more, at most once, any number of times, or
-        never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has a
-        separator token, else "none".
-    words_by_last_token : bool
-        Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Without it and
-        with the rules "one" and "many", a word that begins another is written by the separator after it, or by an
-        epsilon arc that ends the sentence: a larger graph, but one that decodes faster. Other rules always do it.
-    blank : str or int, optional
-        The blank's token or column; None looks for a usual name.
-    probabilities : bool, optional
-        Whether a lexicon file has probabilities; see `Lexicon.from_file`.
-    token_encoding : {"names", "nemo"}
-        For ``lexicon=None``: the words of `lm` are the tokens by name, or NeMo's characters chr(column + 100).
-    progress : callable, None or False
-        Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
-    openfst : path, optional
-        Write the graph as an OpenFst vector file, too.
-    max_bytes : int, str or None
-        Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
-        size of the file, and 32 MiB at least.
-
-    Returns
-    -------
-    Graph
-        Its ``meta`` tells what was left out of the language model and the lexicon.
-
-    Raises
-    ------
-    ValueError
-        An unknown topology or rule; an option that does not fit.
-    FormatError
-        A file breaks its format; names the line.
-    MissingDependencyError
-        kaldifst (or sentencepiece) is missing.
-    """
+    """Build a decoding graph: :meth:`arcbeam.Graph.build` says what is given, what it raises and what comes back."""
     _check_choice("topology", topology, TOPOLOGIES)
     _check_choice("separator_rule", separator_rule, ("auto", *SEPARATOR_RULES))
     _check_choice("token_encoding", token_encoding, ("names", "nemo"))
     _check_number("lm_scale", lm_scale, lowest=0.0)
     _check_number("word_insertion_penalty", word_insertion_penalty)
     algebra.check_available()
+    digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, blank)
     reporter = Reporter(progress)
     unmarked = make_topology(topology, len(table), table.blank, token_self_loops)
@@ -131,6 +74,8 @@ def build_graph(
         "epsilon_free": int(epsilon_free),
         "words_by_last_token": int(words_by_last_token),
     }
+    if digest is not None:
+        meta["lm_digest"] = digest
     weights = {
         "scale": lm_scale,
         "word_insertion_penalty": word_insertion_penalty,
@@ -275,7 +220,10 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
         " / ".join(f"{n:,}" for n in tally["ngrams"])
         + f" n-grams; {model.acceptor.num_states:,} states, {model.acceptor.num_arcs:,} arcs",
     )
-    meta["lm_digest"] = model.digest
+    if model.digest != meta.setdefault("lm_digest", model.digest):
+        raise FormatError(
+            f"expected the language model {meta['lm_digest']}, got {model.digest}: its ARPA was replaced since"
+        )
     meta["lm_ngrams"] = "/".join(str(n) for n in tally["ngrams"])
     for name in ("unknown_words", "unknown_ngrams", "misplaced_ngrams", "added_ngrams", "words_without_unigram"):
         meta[f"lm_{name}"] = int(tally[name])

@@ -252,7 +252,11 @@ cdef class CpuEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def decode(self, const int64_t[:, ::1] utterances, list states):
+    def memory(self):
+        """dict : bytes of the packed weights and tables."""
+        return {"weights": self.network.nbytes}
+
+    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True):
         """Decodes a batch.
 
         Parameters
@@ -260,6 +264,8 @@ cdef class CpuEngine(PooledEngine):
         utterances : int64[batch, 4]
             Address, row stride in values, frames, and whether the values are float16. The memory must stay.
         states : list of None or (hidden, cell, context, skip, frames)
+        on_host : bool
+            Whether the addresses are the host's, as they are for an engine of the CPU.
 
         Returns
         -------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from arcbeam.calls import lists_fields
 from arcbeam.checks import check_real
 
 NAMES = ("max_prob", "entropy")
@@ -12,6 +13,7 @@ ENTROPY_TYPES = ("gibbs", "tsallis", "renyi")
 ENTROPY_NORMS = ("lin", "exp")
 
 
+@lists_fields
 @dataclass(frozen=True)
 class ConfidenceMethod:
     """A measure of confidence, 1 for a certain token and 0 for a uniform distribution.
@@ -59,7 +61,9 @@ def resolve(confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | Non
         return confidence
     if isinstance(confidence, str) and confidence in NAMES:
         return ConfidenceMethod(name=confidence)
-    raise ValueError(f"confidence: expected {_either(NAMES)}, an arcbeam.ConfidenceMethod or None, got {confidence!r}")
+    raise ValueError(
+        f"confidence: expected {_either(NAMES)}, an arcbeam.transducer.ConfidenceMethod or None, got {confidence!r}"
+    )
 
 
 def measure(method: ConfidenceMethod, tokens: int) -> Measure:

@@ -7,22 +7,23 @@ import functools
 import os
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
-from arcbeam.arrays.batches import as_utterances
-from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
-from arcbeam.errors import CapacityError
-from arcbeam.threads import usable_cores
-from arcbeam.transducer._transducer import CpuEngine, Network
-from arcbeam.transducer.confidence import ConfidenceMethod, measure
-from arcbeam.transducer.device import TransducerMemory, cuda_engine, ordinal_of
+from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.intake import take_batch
+from arcbeam.calls import lists_options
+from arcbeam.show import changed, shown_as
+from arcbeam.transducer.confidence import ConfidenceMethod
+from arcbeam.transducer.device import TransducerMemory, ordinal_of
+from arcbeam.transducer.engines import make_engine
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.precision import rounded
 from arcbeam.transducer.states import states_of
 from arcbeam.transducer.text import detokenizer
+
+Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
 
 
 class TransducerDecoder:
@@ -39,12 +40,27 @@ class TransducerDecoder:
     prediction : LstmPrediction or StatelessPrediction
     joint : Joint
     blank_id : int
+        The blank's token.
     durations : sequence of int, optional
         Frames that the duration outputs of a TDT stand for; None for an RNN-T.
-    max_symbols, precision, device, threads, frame_shift, confidence, algorithm
-        See :class:`arcbeam.TransducerOptions`.
+    max_symbols : int
+        Tokens that may be written on one frame; then the next frame follows, as after a blank.
+    precision : str
+        ``"float32"``: the exact mode, whose bytes are the same on every machine. ``"bfloat16"``: weights and
+        activations are rounded to bfloat16 and summed in float32.
+    device : str
+        ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
+        where there is a GPU.
+    threads : int or None
+        CPU threads; None for one a usable core.
+    frame_shift : float or None
+        Seconds from one frame of the encoder output to the next; needed for times in seconds only.
     tokenizer : path, list of str or function, optional
         Where text comes from: a SentencePiece model, the pieces by token, or a function of a list of tokens.
+    confidence : str, ConfidenceMethod or None
+        ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence.
+    algorithm : str
+        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes, other times.
 
     Raises
     ------
@@ -65,6 +81,7 @@ class TransducerDecoder:
     them, in the host's memory, which :meth:`memory` does not count; copies share them.
     """
 
+    @lists_options()
     def __init__(
         self,
         prediction: LstmPrediction | StatelessPrediction,
@@ -77,15 +94,17 @@ class TransducerDecoder:
         device: str = "auto",
         threads: int | None = None,
         frame_shift: float | None = None,
-        tokenizer: Any = None,
+        tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
     ) -> None:
         if not isinstance(prediction, (LstmPrediction, StatelessPrediction)):
             got = type(prediction).__name__
-            raise TypeError(f"prediction: expected an arcbeam.LstmPrediction or StatelessPrediction, got {got}")
+            raise TypeError(
+                f"prediction: expected an arcbeam.transducer.LstmPrediction or StatelessPrediction, got {got}"
+            )
         if not isinstance(joint, Joint):
-            raise TypeError(f"joint: expected an arcbeam.Joint, got {type(joint).__name__}")
+            raise TypeError(f"joint: expected an arcbeam.transducer.Joint, got {type(joint).__name__}")
         self._options = options = TransducerOptions(
             blank_id=blank_id,
             durations=durations,  # type: ignore[arg-type]  # made a tuple there
@@ -110,7 +129,8 @@ class TransducerDecoder:
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
         self._networks = prediction, joint
         self._tokens = tokens
-        self._features = joint.encoder_weight.shape[1]
+        self._features = int(joint.encoder_weight.shape[1])
+        self._wanted = Wanted(self._features, True, "encoder_output", "features", "values")
         layers = len(prediction.layers) if isinstance(prediction, LstmPrediction) else 0
         self._state_shapes = {
             "hidden": (layers, prediction.units),
@@ -121,29 +141,13 @@ class TransducerDecoder:
             options.durations is not None, options.confidence is not None, self._state_shapes, options.frame_shift,
             detokenize,
         )  # fmt: skip
-        method = options.confidence
-        assert not isinstance(method, str)
-        sure = None if method is None else measure(method, tokens)
         self._ordinal = ordinal_of(options, prediction)
-        if options.precision == "bfloat16":
-            prediction, joint = rounded(prediction, joint)
-        if self._ordinal is not None:
-            self._engine: Any = cuda_engine(prediction, joint, options, sure, self._ordinal)
-            return
-        self._network = _pack(prediction, joint, rounds=options.precision == "bfloat16")
-        threads = options.threads or usable_cores()
-        try:
-            self._engine = CpuEngine(
-                self._network,
-                blank=options.blank_id,
-                max_symbols=options.max_symbols,
-                durations=options.durations or (),
-                frame_looping=options.algorithm == "frame-looping",
-                confidence=sure,
-                threads=threads,
-            )
-        except RuntimeError as error:  # std::system_error: the machine gives no more
-            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+        self._engine = make_engine(prediction, joint, options, self._ordinal)
+
+    def __repr__(self) -> str:
+        kind = "an RNN-T" if self._options.durations is None else "a TDT"
+        what = f"TransducerDecoder of {kind} with {self._tokens:,} tokens, {self._features:,} features on {self.device}"
+        return shown_as(what, f"blank_id={self._options.blank_id}", *changed(self._options, "device"))
 
     def __reduce__(self) -> Any:
         tokenizer = self._form.detokenize
@@ -167,6 +171,7 @@ class TransducerDecoder:
         return functools.partial(type(self), tokenizer=self._form.detokenize, **vars(self._options))
 
     @classmethod
+    @lists_options()
     def from_arrays(
         cls,
         arrays: Mapping[str, Any],
@@ -174,7 +179,15 @@ class TransducerDecoder:
         *,
         activation: str = "tanh",
         relu: bool = False,
-        **options: Any,
+        durations: Sequence[int] | None = None,
+        max_symbols: int = 10,
+        precision: str = "float32",
+        device: str = "auto",
+        threads: int | None = None,
+        frame_shift: float | None = None,
+        tokenizer: Tokenizer | None = None,
+        confidence: str | ConfidenceMethod | None = None,
+        algorithm: str = "label-looping",
     ) -> TransducerDecoder:
         """A decoder of named weights, as ``numpy.load("weights.npz")`` holds them.
 
@@ -184,20 +197,35 @@ class TransducerDecoder:
             ``embedding``; for an LSTM ``weight_ih_l0``, ``weight_hh_l0`` and if there are any ``bias_ih_l0``,
             ``bias_hh_l0``, and so on for each layer; for a stateless network ``convolution`` and ``convolution_bias``,
             if there are any; ``encoder_weight``, ``prediction_weight``, ``output_weight``, and if there are any
-            ``encoder_bias``, ``prediction_bias``, ``output_bias``. Shapes as in :class:`arcbeam.LstmPrediction`,
-            :class:`arcbeam.StatelessPrediction` and :class:`arcbeam.Joint`.
+            ``encoder_bias``, ``prediction_bias``, ``output_bias``. Shapes as in
+            :class:`arcbeam.transducer.LstmPrediction`, :class:`arcbeam.transducer.StatelessPrediction` and
+            :class:`arcbeam.transducer.Joint`.
         blank_id : int
         activation : str
             Of the joint network: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
         relu : bool
             Whether a stateless network ends with a ReLU.
-        **options
+        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
             As the decoder itself takes them.
         """
         prediction, joint = from_mapping(arrays, activation, relu)
-        return cls(prediction, joint, blank_id, **options)
+        return cls(
+            prediction,
+            joint,
+            blank_id,
+            durations=durations,
+            max_symbols=max_symbols,
+            precision=precision,
+            device=device,
+            threads=threads,
+            frame_shift=frame_shift,
+            tokenizer=tokenizer,
+            confidence=confidence,
+            algorithm=algorithm,
+        )
 
     @classmethod
+    @lists_options()
     def from_nemo(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
@@ -205,7 +233,15 @@ class TransducerDecoder:
         activation: str | None = None,
         durations: Sequence[int] | None = None,
         max_bytes: int | str | None = None,
-        **options: Any,
+        blank_id: int | None = None,
+        max_symbols: int | None = None,
+        precision: str = "float32",
+        device: str = "auto",
+        threads: int | None = None,
+        frame_shift: float | Literal["auto"] | None = "auto",
+        tokenizer: Tokenizer | None = "auto",
+        confidence: str | ConfidenceMethod | None = None,
+        algorithm: str = "label-looping",
     ) -> TransducerDecoder:
         """A decoder of an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
 
@@ -222,8 +258,14 @@ class TransducerDecoder:
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that a file may come to: its decompressed content, its tensors, and
             the tables that decoding makes of them, each. None: 20 times its size, and 32 MiB at least.
-        **options
-            As the decoder itself takes them; they override the configuration.
+        blank_id, max_symbols : int, optional
+            As the decoder itself takes them; None for what the model and its configuration say.
+        frame_shift : float, None or "auto"
+            Seconds a frame, or None for no times; "auto" is what the configuration says, None where it says nothing.
+        tokenizer : path, list of str, function, None or "auto"
+            As the decoder itself takes it; "auto" is the pieces of the configuration, None where it has none.
+        precision, device, threads, confidence, algorithm
+            As the decoder itself takes them.
 
         Raises
         ------
@@ -239,11 +281,26 @@ class TransducerDecoder:
         """
         from arcbeam.transducer.checkpoints.nemo import read_nemo
 
-        model = read_nemo(source, activation, durations, options, max_bytes)
+        given: dict[str, Any] = {"blank_id": blank_id, "max_symbols": max_symbols}
+        given = {name: value for name, value in given.items() if value is not None}
+        for name, value in (("frame_shift", frame_shift), ("tokenizer", tokenizer)):
+            if not (isinstance(value, str) and value == "auto"):
+                given[name] = value
+        model = read_nemo(source, activation, durations, given, max_bytes)
         with named_as(model.source.name, model.keys, model.source.error):
-            return cls(model.prediction, model.joint, **model.options_with(options))
+            return cls(
+                model.prediction,
+                model.joint,
+                **model.options_with(given),
+                precision=precision,
+                device=device,
+                threads=threads,
+                confidence=confidence,
+                algorithm=algorithm,
+            )
 
     @classmethod
+    @lists_options()
     def from_icefall(
         cls,
         source: str | os.PathLike[str] | Mapping[str, Any],
@@ -252,7 +309,14 @@ class TransducerDecoder:
         relu: bool | None = None,
         max_symbols: int = 1,
         max_bytes: int | str | None = None,
-        **options: Any,
+        durations: Sequence[int] | None = None,
+        precision: str = "float32",
+        device: str = "auto",
+        threads: int | None = None,
+        frame_shift: float | None = None,
+        tokenizer: Tokenizer | None = None,
+        confidence: str | ConfidenceMethod | None = None,
+        algorithm: str = "label-looping",
     ) -> TransducerDecoder:
         """A decoder of a transducer of icefall with a stateless prediction network.
 
@@ -266,7 +330,7 @@ class TransducerDecoder:
             Tokens a frame; 1, as icefall's batched greedy search has it.
         max_bytes : int, str or None
             As in `from_nemo`.
-        **options
+        durations, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
             As the decoder itself takes them.
 
         Raises
@@ -283,7 +347,20 @@ class TransducerDecoder:
 
         made_of, prediction, joint = read_icefall(source, relu, max_bytes)
         with named_as(made_of.name, KEYS, made_of.error):
-            return cls(prediction, joint, blank_id, max_symbols=max_symbols, **options)
+            return cls(
+                prediction,
+                joint,
+                blank_id,
+                durations=durations,
+                max_symbols=max_symbols,
+                precision=precision,
+                device=device,
+                threads=threads,
+                frame_shift=frame_shift,
+                tokenizer=tokenizer,
+                confidence=confidence,
+                algorithm=algorithm,
+            )
 
     @property
     def options(self) -> TransducerOptions:
@@ -303,7 +380,7 @@ class TransducerDecoder:
     @property
     def features(self) -> int:
         """Size of a frame of the encoder output."""
-        return int(self._features)
+        return self._features
 
     @property
     def nbytes(self) -> int:
@@ -312,8 +389,6 @@ class TransducerDecoder:
 
     def memory(self) -> TransducerMemory:
         """What the decoder holds on its device, without the weights that it would be pickled with."""
-        if self._ordinal is None:
-            return TransducerMemory(weights=int(self._network.nbytes))
         return TransducerMemory(**self._engine.memory())
 
     def release(self) -> None:
@@ -329,13 +404,14 @@ class TransducerDecoder:
         """
         self._engine.release()
 
+    @lists_options(stream="cuda_stream")
     def decode(
         self,
         encoder_output: Any,
         lengths: Any = None,
         state: Sequence[TransducerState | None] | None = None,
         *,
-        stream: Any = None,
+        cuda_stream: Any = None,
         errors: str = "raise",
     ) -> list[TransducerHypothesis]:
         """Decodes a batch of utterances, or of chunks of streams.
@@ -351,7 +427,7 @@ class TransducerDecoder:
         state : sequence of TransducerState or None, one for each utterance, optional
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
             give the same bytes as one piece.
-        stream : int, or a stream of torch, CuPy or cuda.core; optional
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
             What becomes of an utterance whose values are not finite. "raise": a ValueError, and nothing of the batch.
@@ -376,50 +452,17 @@ class TransducerDecoder:
             A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
-        wanted: Any = {
-            "columns": self._features,
-            "exact": True,
-            "name": "encoder_output",
-            "axis": "features",
-            "values": "values",
-        }
-        on_device = self._ordinal is not None and is_on_device(encoder_output)
-        if stream is not None and not on_device:
-            raise ValueError("stream: expected None, since the encoder output or the decoder are not on a GPU")
-        if on_device:
-            reader = self._engine.stream
-            utterances = as_device_utterances(encoder_output, lengths, **wanted, reader=reader, stream=stream)
-        else:
-            if self._ordinal is not None:
-                refuse_capture(self._engine.stream)
-            utterances = as_utterances(encoder_output, lengths, **wanted)
+        utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
         states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
-        where = () if self._ordinal is None else (not on_device,)
-        results, bad = self._engine.decode(utterances.table, states, *where)
+        results, bad = self._engine.decode(utterances.table, states, on_host)
         errors_found = encoder_output_errors(bad, utterances.arrays, errors)
         if errors_found:  # as if they had no frames: then their states are what they were
             empty = utterances.table[list(errors_found)]
             empty[:, 2] = 0
-            untouched, _ = self._engine.decode(empty, [states[i] for i in errors_found], *where)
+            untouched, _ = self._engine.decode(empty, [states[i] for i in errors_found], on_host)
             for i, result in zip(errors_found, untouched, strict=True):
                 results[i] = result
         return [
             TransducerHypothesis(take, place, self._form, errors_found.get(i))
             for i, (take, place) in enumerate(results)
         ]
-
-
-def _pack(
-    prediction: LstmPrediction | StatelessPrediction, joint: Joint, *, rounds: bool = False, kernels: str | None = None
-) -> Network:
-    arrays: dict[str, Any] = {"embedding": prediction.embedding, "layers": 0}
-    if isinstance(prediction, LstmPrediction):
-        arrays["layers"] = len(prediction.layers)
-        for i, layer in enumerate(prediction.layers):
-            arrays |= {f"{name}_l{i}": value for name, value in vars(layer).items()}
-        shape = {"relu": False, "groups": 1, "context": 0}
-    else:
-        arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
-        shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
-    arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
-    return Network(arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape)

@@ -1,15 +1,12 @@
-"""Where a transducer is decoded, and its engine on a GPU."""
+"""Where a transducer is decoded, and what it holds there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from arcbeam.gpu.devices import resolve_device, why_no_cuda
-from arcbeam.transducer.confidence import Measure
-from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
+from arcbeam.transducer.network import LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
-from arcbeam.transducer.weights import device_weights
 from arcbeam.warn import warn
 
 MOST_LAYERS = 8
@@ -58,34 +55,3 @@ def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | Stateles
             )
         return None
     return resolve_device(options.device)
-
-
-def cuda_engine(
-    prediction: LstmPrediction | StatelessPrediction,
-    joint: Joint,
-    options: TransducerOptions,
-    confidence: Measure | None,
-    ordinal: int,
-) -> Any:
-    """The engine on a GPU, with the weights there."""
-    from arcbeam.transducer.gpu._transducer_engine import CudaEngine
-
-    stateless = isinstance(prediction, StatelessPrediction)
-    return CudaEngine(
-        device_weights(prediction, joint, options.precision),
-        ordinal,
-        precision=options.precision,
-        tokens=prediction.tokens,
-        units=prediction.units,
-        features=joint.encoder_weight.shape[1],
-        joint=len(joint.encoder_weight),
-        layers=0 if stateless else len(prediction.layers),  # type: ignore[union-attr]
-        context=prediction.context if stateless else 0,  # type: ignore[union-attr]
-        relu=stateless and prediction.relu,  # type: ignore[union-attr]
-        activation=joint.activation,
-        blank=options.blank_id,
-        max_symbols=options.max_symbols,
-        durations=options.durations or (),
-        frame_looping=options.algorithm == "frame-looping",
-        confidence=confidence,
-    )

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from arcbeam.calls import lists_fields
 from arcbeam.checks import check_frame_shift, check_threads, shown
 from arcbeam.gpu.devices import check_name
 from arcbeam.transducer.confidence import ConfidenceMethod, resolve
@@ -14,6 +15,7 @@ ALGORITHMS = ("label-looping", "frame-looping")
 PRECISIONS = ("float32", "bfloat16")
 
 
+@lists_fields
 @dataclass(frozen=True, kw_only=True)
 class TransducerOptions:
     """Options of :class:`arcbeam.TransducerDecoder`."""
@@ -35,7 +37,7 @@ class TransducerOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
     confidence: str | ConfidenceMethod | None = None
-    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence."""
+    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence."""
     algorithm: str = "label-looping"
     """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes, other times."""
 

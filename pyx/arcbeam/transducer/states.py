@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from arcbeam.transducer.hypothesis import TransducerState
 
+State: TypeAlias = tuple[np.ndarray, np.ndarray, list[int], int, int]
+"""Hidden, cell, context, skip and frames, as engines take them."""
 
-def states_of(
-    state: Any, batch: int, shapes: Mapping[str, tuple[int, ...]], tokens: int
-) -> list[tuple[Any, ...] | None]:
+
+def states_of(state: Any, batch: int, shapes: Mapping[str, tuple[int, ...]], tokens: int) -> list[State | None]:
     """What an engine takes for each utterance: None, or (hidden, cell, context, skip, frames).
 
     Parameters
@@ -39,7 +40,7 @@ def states_of(
     return [None if item is None else _checked(item, i, shapes, tokens) for i, item in enumerate(state)]
 
 
-def _checked(state: TransducerState, i: int, shapes: Mapping[str, tuple[int, ...]], tokens: int) -> tuple[Any, ...]:
+def _checked(state: TransducerState, i: int, shapes: Mapping[str, tuple[int, ...]], tokens: int) -> State:
     if not isinstance(state, TransducerState):
         raise TypeError(f"state[{i}]: expected an arcbeam.TransducerState or None, got {type(state).__name__}")
     values = []

@@ -1,7 +1,6 @@
 """Language models as kernels read them, and all else that rescoring takes on a device."""
 
 import threading
-import warnings
 import weakref
 
 import numpy as np
@@ -27,6 +26,7 @@ from arcbeam.gpu._host_buffers import UNPINNED
 from arcbeam.lm._lm_buckets import FULLNESS, filling_threads
 from arcbeam.gpu._registered_memory import parts_of
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+from arcbeam.warn import warn
 
 _lock = threading.Lock()
 _models = weakref.WeakValueDictionary()
@@ -276,9 +276,9 @@ cdef class DeviceRescoring:
         if self.arcs.tell() and not told:
             context.state.told_refused = 1
             bytes = sum(self.rescoring.large.columns[name].nbytes for name in ARCS)
-            warnings.warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
-                          f"{self.arcs.refused}), so they are read where they are, which takes longer where they are not in "
-                          f"memory yet; {UNPINNED}", stacklevel=2)
+            warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
+                 f"{self.arcs.refused}), so they are read where they are, which takes longer where they are not in "
+                 f"memory yet; {UNPINNED}")
         return 0
 
     cdef int _place_unpinned(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
@@ -293,10 +293,9 @@ cdef class DeviceRescoring:
                 f"{budget:,} bytes may be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
             ) from None
         is_resident = self.placement.name == "resident"
-        warnings.warn(f"placement: the host does not pin enough memory for the language model ({model_bytes:,} bytes), so "
-                      + ("it is kept on the GPU, as 'resident'" if is_resident else
-                         "the GPU keeps its index and asks the host for the rest, as 'host'") + f"; {UNPINNED}",
-                      stacklevel=2)
+        warn(f"placement: the host does not pin enough memory for the language model ({model_bytes:,} bytes), so "
+             + ("it is kept on the GPU, as 'resident'" if is_resident else
+                "the GPU keeps its index and asks the host for the rest, as 'host'") + f"; {UNPINNED}")
         context.state.told_refused = 1
         self.large = device_model(self.rescoring.large, context, (), () if is_resident else ARCS)
         if not is_resident:

@@ -1,0 +1,56 @@
+"""What the engines of the CPU that read log-probs have in common: how a batch is taken in, decoded and answered."""
+
+from libc.stdint cimport int64_t, uint32_t
+from libcpp.vector cimport vector
+
+from arcbeam.arrays._log_probs cimport LogProbs, batch_of
+from arcbeam.arrays._looks cimport Looks
+from arcbeam._pooled_engine cimport PooledEngine
+
+
+cdef class LogProbEngine(PooledEngine):
+    """A subclass starts its threads on a batch, and reads out what they found."""
+
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, Looks looks=None):
+        """Decodes a batch.
+
+        Parameters
+        ----------
+        utterances : int64[batch, 4]
+            Address, row stride in values, frames, and whether the values are float16. The memory must stay.
+        columns : int
+        on_host : bool
+            Whether the addresses are the host's, as they are for an engine of the CPU.
+        looks : arcbeam.arrays._looks.Looks, optional
+            What looks at a few frames, while threads decode.
+
+        Returns
+        -------
+        answers : list
+            One an utterance, as the subclass has it.
+        work : dict of counters
+        bad : list of (utterance, frame, column)
+            Where log-probs are none: these utterances have no answers. By utterance.
+        """
+        with self.turn():
+            self.ready()
+            self.start(batch_of(utterances, columns))
+            if looks is not None:
+                looks.at(utterances)
+            self.finish()
+            bad = self.bad()
+            return self.answers(), self.work(), bad
+
+    cdef int start(self, vector[LogProbs] batch) except -1:
+        raise NotImplementedError
+
+    cdef list bad(self):
+        """What is no log-prob; an utterance for which room was lacking raises."""
+        raise NotImplementedError
+
+    cdef list answers(self):
+        raise NotImplementedError
+
+    cdef dict work(self):
+        """Nothing is counted, unless a subclass does."""
+        return {}

@@ -1,0 +1,89 @@
+"""How decoders take a batch in, have their engine decode it, and say what was wrong with it: once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from arcbeam.arrays._looks import Looks
+from arcbeam.arrays.bad_values import check_errors, log_prob_errors
+from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
+from arcbeam.arrays.engine import Bad, Engine, Table
+from arcbeam.arrays.input_looks import InputLooks
+from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
+
+Answer = TypeVar("Answer")
+LogProbEngine: TypeAlias = Engine[[Table, int, bool, Looks | None], tuple[list[Answer], dict[str, Any], list[Bad]]]
+
+
+def take_batch(
+    batch: Any, lengths: Any, wanted: Wanted, engine: Engine[..., Any], cuda_stream: Any = None
+) -> tuple[Utterances, bool]:
+    """A batch as the engine takes it, and whether it lies in the host's memory.
+
+    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
+    """
+    reader = engine.stream
+    on_device = reader is not None and is_on_device(batch)
+    if on_device:
+        return as_device_utterances(batch, lengths, wanted, reader=reader, cuda_stream=cuda_stream), False
+    if cuda_stream is not None:
+        raise ValueError(f"cuda_stream: expected None, since {wanted.name} or the decoder are not on a GPU")
+    if reader is not None:
+        refuse_capture(reader)
+    return as_utterances(batch, lengths, wanted), True
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What an engine found in a batch of log-probs.
+
+    Attributes
+    ----------
+    answers : list
+        One an utterance, as the engine has it.
+    work : dict
+        Counters.
+    frames : list of int
+        Of each utterance.
+    errors : dict of int to ValueError
+        By utterance, why it could not be decoded.
+    """
+
+    answers: list[Any]
+    work: dict[str, Any]
+    frames: list[int]
+    errors: dict[int, ValueError]
+
+
+class LogProbIntake:
+    """Takes the batches of one decoder of log-probs, looks at some of their frames, and warns of what looks wrong.
+
+    Parameters
+    ----------
+    columns : int
+        That are read.
+    exact : bool
+        Whether more of them are an error.
+    blank : int or None
+    token : callable
+        Names a column.
+    """
+
+    def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
+        self._wanted = Wanted(columns, exact)
+        self._looks = InputLooks(columns, blank, exact, token)
+
+    def decode(
+        self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, errors: str, cuda_stream: Any = None
+    ) -> Decoded:
+        """Has the engine decode a batch; what is no log-prob raises, unless `errors` is "return"."""
+        check_errors(errors)
+        utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
+        looks = self._looks.looks
+        answers, work, bad = engine.decode(utterances.table, utterances.columns, on_host, looks)
+        if looks.has_news:
+            self._looks.tell()
+        found = log_prob_errors(bad, utterances.arrays, errors)
+        return Decoded(answers, work, utterances.table[:, 2].tolist(), found)

@@ -1,0 +1,91 @@
+"""The engine of a transducer decoder: the CPU's, or a GPU's."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from arcbeam.arrays.engine import Bad, Engine, Table
+from arcbeam.errors import CapacityError
+from arcbeam.threads import usable_cores
+from arcbeam.transducer._transducer import CpuEngine, Network
+from arcbeam.transducer.confidence import ConfidenceMethod, Measure, measure
+from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
+from arcbeam.transducer.options import TransducerOptions
+from arcbeam.transducer.precision import rounded
+from arcbeam.transducer.states import State
+from arcbeam.transducer.weights import device_weights
+
+TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool], tuple[list[Any], list[Bad]]]
+
+
+def make_engine(
+    prediction: LstmPrediction | StatelessPrediction, joint: Joint, options: TransducerOptions, ordinal: int | None
+) -> TransducerEngine:
+    """The engine of the GPU with this number, or of the CPU where it is None, with the weights there."""
+    method = options.confidence
+    sure = measure(method, prediction.tokens) if isinstance(method, ConfidenceMethod) else None
+    if options.precision == "bfloat16":
+        prediction, joint = rounded(prediction, joint)
+    if ordinal is not None:
+        return _cuda(prediction, joint, options, sure, ordinal)
+    threads = options.threads or usable_cores()
+    try:
+        return CpuEngine(
+            pack(prediction, joint, rounds=options.precision == "bfloat16"),
+            blank=options.blank_id,
+            max_symbols=options.max_symbols,
+            durations=options.durations or (),
+            frame_looping=options.algorithm == "frame-looping",
+            confidence=sure,
+            threads=threads,
+        )
+    except RuntimeError as error:  # std::system_error: the machine gives no more
+        raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+
+def pack(
+    prediction: LstmPrediction | StatelessPrediction, joint: Joint, *, rounds: bool = False, kernels: str | None = None
+) -> Network:
+    """The networks, packed for this machine's vector unit, or for another one."""
+    arrays: dict[str, Any] = {"embedding": prediction.embedding, "layers": 0}
+    if isinstance(prediction, LstmPrediction):
+        arrays["layers"] = len(prediction.layers)
+        for i, layer in enumerate(prediction.layers):
+            arrays |= {f"{name}_l{i}": value for name, value in vars(layer).items()}
+        shape = {"relu": False, "groups": 1, "context": 0}
+    else:
+        arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
+        shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
+    arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
+    return Network(arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape)
+
+
+def _cuda(
+    prediction: LstmPrediction | StatelessPrediction,
+    joint: Joint,
+    options: TransducerOptions,
+    confidence: Measure | None,
+    ordinal: int,
+) -> TransducerEngine:
+    """The engine on a GPU, with the weights there."""
+    from arcbeam.transducer.gpu._transducer_engine import CudaEngine
+
+    stateless = isinstance(prediction, StatelessPrediction)
+    return CudaEngine(
+        device_weights(prediction, joint, options.precision),
+        ordinal,
+        precision=options.precision,
+        tokens=prediction.tokens,
+        units=prediction.units,
+        features=joint.encoder_weight.shape[1],
+        joint=len(joint.encoder_weight),
+        layers=0 if stateless else len(prediction.layers),  # type: ignore[union-attr]
+        context=prediction.context if stateless else 0,  # type: ignore[union-attr]
+        relu=stateless and prediction.relu,  # type: ignore[union-attr]
+        activation=joint.activation,
+        blank=options.blank_id,
+        max_symbols=options.max_symbols,
+        durations=options.durations or (),
+        frame_looping=options.algorithm == "frame-looping",
+        confidence=confidence,
+    )

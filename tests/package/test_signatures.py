@@ -1,0 +1,172 @@
+"""Every option of the public face is spelled out: in the signature, with the options' own defaults, and in the docs."""
+
+import dataclasses
+import inspect
+import re
+
+import pytest
+
+import arcbeam
+from arcbeam import baseline, transducer
+from arcbeam.graph.inputs import Wording
+from arcbeam.recipe.lexicon import Lexicon
+from arcbeam.recipe.recipe import build_graph
+
+Graph, LanguageModel, TransducerDecoder = arcbeam.Graph, arcbeam.LanguageModel, arcbeam.TransducerDecoder
+
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in (arcbeam, baseline, transducer)
+    for name in module.__all__
+} | {"arcbeam.recipe.lexicon.Lexicon": Lexicon}
+
+# What takes the options of a dataclass, and those for which it has a default of its own.
+OF_MODEL = {"blank_id", "max_symbols", "frame_shift"}
+SPELLED_OUT = [
+    (arcbeam.CtcDecoder, arcbeam.DecoderOptions, set()),
+    (baseline.LexiconDecoder, baseline.LexiconOptions, set()),
+    (baseline.LexiconFreeDecoder, baseline.LexiconFreeOptions, set()),
+    (TransducerDecoder, arcbeam.TransducerOptions, set()),
+    (TransducerDecoder.from_arrays, arcbeam.TransducerOptions, set()),
+    (TransducerDecoder.from_nemo, arcbeam.TransducerOptions, OF_MODEL),
+    (TransducerDecoder.from_icefall, arcbeam.TransducerOptions, {"blank_id", "max_symbols"}),
+    (Graph, Wording, set()),
+    (Graph.from_arcs, Wording, set()),
+    (Graph.from_fst, Wording, set()),
+    (Graph.load, Wording, {"join"}),
+]
+TAKE_OPTIONS = [
+    arcbeam.CtcDecoder,
+    arcbeam.CtcDecoder.decode,
+    arcbeam.DecoderOptions,
+    arcbeam.KenLM,
+    arcbeam.KenLM.score,
+    arcbeam.KenLM.score_log10,
+    arcbeam.SymbolTable,
+    arcbeam.SymbolTable.read,
+    arcbeam.SymbolTable.from_list,
+    arcbeam.SymbolTable.from_ids,
+    arcbeam.TokenTable,
+    arcbeam.TokenTable.read,
+    arcbeam.TokenTable.from_list,
+    arcbeam.TransducerOptions,
+    Graph,
+    Graph.build,
+    Graph.from_arcs,
+    Graph.from_fst,
+    Graph.load,
+    LanguageModel,
+    LanguageModel.build,
+    LanguageModel.load,
+    LanguageModel.score,
+    LanguageModel.score_words,
+    Lexicon,
+    Lexicon.from_file,
+    Lexicon.spell,
+    Lexicon.sentencepiece,
+    TransducerDecoder,
+    TransducerDecoder.decode,
+    TransducerDecoder.from_arrays,
+    TransducerDecoder.from_icefall,
+    TransducerDecoder.from_nemo,
+    baseline.LexiconDecoder,
+    baseline.LexiconDecoder.decode,
+    baseline.LexiconFreeDecoder,
+    baseline.LexiconFreeOptions,
+    baseline.LexiconOptions,
+    transducer.ConfidenceMethod,
+]
+
+
+def callables():
+    """Public functions, classes and methods, by name."""
+    for name, value in PUBLIC.items():
+        yield name, value
+        for method in vars(value) if inspect.isclass(value) else ():
+            if not method.startswith("_") and callable(getattr(value, method)):
+                yield f"{name}.{method}", getattr(value, method)
+
+
+def parameters(function):
+    return {n: p for n, p in inspect.signature(function).parameters.items() if n != "self"}
+
+
+def name_of(function):
+    return getattr(function, "__qualname__", str(function))
+
+
+@pytest.mark.parametrize(("name", "function"), [pytest.param(*pair, id=pair[0]) for pair in callables()])
+def test_nothing_is_hidden(name, function):
+    if inspect.isclass(function) and issubclass(function, Exception):
+        return
+    for parameter in parameters(function).values():
+        assert parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL), parameter
+        assert parameter.annotation is not parameter.empty, f"{parameter}: expected a type"
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "own"), [pytest.param(*entry, id=name_of(entry[0])) for entry in SPELLED_OUT]
+)
+def test_options_are_those_of_the_dataclass(function, options, own):
+    known = parameters(function)
+    for field in dataclasses.fields(options):
+        assert field.name in known
+        if field.name in own:
+            continue
+        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        assert known[field.name].default == default, field.name
+        if field.name != "durations":  # a sequence in, a tuple out
+            assert known[field.name].annotation == field.type, field.name
+
+
+def test_a_graph_is_built_with_the_options_of_the_recipe():
+    theirs, ours = parameters(build_graph), parameters(Graph.build)
+    assert {n: p.default for n, p in theirs.items()} == {n: p.default for n, p in ours.items()}
+
+
+@pytest.mark.parametrize("kind", [arcbeam.CtcDecoder, TransducerDecoder, baseline.LexiconDecoder, Graph.build])
+def test_options_are_explained(kind):
+    text = inspect.getdoc(kind)
+    explained = {n for names in re.findall(r"^([\w, ]+)(?: : |$)", text, re.M) for n in names.split(", ")}
+    assert set(parameters(kind)) <= explained
+
+
+@pytest.mark.parametrize("function", TAKE_OPTIONS, ids=name_of)
+def test_an_unknown_option_is_told_the_known_ones(function):
+    known = ", ".join(parameters(function))
+    with pytest.raises(TypeError, match=f"^unknown option zebra: expected one of {re.escape(known)}$"):
+        function(zebra=3)
+
+
+def test_every_constructor_with_options_is_among_them():
+    with_options = {
+        function
+        for _, function in callables()
+        if not (inspect.isclass(function) and issubclass(function, (Exception, tuple, list)))
+        and any(p.kind is p.KEYWORD_ONLY for p in parameters(function).values())
+    }
+    assert {name_of(f) for f in with_options} <= {name_of(f) for f in TAKE_OPTIONS} | {"_Decoder.decode"}
+
+
+@pytest.mark.parametrize("decode", [arcbeam.CtcDecoder.decode, TransducerDecoder.decode])
+def test_the_stream_has_another_name(decode):
+    with pytest.raises(TypeError, match=r"^unknown option stream: expected one of .*; stream is cuda_stream now$"):
+        decode(None, [], stream=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [(name, "transducer") for name in transducer.__all__] + [("Word", "words"), ("WordScore", "lm.language_model")],
+)
+def test_names_too_general_for_the_top_are_in_their_modules(name, module):
+    assert name not in arcbeam.__all__
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': from arcbeam.{module} import {name}$"):
+        getattr(arcbeam, name)
+    namespace = {}
+    exec(f"from arcbeam.{module} import {name}", namespace)
+    assert namespace[name].__name__ == name
+
+
+def test_a_name_that_is_nowhere():
+    with pytest.raises(AttributeError, match=r"module 'arcbeam' has no attribute 'Zebra'$"):
+        arcbeam.Zebra  # noqa: B018
