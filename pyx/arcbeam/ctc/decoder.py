@@ -41,8 +41,8 @@ class CtcDecoder:
     language_model : LanguageModel, KenLM or path, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
         end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
-        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``. A path is that of an ARPA, of a file of
-        `LanguageModel.save`, or of one in KenLM's binary format; its first bytes say which.
+        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``. A path is that of an ARPA, of a
+        file of `LanguageModel.save`, or of one in KenLM's binary format; its first bytes say which.
     graph_language_model : LanguageModel or path, optional
         The model that the graph was built with; needed with `language_model`, for its scores have to come off. A path
         is that of an ARPA, or of a file of `LanguageModel.save`.
@@ -79,7 +79,8 @@ class CtcDecoder:
         ``"small"`` leaves them the score of the graph's own model.
     placement : str
         Where `language_model` lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
-        GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses (``docs/guide/large-language-models.md``).
+        GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses
+        (``docs/guide/large-language-models.md``).
     gpu_budget : int, str or None
         Bytes of the GPU's memory for `language_model`, or a size as ``"2GiB"``; None for as much as is free.
     arc_cache : int, str or None
