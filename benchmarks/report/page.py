@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from benchmarks.harness.registry import Column, Row
 from benchmarks.report import peers, picture, tables
 from benchmarks.report.results import OTHER_HOST_CODE_MARK, STALE_MARK, Result, link, plot
 
-OTHERS = "Measurements of our own"
+PAPERS, OTHERS = "Tables and figures of papers", "Measurements of our own"
 TESTS, SANITIZERS = "gpu_tests", "gpu_sanitizers"
 INTRODUCTION = f"""\
 # Benchmarks
@@ -27,6 +27,12 @@ changed since. The sets of real speech, their acoustic model and the 3-gram of b
 `ARCBEAM_DATA`; `data/workload.py` makes the workloads from text (SentencePiece, 40 ms frames, greedy WER of about 8 %).
 """
 
+PEERS = """\
+Both decode the same log-probs in the same run. A line has all conditions of one run (sets, graphs, beams, batches),
+with the smallest and the largest figure of them. In `gk23_table3` slow decoders decode the first minutes alone, on a
+GPU's machine fewer than arcbeam: its WER is of more words there.
+"""
+
 
 def text(results: Path, page: Path, measured: Sequence[Result]) -> str:
     """The page, for its place: links are relative to it."""
@@ -39,36 +45,48 @@ def text(results: Path, page: Path, measured: Sequence[Result]) -> str:
         lines += ["", "## Compared with other decoders", ""]
         gpu, panels = picture.panels(measured)
         if panels:
-            marks = {result.name: result.warning[1] for result in measured if result.head.get("gpu")}
+            marks = {result.name: result.warning[1] for result in measured if _gpu(result) == gpu}
             runs = [f"[{panel.run}]({table_of(panel.experiment)}){marks[panel.experiment]}" for panel in panels]
             lines += [f"![{picture.TITLE}]({picture.NAME})", "", picture.caption(gpu, panels), ""]
             lines += [f"The runs: {'; '.join(runs)}.", ""]
-        lines += ["Both decode the same log-probs in the same run. A line has all conditions of one run: sets, graphs,"]
-        lines += ["beams, batches; smallest and largest figure of them.", "", *tables.table(peers.COLUMNS, rows)]
-    by_paper: dict[str, list[str]] = {}
-    for name in registry.names():
-        if any(result.name == name for result in measured):
-            by_paper.setdefault(getattr(registry.load(name), "PAPER", ""), []).append(name)
-    for key in sorted(by_paper, key=lambda key: (not key, key)):
-        lines += ["", f"## {papers.load(key).title if key else OTHERS}", ""]
-        lines += tables.table(COLUMNS, [line(name, measured, table_of(name)) for name in by_paper[key]])
-    lines += [*plots(measured), *tests(measured, table_of(TESTS))]
+        lines += [PEERS, *tables.table(peers.COLUMNS, rows)]
+    names = [name for name in registry.names() if any(result.name == name for result in measured)]
+    rows_of = [line(name, measured, table_of(name)) for name in names]
+    of_papers = sorted((row for row in rows_of if row["paper"]), key=lambda row: str(row["paper"]))
+    for title, rows in ((PAPERS, of_papers), (OTHERS, [row for row in rows_of if not row["paper"]])):
+        if rows:
+            lines += ["", f"## {title}", "", *tables.table(COLUMNS, rows)]
+    lines += [*plots(measured), *tests(measured, table_of)]
     return "\n".join(lines) + "\n"
 
 
-COLUMNS = [Column("table", "table"), Column("what is measured", "summary"), Column("on", "devices")]
+COLUMNS = [
+    Column("paper", "paper"),
+    Column("table", "table"),
+    Column("what is measured", "summary"),
+    Column("on", "devices"),
+]
 
 
 def line(name: str, measured: Sequence[Result], target: str) -> Row:
     """An experiment in one line: a link to its table, its first sentence, devices and marks."""
     experiment = registry.load(name)
+    key = getattr(experiment, "PAPER", None)
     first = " ".join(inspect.cleandoc(experiment.__doc__ or "").split("\n\n")[0].split())
     devices = [f"{result.device}{result.warning[1]}" for result in measured if result.name == name]
     return {
+        "paper": f"{key}: {_authors(key)}" if key else None,
         "table": f"[{experiment.TITLE}]({target})",
-        "summary": re.split(r"(?<=\.) (?=[A-Z`])", first)[0].removeprefix(f"{getattr(experiment, 'PAPER', '')} "),
+        "summary": re.split(r"(?<=\.) (?=[A-Z`])", first)[0].removeprefix(f"{key} "),
         "devices": ", ".join(devices),
     }
+
+
+def _authors(paper: str) -> str:
+    """Authors and year, with which a reference begins."""
+    reference = papers.load(paper).reference
+    year = re.search(r"\b\d{4}\b", reference)
+    return reference[: year.end()] if year else reference
 
 
 def machines(measured: Sequence[Result]) -> Iterator[str]:
@@ -102,16 +120,33 @@ def plots(measured: Sequence[Result]) -> Iterator[str]:
         yield f"* {title}{result.warning[1]}: ![{title}]({plot(result.device, result.name)})"
 
 
-def tests(measured: Sequence[Result], target: str) -> Iterator[str]:
-    """What the tests on a GPU counted, and with which code."""
+def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterator[str]:
+    """What the tests on a GPU counted, and with which code; of the sanitizers how many runs found nothing."""
     for result in measured:
-        if result.name in (TESTS, SANITIZERS):
-            head: Any = result.head
-            columns = [column for column in registry.load(result.name).COLUMNS if column.key != "last"]
-            dirty = " with changes" if head["dirty"] else ""
-            what = "Tests on a GPU" if result.name == TESTS else "compute-sanitizer on a GPU"
-            yield from ("", f"## {what}: {result.device}", "")
-            run = f"{head['gpu']['name']}, commit {head['commit']}{dirty}, {head['time']}"
-            yield f"{run}{result.warning[1]}; [the whole]({target})."
-            yield ""
+        if result.name == TESTS:
+            columns = [column for column in registry.load(TESTS).COLUMNS if column.key != "last"]
+            yield from (
+                "",
+                f"## Tests on a GPU: {result.device}",
+                "",
+                f"{_run(result)}; [more]({table_of(TESTS)}).",
+                "",
+            )
             yield from tables.table(columns, result.rows)
+    for result in measured:
+        if result.name == SANITIZERS:
+            clean = sum(row.get("findings") == 0 and not row.get("status") for row in result.rows)
+            yield from ("", f"## Sanitizers on a GPU: {result.device}", "")
+            yield f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
+            yield f"[more]({table_of(SANITIZERS)})."
+
+
+def _run(result: Result) -> str:
+    head: Any = result.head
+    dirty = " with changes" if head["dirty"] else ""
+    return f"{_gpu(result)}, commit {head['commit']}{dirty}, {head['time']}{result.warning[1]}"
+
+
+def _gpu(result: Result) -> str:
+    gpu: Any = result.head.get("gpu") or {"name": ""}
+    return str(gpu["name"])

@@ -132,7 +132,7 @@ def is_current(path: Path, gpu: str, shown: Sequence[Panel]) -> bool:
     try:
         from matplotlib import __version__
     except ModuleNotFoundError:
-        __version__ = None
+        __version__ = "of none"
     if f"Matplotlib v{__version__}<" in old:
         return old == svg(gpu, shown)
     return f"sha256 {digest(gpu, shown)}" in old

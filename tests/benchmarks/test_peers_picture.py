@@ -7,11 +7,16 @@ import pytest
 
 from benchmarks.harness import record
 from benchmarks.report import __main__ as report
-from benchmarks.report import peers, picture
+from benchmarks.report import page, peers, picture
 from benchmarks.report.results import Result, found
 from benchmarks.report.tables import MADE
 
-ON_GPU = {"gpu": {"name": "NVIDIA H200", "driver": "580"}, "time": "2026-11-21 04:33 UTC", "commit": "c7d62caa35c0"}
+ON_GPU = {
+    "gpu": {"name": "NVIDIA H200", "driver": "580"},
+    "time": "2026-11-21 04:33 UTC",
+    "commit": "c7d62caa35c0",
+    "dirty": False,
+}
 ALONE = {"set": "workload-512", "graph": "g", "minutes": 30.8, "wer": 3.56}
 RIVA = [
     ALONE | {"rtfx": 52111.9, "peer_rtfx": 7112.5, "ratio": 7.3, "peer_wer": 3.57},
@@ -130,13 +135,13 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
         path = tmp_path / "h200" / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes((record.RESULTS / "h200" / name).read_bytes())
-    page, tables = tmp_path / "docs" / "b.md", tmp_path / "tables"
+    place, tables = tmp_path / "docs" / "b.md", tmp_path / "tables"
 
     def run(*options):
-        monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(page), *options])
+        monkeypatch.setattr(sys, "argv", ["report", "--results", str(tmp_path), "--page", str(place), *options])
         return report.main(), capsys.readouterr().err.splitlines()
 
-    missing = [page, tables / "gpu_riva.md", tables / "gpu_nemo.md", tables / "gpu_tests.md"]
+    missing = [place, tables / "gpu_riva.md", tables / "gpu_nemo.md", tables / "gpu_tests.md"]
     wrong = "is not what the results give: "
     assert run("--check")[0] == 1
     assert run() == (0, [])
@@ -146,11 +151,11 @@ def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch
         path.write_text(path.read_text() + "typed by hand\n")
     (tables / "gone.md").write_text(f"# Gone\n{MADE}\n")
     (tables / "own.md").write_text("# Somebody's own\n")
-    (page.parent / picture.NAME).write_text("<svg/>")
+    (place.parent / picture.NAME).write_text("<svg/>")
     code, said = run("--check")
     assert code == 1
     assert [line.split(wrong)[0].strip() for line in said if wrong in line] == [
-        *map(str, missing), str(page.parent / picture.NAME),
+        *map(str, missing), str(place.parent / picture.NAME),
     ]  # fmt: skip
     assert f"{tables / 'gone.md'} is of no result: run python -m benchmarks.report" in said
     assert run() == (0, []) and run("--check") == (0, [])
@@ -164,3 +169,11 @@ def test_the_page_quotes_the_tests_on_a_gpu():
     for row in rows:
         cells = [str(row.get(key, "")) for key in ("part", "passed", "failed", "skipped")]
         assert f"| {' | '.join(cells)} |" in text
+
+
+def test_the_sanitizers_are_one_sentence(tmp_path):
+    rows = [{"tool": tool, "findings": 0} for tool in "abc"] + [{"tool": "d", "status": "missing: not run"}]
+    made = result(tmp_path, "gpu_sanitizers", rows, stale=True)
+    text = " ".join(page.tests([made], lambda name: f"{name}.md"))
+    assert "3 of 4 runs of compute-sanitizer found nothing: NVIDIA H200, commit c7d62caa35c0" in text
+    assert "04:33 UTC **STALE**; " in text and "[more](gpu_sanitizers.md)" in text
