@@ -148,9 +148,7 @@ def test_an_arpa_may_go(arpa):
 
 
 def test_the_graphs_own_model_is_ours(arpa):
-    with pytest.raises(
-        TypeError, match=r"graph_language_model: expected an arcbeam\.LanguageModel or a path, got Ken"
-    ):
+    with pytest.raises(TypeError, match=r"graph_language_model: expected an arcbeam\.LanguageModel or a path, got Ken"):
         decode(graph(), small=KenLM(arpa))
 
 
