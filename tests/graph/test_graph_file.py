@@ -59,6 +59,22 @@ def test_arrays_lie_in_the_file_at_multiples_of_64(path):
     assert path.stat().st_size == max(offset + size for offset, size in sections.values())
 
 
+def test_a_copy_in_memory_needs_no_file(path):
+    mapped, copied = Graph.load(path), Graph.load(path, in_memory=True)
+    examples.same(copied, mapped)
+    assert copied.targets.flags.owndata and not copied.targets.flags.writeable
+    os.truncate(path, 100)
+    copied.check_file()
+    with pytest.raises(FormatError, match="shrank from"):
+        mapped.check_file()
+    examples.same(copied, examples.example())
+    examples.same(pickle.loads(pickle.dumps(copied)), copied)
+    copied.save(path)
+    examples.same(Graph.load(path), copied)
+    with pytest.raises(ValueError, match="settles join itself"):
+        Graph.load(path, in_memory=True, join="pieces")
+
+
 def test_tables_given_to_load_replace_those_in_the_file(path):
     graph = Graph.load(path, words=["", "one", "two", "three", "four"], tokens=["p", "q", "r", "s"], blank="r")
     assert graph.word_symbols[4] == "four" and graph.tokens.tokens == ("p", "q", "r", "s") and graph.blank == 2

@@ -1,3 +1,5 @@
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -8,7 +10,7 @@ SUMS_BELOW: int
 
 class Looks:
     told: int
-    def __init__(self, columns: int, blank: int, is_exact: bool) -> None: ...
+    def __new__(cls, columns: int, blank: int, is_exact: bool) -> Self: ...
     @property
     def has_news(self) -> bool: ...
     @property

@@ -64,7 +64,7 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
         acoustic_scale=options.acoustic_scale,
         blank_penalty=options.blank_penalty,
         blank_column=-1 if graph.blank is None else graph.blank,
-        memory_limit=options.memory_limit or 0,
+        memory_limit=int(options.memory_limit or 0),  # which the options have in bytes
         threads=options.threads or gathering_threads(usable_cores()),
         **more,
     )

@@ -3,9 +3,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import Buffer
 
-Columns = dict[str, npt.NDArray[Any]]
-Symbols = tuple[list[int], list[str]] | None
+_Columns = dict[str, npt.NDArray[Any]]
+_Symbols = tuple[list[int], list[str]] | None
 
 STATE_DTYPE: np.dtype[Any]
 TARGET_DTYPE: np.dtype[Any]
@@ -15,6 +16,12 @@ MOST_COLUMNS: int
 MOST_STATES: int
 MOST_ARCS: int
 
+def new_columns(
+    num_states: int,
+    num_arcs: int,
+    states: npt.NDArray[Any] | None = None,
+    finals: npt.NDArray[np.float32] | None = None,
+) -> _Columns: ...
 def compile_arrays(
     arcs: tuple[npt.NDArray[Any], ...],
     num_states: int,
@@ -22,17 +29,17 @@ def compile_arrays(
     finals: npt.NDArray[np.float32],
     label_to_column: npt.NDArray[np.int32] | None,
     num_columns: int | None,
-) -> tuple[Columns, int]: ...
+) -> tuple[_Columns, int]: ...
 def vector_body(
     arcs: tuple[npt.NDArray[Any], ...], num_states: int, finals: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.uint8]: ...
-def is_openfst(data: Any) -> bool: ...
+def is_openfst(data: Buffer) -> bool: ...
 def read_openfst(
-    data: Any,
+    data: Buffer,
     source: object,
     label_to_column: npt.NDArray[np.int32] | None,
-    num_columns_of: Callable[[Symbols], int | None],
-) -> tuple[Columns, int, int, Symbols, Symbols]: ...
+    num_columns_of: Callable[[_Symbols], int | None],
+) -> tuple[_Columns, int, int, _Symbols, _Symbols]: ...
 def validate(graph: Mapping[str, Any], start: int, max_depth: int, num_columns: int, source: object) -> None: ...
 def unknown_word(graph: Mapping[str, Any], known: npt.NDArray[np.uint8]) -> tuple[int, int, int] | None: ...
 def count_arcs(graph: Mapping[str, Any]) -> dict[str, int]: ...

@@ -4,11 +4,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Columns = Mapping[str, npt.NDArray[Any]]
+_Columns = Mapping[str, npt.NDArray[Any]]
 
 ARC: np.dtype[Any]
+STATES_A_BLOCK: int
 
-def validate(columns: Columns, about: Mapping[str, Any]) -> None: ...
+def validate(columns: _Columns, about: Mapping[str, Any]) -> None: ...
 def walk(
-    columns: Columns, about: Mapping[str, Any], state: int, labels: npt.NDArray[np.uint32]
+    columns: _Columns, about: Mapping[str, Any], state: int, labels: npt.NDArray[np.uint32]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]: ...

@@ -48,16 +48,25 @@ def pack(
 ) -> Network:
     """The networks, packed for this machine's vector unit, or for another one."""
     arrays: dict[str, Any] = {"embedding": prediction.embedding, "layers": 0}
+    arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
     if isinstance(prediction, LstmPrediction):
         arrays["layers"] = len(prediction.layers)
         for i, layer in enumerate(prediction.layers):
             arrays |= {f"{name}_l{i}": value for name, value in vars(layer).items()}
-        shape = {"relu": False, "groups": 1, "context": 0}
+        relu, groups, context = False, 1, 0
     else:
         arrays |= {"convolution": prediction.convolution, "convolution_bias": prediction.convolution_bias}
-        shape = {"relu": prediction.relu, "groups": prediction.groups, "context": prediction.context}
-    arrays |= {name: value for name, value in vars(joint).items() if name != "activation"}
-    return Network(arrays, activation=joint.activation, units=prediction.units, rounds=rounds, kernels=kernels, **shape)
+        relu, groups, context = prediction.relu, prediction.groups, prediction.context
+    return Network(
+        arrays,
+        activation=joint.activation,
+        relu=relu,
+        groups=groups,
+        units=prediction.units,
+        context=context,
+        rounds=rounds,
+        kernels=kernels,
+    )
 
 
 def _cuda(

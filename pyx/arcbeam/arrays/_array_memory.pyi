@@ -1,0 +1,7 @@
+from arcbeam.gpu._cuda import Context
+
+LARGEST: int
+
+def why_not(
+    context: Context, address: int, shape: tuple[int, ...], strides: tuple[int, ...], value_bytes: int
+) -> tuple[str, str] | None: ...

@@ -1,0 +1,12 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam._pooled_engine import PooledEngine
+from arcbeam.arrays._looks import Looks
+
+class LogProbEngine(PooledEngine):
+    def decode(
+        self, utterances: npt.NDArray[np.int64], columns: int, on_host: bool = True, looks: Looks | None = None
+    ) -> tuple[list[Any], dict[str, int], list[tuple[int, ...]]]: ...

@@ -1,0 +1,6 @@
+from typing import Self
+
+from arcbeam.gpu._launch import Stream
+
+class DeviceLooks:
+    def __new__(cls, copies: Stream) -> Self: ...

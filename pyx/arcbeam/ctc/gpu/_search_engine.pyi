@@ -1,0 +1,41 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.arrays._looks import Looks
+from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.gpu._cuda import Context
+from arcbeam.gpu._launch import Stream
+from arcbeam.graph.graph import Graph
+
+class CudaEngine:
+    @property
+    def context(self) -> Context: ...
+    @property
+    def stream(self) -> Stream: ...
+    def __init__(
+        self,
+        graph: Graph,
+        ordinal: int,
+        *,
+        beam: float,
+        max_active: int,
+        acoustic_scale: float,
+        blank_penalty: float,
+        blank_column: int,
+        memory_limit: int = 0,
+        threads: int = 1,
+        rescoring: Rescoring | None = None,
+        **options: Any,
+    ) -> None: ...
+    def decode(
+        self, utterances: npt.NDArray[np.int64], columns: int, on_host: bool, looks: Looks | None = None
+    ) -> tuple[list[Any], dict[str, Any], list[tuple[int, ...]]]: ...
+    def memory(self) -> dict[str, int]: ...
+    def release(self) -> None: ...
+    @property
+    def placement(self) -> str | None: ...
+    @property
+    def host_lookups(self) -> HostLookups | None: ...

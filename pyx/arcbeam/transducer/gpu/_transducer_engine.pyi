@@ -1,0 +1,41 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.gpu._cuda import Context
+from arcbeam.gpu._launch import Stream
+from arcbeam.transducer.confidence import Measure
+from arcbeam.transducer.states import State
+
+class CudaEngine:
+    @property
+    def context(self) -> Context: ...
+    @property
+    def stream(self) -> Stream: ...
+    def __init__(
+        self,
+        weights: dict[str, Any],
+        ordinal: int,
+        *,
+        precision: str,
+        tokens: int,
+        units: int,
+        features: int,
+        joint: int,
+        layers: int,
+        context: int,
+        relu: bool,
+        activation: str,
+        blank: int,
+        max_symbols: int,
+        durations: Sequence[int],
+        frame_looping: bool,
+        confidence: Measure | None,
+    ) -> None: ...
+    def decode(
+        self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool
+    ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
+    def memory(self) -> dict[str, int]: ...
+    def release(self) -> None: ...

@@ -1,0 +1,64 @@
+"""Types of the Cython modules: each has a stub beside it, which says what the module has."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_layout import PACKAGE, ROOT
+
+MODULES = sorted(PACKAGE.rglob("_*.pyx"))
+# What Cython adds of its own.
+ADDED = r".*\.__(reduce_cython|setstate_cython|pyx_vtable|pyx_capi|test)__"
+
+
+def name_of(path):
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def test_every_module_has_a_stub():
+    assert [path.name for path in MODULES if not path.with_suffix(".pyi").exists()] == []
+
+
+def test_every_stub_has_a_module():
+    assert [path.name for path in PACKAGE.rglob("*.pyi") if not path.with_suffix(".pyx").exists()] == []
+
+
+def is_importable(name):
+    """Not what is built for some purposes alone, or of a package that is not here."""
+    try:
+        return importlib.import_module(name) is not None
+    except ImportError:
+        return False
+
+
+def stubtest(tmp_path, modules, folder=PACKAGE.parent):
+    """What mypy's comparison of stubs with what is imported says."""
+    (tmp_path / "added").write_text(ADDED + "\n")
+    return subprocess.run(
+        [
+            sys.executable, "-m", "mypy.stubtest", *modules, "--ignore-disjoint-bases", "--ignore-unused-allowlist",
+            "--allowlist", tmp_path / "added", "--mypy-config-file", ROOT / "pyproject.toml",
+        ],
+        env=os.environ | {"MYPYPATH": str(folder), "PYTHONPATH": os.pathsep.join(map(str, (folder, *sys.path)))},
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_stubs_say_what_is_there(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install -e '.[lint]'")
+    there = [name_of(path) for path in MODULES if is_importable(name_of(path))]
+    assert "arcbeam.ctc._decode" in there
+    found = stubtest(tmp_path, there)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_what_a_stub_lacks_is_found(tmp_path):
+    pytest.importorskip("mypy", reason="mypy is not installed: pip install -e '.[lint]'")
+    (tmp_path / "one.py").write_text("def there(a): ...\ndef forgotten(): ...\n")
+    (tmp_path / "one.pyi").write_text("def there(b: int) -> None: ...\n")
+    found = stubtest(tmp_path, ["one"], tmp_path)
+    assert found.returncode != 0
+    assert "one.forgotten is not present in stub" in found.stdout and 'parameter "b"' in found.stdout
