@@ -63,8 +63,8 @@ constexpr std::uint32_t kStretches = 128U;  // of the young part of a path; the 
 // than on the path, because the entries of one frame have no fixed order.
 struct Stretches {
     Array<std::uint32_t> first;  // [young]: the entry at which each begins, from the end of the path on
-    Array<std::uint32_t>
-        length;  // [young + settled]: number of arcs; later the number of arcs that follow it on the path
+    // [young + settled]: number of arcs; later the number of arcs that follow it on the path
+    Array<std::uint32_t> length;
     Array<std::uint32_t> next;  // [young + settled]: the stretch that it leads to; kNoIndex: none
     std::uint32_t young;
     std::uint32_t settled;

@@ -120,8 +120,8 @@ struct SearchParams {
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
     const std::uint32_t* pieces;  // of utterances that are still arriving: the lines at which their pieces begin
-    const std::uint32_t*
-        arrived;  // number of lines that have arrived, updated while the kernel runs; kNoIndex: give up
+    // Number of lines that have arrived, updated while the kernel runs; kNoIndex: give up
+    const std::uint32_t* arrived;
     std::uint32_t piece_frames;
     std::uint32_t wait_cycles;  // a lane stops when `arrived` has not changed for so long
     std::uint32_t path_pool_capacity;
@@ -136,8 +136,8 @@ struct SearchParams {
     std::uint32_t shared_candidates;
     std::uint32_t shared_table_size;
     std::uint32_t team_tokens;  // the fewest tokens at the start of a frame for which a cluster works together
-    std::uint32_t
-        hot_tokens;  // an utterance is hot if its frames have so many tokens on average; it should have a cluster
+    // An utterance is hot if its frames have so many tokens on average; it should have a cluster
+    std::uint32_t hot_tokens;
     std::uint32_t hot_lanes;  // once at most so many lanes are at work; 0: never
 };
 

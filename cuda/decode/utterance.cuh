@@ -37,8 +37,8 @@ ARCBEAM_DEVICE void collect_counts(Lane& lane) {
 template <bool kClusters>
 ARCBEAM_DEVICE void stop(const SearchParams& params, Lane& lane, Need need) {
     if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log)) {
-        simt::store_relaxed<Scope::device>(params.stop,
-                                           1U);  // the other lanes should not go on for long without it
+        // The other lanes should not go on for long without it
+        simt::store_relaxed<Scope::device>(params.stop, 1U);
     }
     if (lane.state.num_tokens <= lane.shared_capacity) {
         copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
@@ -99,8 +99,8 @@ ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane) {
     const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.max_active,
                              lane.histogram, *lane.control);
     FrameEnd end = FrameEnd::no_room;
-    if (lane.state.num_tokens <=
-        lane.shared_capacity - lane.shared_capacity / 4U) {  // the next frame may have more
+    // The next frame may have more
+    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {
         end = one_frame_in<kClusters>(params, lane, cut, Room::shared);
         lane.large_table_is_free = false;
     }

@@ -31,8 +31,8 @@ struct Token {
 struct Tokens {
     Array<Token> token;
     Array<std::uint32_t> state;
-    Array<std::uint32_t>
-        milestone;  // the last milestone that each token descends from; frames alternate between two arrays
+    // The last milestone that each token descends from; frames alternate between two arrays
+    Array<std::uint32_t> milestone;
 };
 
 // Four arrays in a row, tokens_bytes(capacity) in all. `number` is the number of the frame.
