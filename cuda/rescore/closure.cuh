@@ -6,6 +6,7 @@
 //      In shared memory a candidate without a word is offered to its key at once. Candidates with a word are listed
 //      to be looked up, and offered in a step of their own. In device memory that holds for all candidates,
 //      because ordering writes takes long there. A barrier must follow.
+#pragma once
 
 #include "rescore/ranking.cuh"
 #include "rescore/rescore.cuh"
