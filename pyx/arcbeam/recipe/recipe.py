@@ -1,4 +1,4 @@
-"""The recipe: T o min(det(L o G)), and T o G where there is no lexicon."""
+"""The recipe: T o min(det(L o G)), or T o G if there is no lexicon."""
 
 from __future__ import annotations
 
@@ -56,34 +56,35 @@ def build_graph(
     tokens : path, TokenTable or list of str
         The columns of the model's log-probs.
     lexicon : path, Lexicon or None
-        A lexicon file (see `Lexicon.from_file`), or one of `Lexicon.spell` and `Lexicon.sentencepiece`. None: `lm` is
-        a model over tokens, and the graph has an open vocabulary, whose words are put together from tokens.
+        A lexicon file (see `Lexicon.from_file`), or the result of `Lexicon.spell` or `Lexicon.sentencepiece`. None:
+        `lm` is a model over tokens, and the graph has an open vocabulary, whose words are made of tokens.
     lm : path
         ARPA, of any order; plain, gzip, xz or bzip2.
     topology : {"compact", "normal", "eesen", "identity"}
         See `arcbeam.recipe.topology`.
     token_self_loops : bool
-        Whether a token may last more than one frame. ``identity`` never lets it.
+        Whether a token may last more than one frame; with ``identity`` it never does.
     lm_scale : float
         Factor of the language model's log probabilities.
     word_insertion_penalty : float
-        Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
+        Added to the cost of each word (or of each token if `lexicon` is None), natural log: above 0 asks for fewer.
     epsilon_free : bool
         Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has the
         arcs of all that it backs off to.
     epsilon_free_limit : float
-        How many times as many arcs that may make; ValueError if it would be more.
+        The factor by which that may increase the number of arcs; ValueError if it would be more.
     separator : str, optional
-        The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None the
-        one among <space>, |, U+2581 ... that the tokens have.
+        The token between words, or the mark that begins a word's first piece. "auto": the separator of the lexicon;
+        without a lexicon the one among <space>, |, U+2581 ... that is a token.
     separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
         How often the separator token stands between words: once, once or more, at most once, any number of times, or
         never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has a
         separator token, else "none".
     words_by_last_token : bool
-        Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Without it and
-        with the rules "one" and "many", a word that begins another is written by the separator after it, or by an
-        epsilon arc that ends the sentence: a larger graph, but one that decodes faster. Other rules always do it.
+        Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Otherwise, with
+        the rules "one" and "many", a word that begins another word is written by the separator after it, or by an
+        epsilon arc that ends the sentence. That graph is larger but decodes faster. With other rules words are always
+        written as if this were true.
     blank : str or int, optional
         The blank's token or column; None looks for a usual name.
     probabilities : bool, optional
@@ -101,14 +102,14 @@ def build_graph(
     Returns
     -------
     Graph
-        Its ``meta`` tells what was left out of the language model and the lexicon.
+        Its ``meta`` says what was left out of the language model and the lexicon.
 
     Raises
     ------
     ValueError
-        An unknown topology or rule; an option that does not fit.
+        An unknown topology or rule, or options that do not fit together.
     FormatError
-        A file breaks its format; names the line.
+        A file breaks its format; the message names the line.
     MissingDependencyError
         kaldifst (or sentencepiece) is missing.
     """
@@ -168,7 +169,7 @@ def build_graph(
     return _compile(fst, table, options, meta, openfst, reporter)
 
 
-#: The rule that wins on tuning data where there is a separator token; the table is in docs/design/files.md.
+#: The rule that is best on tuning data if there is a separator token; the table is in docs/design/files.md.
 DEFAULT_RULE = "one"
 
 
@@ -197,7 +198,7 @@ def _closed_vocabulary(
     mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
     arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes)
     meta["marked_pronunciations"] = len(labels.marked)
-    # Each automaton is let go as soon as the next one is there: the peak is one composition.
+    # Each automaton is freed as soon as the next one exists, so the peak of memory is one composition.
     left, right = arrays.to_kaldifst(), model.acceptor.to_kaldifst()
     del arrays, model
     fst = algebra.compose(left, right)
@@ -230,14 +231,14 @@ def _open_vocabulary(
 
     names = [chr(column + _NEMO_OFFSET) for column in range(len(table))] if encoding == "nemo" else list(table.tokens)
     if table.blank is not None:
-        names[table.blank] = "<blank>"  # never said by the language model
+        names[table.blank] = "<blank>"  # the language model never writes it
     labels = Labels(len(table), {})
     model = read_language_model(lm, names, backoff_label=labels.backoff, **weights)
     if table.blank is not None:
         model.tally["words_without_unigram"] -= 1
     _report_model(model, meta, reporter, "tokens")
     known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
-    if unknown > known:  # one over words
+    if unknown > known:  # the model is one over words
         raise ValueError(
             f"{lm}: for lexicon=None expected a language model over the tokens, got one of which {unknown:,} words are "
             f"none, and {known:,} are; give a lexicon of its words"
