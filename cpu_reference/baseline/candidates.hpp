@@ -1,12 +1,12 @@
 // The candidates of one frame: merged, bounded while they come in, and cut to the beam.
 //
 // Two candidates are one hypothesis if they agree in history, trie node and token. The better one stays; with
-// log_add the scores of both are summed. What is kept does not depend on the order in which candidates come in:
-// equal scores are told apart by content, namely by history (Histories::compare), then node, then token; among
-// candidates for one hypothesis by those of the hypothesis they leave.
+// log_add the scores of both are summed. The result does not depend on the order in which candidates come in:
+// hypotheses of equal score are ordered by content, namely by history (Histories::compare), then node, then token.
+// Candidates of equal score for one hypothesis are ordered by the content of the hypotheses they leave.
 //
-// A candidate that cannot survive may be turned away early: it scores below the best so far less the threshold, or
-// (where scores are not summed) below `beam_size` distinct hypotheses already in.
+// A candidate that cannot survive may be turned away early. It cannot if it scores below the best so far minus the
+// threshold, or (where scores are not summed) below `beam_size` distinct hypotheses that are already in.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Candidate {
     std::uint32_t label;
     std::uint32_t next;  // with log_add: another candidate for the same hypothesis
     std::uint16_t token;
-    bool advances;  // along the trie, rather than staying
+    bool advances;  // along the trie; otherwise it stays
 };
 
 template <typename T>
@@ -69,10 +69,10 @@ class Candidates {
         waiting_.clear();
     }
 
-    // Nothing below this survives.
+    // No candidate below this bound survives.
     [[nodiscard]] double bound() const { return bound_; }
 
-    // Sharpens the bound, before candidates that are dear to score.
+    // Sharpens the bound before candidates whose scoring is expensive.
     void sharpen() {
         if (!log_add_ && merged_.size() > beam_size_) {
             raise_bound();
@@ -100,7 +100,7 @@ class Candidates {
         }
     }
 
-    // What stays, in `into`; at most beam_size of them, in no order that means anything.
+    // Puts the candidates that stay into `into`: at most beam_size of them, in no particular order.
     void finish(std::vector<Candidate>& into) {
         into.clear();
         if (log_add_) {
@@ -116,7 +116,7 @@ class Candidates {
         }
     }
 
-    // The better of two hypotheses: score, then content.
+    // Orders hypotheses: by score, then by content.
     [[nodiscard]] bool precedes(const Candidate& a, const Candidate& b) const {
         return a.score > b.score || (!(a.score < b.score) && compare_content(*histories_, a, b) < 0);
     }
@@ -129,15 +129,15 @@ class Candidates {
         std::uint32_t number;
     };
 
-    // Of two candidates for one hypothesis.
+    // Whether a candidate wins over another one for the same hypothesis.
     [[nodiscard]] bool wins(const Candidate& a, const Candidate& over) const {
         return a.score > over.score ||
                (!(a.score < over.score) &&
                 compare_content(*histories_, (*sources_)[a.source], (*sources_)[over.source]) < 0);
     }
 
-    // Merged candidates are numbered on from frame to frame, so that the table need not be cleared: a slot with a
-    // number from before the frame is free.
+    // Merged candidates are numbered on from frame to frame, so that the table need not be cleared: a slot whose
+    // number is from before the frame is free.
     void forget_slots() {
         first_ += static_cast<std::uint32_t>(merged_.size());
         if (first_ > (1U << 31)) {
@@ -152,7 +152,8 @@ class Candidates {
         return key ^ (key >> 32U);
     }
 
-    // What was merged for the same hypothesis before, or null after inserting the candidate as its first.
+    // The candidate that was merged for the same hypothesis before. Null if there is none; then this one has been
+    // inserted.
     Candidate* find_or_insert(const Candidate& candidate) {
         if (table_.size() < 4 * (merged_.size() + 1)) {
             grow();
@@ -264,7 +265,7 @@ class Candidates {
     bool log_add_ = false;
     const std::vector<Hypothesis>* sources_ = nullptr;
     const Histories* histories_ = nullptr;
-    std::vector<Candidate> merged_;   // one a hypothesis
+    std::vector<Candidate> merged_;   // one for each hypothesis
     std::vector<Candidate> waiting_;  // with log_add: all, until the bound is known
     std::vector<double> scores_;
     std::vector<Slot> table_;

@@ -41,7 +41,7 @@ class Emissions {
         return true;
     }
 
-    // Of any token.
+    // The score of any token.
     [[nodiscard]] float operator[](std::size_t column) const { return all_[column]; }
     // The same, but -inf for a token that is not among the best.
     [[nodiscard]] const float* narrowed() const { return narrowed_.data(); }

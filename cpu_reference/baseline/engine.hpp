@@ -1,4 +1,4 @@
-// The baseline's engine: a pool of lanes. They share the model, which nobody writes, and nothing else.
+// The baseline's engine: a pool of lanes. They share only the model, which no lane changes.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class LaneOfBatch {
 
 class Engine final : public twin::BatchEngine<LaneOfBatch, LogProbs, Result> {
   public:
-    // What the model points to must outlive the engine.
+    // The data that the model points to must outlive the engine.
     Engine(const Model& model, std::size_t threads)
         : BatchEngine([=] { return std::make_unique<LaneOfBatch>(model); }, threads) {}
 };

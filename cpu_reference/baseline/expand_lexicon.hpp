@@ -1,8 +1,8 @@
 // The candidates of one frame with a lexicon: each hypothesis stays, reads the blank, or follows a token in the
 // trie, where it may complete a word.
 //
-// Candidates that cost nothing to score come first, and words, which ask the language model, last: by then the
-// bound turns most of them away unasked.
+// Candidates that cost nothing to score come first. Words, for which the language model is asked, come last: by
+// then the bound turns most of them away before the model is asked.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ class LexiconExpander {
     }
 
   private:
-    static constexpr std::size_t kAhead = 8;  // of what is being done: how far memory is asked for
+    static constexpr std::size_t kAhead = 8;  // how far ahead of the current work memory is prefetched
 
     struct Word {
         std::uint32_t source;
@@ -83,7 +83,7 @@ class LexiconExpander {
         return token == options_.silence ? score + options_.sil_score : score;
     }
 
-    // The trie is larger than the caches: its nodes are asked for before they are needed.
+    // The trie is larger than the caches, so its nodes are prefetched before they are needed.
     void prefetch_children(const std::vector<Hypothesis>& beam, std::size_t at) const {
         if (at + 2 * kAhead < beam.size()) {
             __builtin_prefetch(&trie_[beam[at + 2 * kAhead].node]);
@@ -131,7 +131,7 @@ class LexiconExpander {
         }
     }
 
-    // Many hypotheses stand at the root, which has many children: these are sorted once a frame.
+    // Many hypotheses are at the root, which has many children. These are sorted once for each frame.
     void sort_root(const Emissions& emissions) {
         inner_.clear();
         leaves_.clear();
@@ -156,7 +156,7 @@ class LexiconExpander {
 
     void follow_from_root(const Hypothesis& from, std::uint32_t source, const Emissions& emissions,
                           const Histories& histories, Candidates& candidates) {
-        // The sum is associated otherwise than the score, so it may differ in its last digits.
+        // This sum is associated differently from the score, so it may differ in its last digits.
         constexpr double kSlack = 1e-6;
         for (const RootChild& child : inner_) {
             if (from.score + child.most + kSlack < candidates.bound()) {
@@ -181,7 +181,7 @@ class LexiconExpander {
         propose_word(from, source, child, emissions, histories, candidates);
     }
 
-    // A token may not follow itself without a blank between.
+    // A token may not follow itself without a blank in between.
     [[nodiscard]] bool may_follow(const Hypothesis& from, std::uint16_t token) const { return from.token != token; }
 
     [[nodiscard]] float ahead_at(std::uint32_t node) const { return node == kRoot ? 0.0F : trie_[node].ahead; }
@@ -239,7 +239,7 @@ class LexiconExpander {
     const SearchOptions& options_;
     std::vector<Word> words_;
     std::vector<RootChild> inner_;   // children of the root that have children, by the score that they add
-    std::vector<RootChild> leaves_;  // those that complete a word, by the score of their token
+    std::vector<RootChild> leaves_;  // children that complete a word, by the score of their token
 };
 
 }  // namespace arcbeam::baseline

@@ -1,8 +1,9 @@
-// The word histories of one utterance: what hypotheses have said so far, and the language model's state after it.
+// The word histories of one utterance: the labels that a hypothesis has written, and the language model's state
+// after them.
 //
-// A history is a label after another history, so two hypotheses said the same exactly if their histories have the
-// same number. Numbers are given as histories are met; nothing but equality is ever read from them: order comes
-// from compare(), which looks at the labels.
+// A history is a label after another history, so two hypotheses have written the same labels exactly if their
+// histories have the same number. Numbers are assigned as histories are first met. They are compared only for
+// equality; compare() orders histories by their labels.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +41,7 @@ class Histories {
         float score;
     };
 
-    // The history that `label` makes of `from`, and the label's score there.
+    // The history that results when `label` follows `from`, and the label's score there.
     Extension extend(std::uint32_t from, std::uint32_t label) {
         std::size_t at = place(from, label);
         for (; slots_[at].history != 0; at = (at + 1) & (slots_.size() - 1)) {
@@ -63,7 +64,7 @@ class Histories {
         return {made, entry.score};
     }
 
-    // Asks for the memory that extend() will look at first.
+    // Prefetches the memory that extend() will read first.
     void prefetch(std::uint32_t from, std::uint32_t label) const {
         __builtin_prefetch(&slots_[place(from, label)]);
     }
@@ -80,7 +81,8 @@ class Histories {
         return lm_->score(state(history), lm_->end_sentence(), ended_.data());
     }
 
-    // Fewer labels first, then the smaller label at the last place at which they differ: -1, 0 or 1.
+    // Histories with fewer labels come first, then the one with the smaller label at the last place at which they
+    // differ. Returns -1, 0 or 1.
     [[nodiscard]] int compare(std::uint32_t a, std::uint32_t b) const {
         if (entries_[a].words != entries_[b].words) {
             return entries_[a].words < entries_[b].words ? -1 : 1;
@@ -95,8 +97,8 @@ class Histories {
 
     [[nodiscard]] std::size_t size() const { return entries_.size(); }
 
-    // Forgets all histories that are not in use and not the beginning of one that is. `mark` is called with a
-    // function to be called on each history in use; `renumber` with one that gives a history's new number.
+    // Forgets all histories that are neither in use nor the beginning of one that is. `mark` gets a function that
+    // it must call for each history in use; `renumber` gets a function that returns a history's new number.
     template <typename Mark, typename Renumber>
     void collect(Mark mark, Renumber renumber) {
         renumbered_.assign(entries_.size(), 0);
@@ -129,7 +131,8 @@ class Histories {
         float score, most;
     };
 
-    // A copy of what extend() looks for: all in one place of memory. History 0 extends none, and marks a free slot.
+    // A copy of the values that extend() compares, all in one place of memory. History 0 extends none, and marks a
+    // free slot.
     struct Slot {
         std::uint32_t parent, label, history;
         float score;

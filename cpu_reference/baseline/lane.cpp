@@ -103,8 +103,8 @@ void Lane::collect_histories() {
         });
 }
 
-// Hypotheses that end with a whole word go before all others; with the score of the sentence's end, those that said
-// the same are merged as in any frame.
+// Hypotheses that end with a whole word go before all others. The score of the sentence's end is added, and
+// hypotheses that have written the same labels are merged as in any frame.
 void Lane::end(const LogProbs& log_probs, bool all_frames, Result& result) {
     const SearchOptions& options = model_.options;
     bool whole = std::any_of(beam_.begin(), beam_.end(), [](const Hypothesis& h) { return h.node == kRoot; });

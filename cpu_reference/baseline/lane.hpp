@@ -1,4 +1,4 @@
-// One worker: decodes an utterance at a time, and keeps its room for the next.
+// One worker: decodes an utterance at a time, and keeps its memory for the next one.
 #pragma once
 
 #include <algorithm>
@@ -43,11 +43,11 @@ struct Result {
     std::uint32_t bad_column = 0;
 };
 
-// What all workers read. Without a trie, tokens are the words.
+// The model that all workers read. Without a trie, tokens are the words.
 struct Model {
     const Trie* trie;
     const KenLm* lm;             // or null
-    const std::uint32_t* words;  // the language model's word of each label
+    const std::uint32_t* words;  // the language model's index of each label
     SearchOptions options;
 };
 

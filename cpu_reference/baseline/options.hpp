@@ -1,4 +1,4 @@
-// What a search is told, and the numbers that mean "none".
+// The options of a search, and the numbers that mean "none".
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct SearchOptions {
     bool final_separator;
     std::uint16_t blank;
     std::uint16_t silence;        // kNoToken: none
-    std::uint16_t separator;      // that ends spellings, or kNoToken
+    std::uint16_t separator;      // the token that ends spellings, or kNoToken
     std::uint32_t unknown_label;  // of the word that stands for unknown ones
     std::uint32_t nbest;
-    std::uint32_t collect_above;  // entries of a log before it first drops what no hypothesis needs
+    std::uint32_t collect_above;  // size of a log at which it first drops entries that no hypothesis needs
 };
 
 }  // namespace arcbeam::baseline

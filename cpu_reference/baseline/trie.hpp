@@ -16,7 +16,8 @@ enum class Smearing : std::uint8_t { kNone, kMax, kLogAdd };
 struct TrieNode {
     std::uint32_t first_child;
     std::uint32_t first_label;
-    float ahead;           // look-ahead score: what the words below score at best, or in sum; 0 without smearing
+    float ahead;  // look-ahead score: the best score of the words below, or the sum of their scores; 0 without
+                  // smearing
     std::uint16_t column;  // that leads here from the parent
     std::uint8_t has_children;
     std::uint8_t has_labels;
@@ -48,7 +49,7 @@ class Trie {
   private:
     void smear(const Spellings& spellings, const std::vector<std::uint32_t>& spelling_of_label, bool add);
 
-    std::vector<TrieNode> nodes_;  // and one more, where the last one's children and labels end
+    std::vector<TrieNode> nodes_;  // and one more node, where the last node's children and labels end
     std::vector<std::uint32_t> labels_;
 };
 

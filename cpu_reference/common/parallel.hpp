@@ -35,7 +35,7 @@ Status parallel_ranges(std::uint64_t count, unsigned threads, Piece piece) {
     workers.reserve(parts);
     try {
         for (std::size_t i = 1U; i < parts; ++i) workers.emplace_back(run, i);
-    } catch (...) {  // no thread to be had: those that run must end before their data goes
+    } catch (...) {  // no thread can be started: those that run must end before their data goes away
         for (std::thread& worker : workers) worker.join();
         throw;
     }

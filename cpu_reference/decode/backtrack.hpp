@@ -1,8 +1,7 @@
 // Stage backtrack: the best token of the last live frame, and its path.
 //
-// in   tokens of the last live frame, whose log entries are the last tokens.size() of the log; the offset; whether
-// the
-//      search is alive
+// in   tokens of the last live frame, whose log entries are the last tokens.size() of the log; the offset;
+//      whether the search is alive
 // out  Path
 // rule with final weights added, the smallest (cost, state) among final tokens; if none is final, or the search
 // died
@@ -68,8 +67,8 @@ inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const
     return backtrack(tokens, log, offset, alive, end_cost, precedes);
 }
 
-// The graph's part of a path's cost: arc weights and, if one was reached, the final weight, summed in float64 from
-// the start. The acoustic part is the rest of the total.
+// The graph's part of a path's cost: arc weights and, if a final state was reached, the final weight, summed in
+// float64 from the start. The rest of the total is the acoustic part.
 inline double graph_cost(const GraphView& graph, const std::uint32_t* arcs, std::size_t n, bool reached_final) {
     double cost = 0.0;
     std::uint32_t state = graph.start;

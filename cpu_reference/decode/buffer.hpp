@@ -1,4 +1,4 @@
-// A growing array of plain values that keeps its room between frames and does not clear what it hands out.
+// A growing array of plain values that keeps its memory between frames and does not clear the values it adds.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class Buffer {
 
     void clear() { size_ = 0; }
 
-    // Room for `extra` more values, so that they can be added unchecked.
+    // Makes room for `extra` more values, so that they can be added without a check.
     void make_room(std::size_t extra) {
         if (size_ + extra > capacity_) {
             grow(size_ + extra);

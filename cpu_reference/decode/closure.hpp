@@ -1,4 +1,4 @@
-// Stage closure: the epsilon arcs, to the fixpoint.
+// Stage closure: follows the epsilon arcs until nothing is left to follow.
 //
 // in   frontier (winners so far), the bound of the frame, the log index that slot 0 will have
 // out  frontier with every state that an epsilon path reaches within the bound, each with its winner

@@ -13,7 +13,7 @@
 
 namespace arcbeam::twin {
 
-// Room that the selection reuses from frame to frame.
+// Memory that the selection reuses from frame to frame.
 using CutoffScratch = Buffer<float>;
 
 inline float cutoff(const Buffer<Token>& tokens, float beam, std::uint32_t max_active, CutoffScratch& scratch) {

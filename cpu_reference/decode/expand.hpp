@@ -5,9 +5,9 @@
 // out  candidates: every arc whose cost is within the bound of the next frame, and some above it;
 //      the bound: best + beam, where best is the exact smallest finite cost over all arcs (+inf where there is
 //      none)
-// rule cost = ((token cost + acoustic) + arc weight). The bound only falls while arcs are read, so what is above it
-//      at any time is above it at the end. Arcs are skipped unread iff ((token cost + acoustic) + the state's
-//      smallest weight) is above it: rounding is monotone, so this is exact.
+// rule cost = ((token cost + acoustic) + arc weight). The bound only falls while arcs are read, so a cost that is
+//      above it at any time is above it at the end. Arcs are skipped unread iff ((token cost + acoustic) + the
+//      state's smallest weight) is above the bound: rounding is monotone, so this is exact.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Expand {
         const std::size_t n = tokens.size();
         const std::size_t best = best_token(tokens);
         leave(tokens[best], first_log + static_cast<std::uint32_t>(best));
-        follow_all();  // a good bound before the others leave
+        follow_all();  // gives a good bound before the other tokens leave
         for (std::size_t i = 0; i < n; ++i) {
             look_ahead(tokens, i);
             if (tokens[i].cost <= cutoff && i != best) {
@@ -44,7 +44,7 @@ class Expand {
     }
 
   private:
-    // An arc that the bound does not let skip; it is followed a little later, when its target has come from memory.
+    // An arc that the bound does not exclude. It is followed a little later, when its target has come from memory.
     struct Pending {
         float cost;
         float acoustic;
@@ -52,7 +52,7 @@ class Expand {
         std::uint32_t source;
     };
 
-    static constexpr std::uint32_t kFewArcs = 16;  // states of more are scanned in vectors
+    static constexpr std::uint32_t kFewArcs = 16;  // states with more arcs are scanned in vectors
     static constexpr std::uint32_t kScan = 512;    // arcs at a time
     static constexpr std::uint32_t kMostPending = 32;
     static constexpr std::size_t kArcsAhead = 4;

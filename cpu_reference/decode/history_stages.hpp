@@ -1,4 +1,4 @@
-// The stages of a frame with histories one at a time, for those who look at what each has made.
+// The stages of a frame with histories one at a time, for tests and tools that examine the result of each.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class HistoryStages {
 
     [[nodiscard]] History start() const { return models_.start(); }
 
-    // Candidates with their deviations. Sources below first_log are tokens, whose log entries end there.
+    // Recombines candidates with their deviations. Sources below first_log are tokens, whose log entries end there.
     void recombine(const Buffer<Candidate>& candidates, const Buffer<Deviation>& deviations, float bound,
                    const Buffer<History>& of_tokens, std::uint32_t first_log) {
         of_tokens_.resize(of_tokens.size());
@@ -29,7 +29,7 @@ class HistoryStages {
 
     void close() { closure_(graph_, models_, options_, bound_, sources(), cache_, hypotheses_, work_); }
 
-    // Takes out what was cut.
+    // Removes the hypotheses that were cut.
     void compact() { hypotheses_.compact(first_log_); }
 
     [[nodiscard]] const Frontier& frontier() const { return hypotheses_.frontier(); }

@@ -1,8 +1,8 @@
 // The frontier of a search with histories: one winner for each (graph state, history), and the best n of a state.
 //
-// Among candidates for one key the smallest (cost, arc id, source history) wins. The hypotheses of a state are in
-// the order (cost, history); `cut` keeps the first n, when the list is complete and before its epsilon arcs are
-// followed. The order of histories is that of the models (models.hpp).
+// Among candidates for one key the smallest (cost, arc id, source history) wins. The hypotheses of a state are
+// ordered by (cost, history). `cut` keeps the first n of them, after the list is complete and before its epsilon
+// arcs are followed. The models order histories (models.hpp).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace arcbeam::twin {
 
-// Where the histories of the tokens that candidates leave are: of the last frame, or of this one.
+// The histories of the tokens that candidates leave: tokens of the last frame, or of this one.
 struct SourceHistories {
     const Buffer<History>& last;
     std::uint32_t first_log_last;
@@ -39,7 +39,7 @@ class Hypotheses {
         heads_.clear();
     }
 
-    // Says in `is_new_state` whether the state had no hypothesis yet; returns its list.
+    // Returns the list of the state; `is_new_state` says whether the state had no hypothesis yet.
     template <typename Models>
     std::uint32_t add(const Models& models, const Candidate& candidate, const History& history,
                       const SourceHistories& sources, bool& is_new_state) {
@@ -91,15 +91,14 @@ class Hypotheses {
         }
     }
 
-    // Takes the cut hypotheses out; sources within the frame, whose log entries begin at first_log, move with
-    // theirs.
+    // Removes the cut hypotheses. Sources within the frame, whose log entries begin at first_log, move with theirs.
     void compact(std::uint32_t first_log) {
         if (!any_dead_) {
             return;
         }
         any_dead_ = false;
         std::uint32_t count = 0;
-        for (std::uint32_t& dead : dead_) {  // from a mark to the new slot
+        for (std::uint32_t& dead : dead_) {  // first a mark, then the new slot
             const std::uint32_t kept = dead == 0 ? 1U : 0U;
             dead = kept != 0 ? count : kNone;
             count += kept;

@@ -89,7 +89,7 @@ class Lane {
         settle(graph, beam_bound(0.0F, options.beam), work);
     }
 
-    // One frame; false if it admits nothing, and then everything is as after the frame before.
+    // Decodes one frame; false if it admits nothing, and then everything is as after the frame before.
     bool step(const GraphView& graph, const DecodeOptions& options, Work& work) {
         const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
         const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());

@@ -3,12 +3,11 @@
 // in   candidates; the bound of the search on the small graph, lookup margin included; the histories of the tokens
 //      that they leave, whose log indices begin at first_log
 // out  the candidates within that bound, in their order; for each its deviation (0 where its arc has no word) and
-// its
-//      next history
+//      its next history
 // rule an arc without a word keeps its history
 //
-// LookupCache remembers answers by (history, word) from frame to frame: direct-mapped, the newest wins. Answers do
-// not depend on it.
+// LookupCache keeps answers by (history, word) from frame to frame: direct-mapped, the newest wins. No result
+// depends on it.
 #pragma once
 
 #include <cstdint>

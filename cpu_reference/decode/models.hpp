@@ -1,12 +1,11 @@
-// The two language models of a search that rescores, as its stages ask them: that of the graph, and a large one,
-// which is an automaton of ours or KenLM's. A lane has its own.
+// The two language models of a search that rescores, as its stages use them: the graph's model, and a large one,
+// which is an automaton of arcbeam's or KenLM's. Each lane has its own.
 //
-//   begin(collect_above)    another utterance; how many log entries (8 bytes) are thought little
-//   start()                 the history at the beginning of a sentence
-//   deviate(history, word)  what a word adds to a path's cost, and the history then
-//   end_deviation(history)  what the end of a sentence adds
-//   precedes(a, b)          the order of histories, the last tie-break
-//   collect(histories)      frees what no history of these needs; says whether it has renumbered them
+//   begin(collect_above)    starts another utterance; up to this many log entries (8 bytes) collecting is not worth
+//   it start()                 the history at the beginning of a sentence deviate(history, word)  what a word adds
+//   to a path's cost, and the next history end_deviation(history)  what the end of a sentence adds precedes(a, b)
+//   the order of histories, the last tie-break collect(histories)      frees what none of these histories needs;
+//   says whether it has renumbered them
 #pragma once
 
 #include <algorithm>
@@ -44,10 +43,10 @@ class AutomatonModels {
 struct KenLmView {
     const KenLm* lm;
     const std::uint32_t* ranks;  // by the number of a word in lm; see KenLmStates
-    RescoringView rescoring;     // large_labels are numbers of lm, and there is no large model
+    RescoringView rescoring;     // large_labels are word numbers of lm, and there is no large model
 };
 
-// A history's large state is a number of KenLmStates.
+// The large state of a history is a number of KenLmStates.
 class KenLmModels {
   public:
     using View = KenLmView;

@@ -4,13 +4,13 @@
 // out  tokens with costs relative to the best survivor; the log grown by one entry a token, in slot order;
 //      returns best, which the caller adds to the utterance's float64 offset
 //
-// TokenLog drops what no token descends from once it has doubled since it was last collected, so that long audio
-// takes memory by what is alive, not by what ever was. Order is kept; answers do not change. Every token descends
-// from each of the first `settled()` entries, which are looked at no more:
+// TokenLog drops entries that no token descends from, once it has doubled since its last collection. So the memory
+// for long audio depends on what is alive, not on the length. The order is kept, and answers do not change. Every
+// token descends from each of the first `settled()` entries, which are not examined again:
 //
 //     settled                    young
 //     start > > > > > > | > ancestor of all > > > token
-//                       |               > > > > > token        (and of a frame, entries may stand in any order)
+//                       |               > > > > > token        (entries of one frame may be in any order)
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class TokenLog {
         }
     }
 
-    // Keeps the last `alive` entries and what they descend from.
+    // Keeps the last `alive` entries and all entries they descend from.
     void collect_if_due(std::size_t alive) {
         if (entries_.size() <= collect_above_) {
             return;
@@ -51,7 +51,7 @@ class TokenLog {
         const std::uint32_t last = size();
         const std::uint32_t meeting = mark(last - static_cast<std::uint32_t>(alive));
         std::uint32_t count = settled_;
-        for (std::uint32_t& kept : kept_) {  // from a mark to the entry's new index
+        for (std::uint32_t& kept : kept_) {  // first a mark, then the entry's new index
             const std::uint32_t mark = kept;
             kept = count;
             count += mark;
@@ -73,13 +73,13 @@ class TokenLog {
     [[nodiscard]] std::size_t bytes() const { return entries_.capacity_bytes() + kept_.capacity_bytes(); }
 
   private:
-    // False for kNoSource, too.
+    // Also false for kNoSource.
     [[nodiscard]] bool is_young(std::uint32_t entry) const { return entry + 1U > settled_; }
 
     [[nodiscard]] std::uint32_t place(std::uint32_t young) const { return kept_[young - settled_]; }
 
-    // Marks what the entries from `first` on descend from. Returns the first entry at which two of their paths
-    // meet; size(): none.
+    // Marks the entries that the entries from `first` on descend from. Returns the first entry at which two of
+    // their paths meet; size() if there is none.
     std::uint32_t mark(std::uint32_t first) {
         kept_.fill(entries_.size() - settled_, 0);
         std::uint32_t meeting = size();
@@ -95,8 +95,9 @@ class TokenLog {
         return meeting;
     }
 
-    // Each of the first `most` entries is the source of one other at most, and none is a token's. They are one path
-    // if all their sources are among them, for one entry of a log has none; else fewer are settled.
+    // Each of the first `most` entries is the source of at most one other entry, and none belongs to a token. They
+    // form one path if all their sources are among them, because only one entry of a log has no source; otherwise
+    // fewer are settled.
     void settle(std::uint32_t most) {
         for (std::uint32_t i = most; i-- > settled_;) {
             if (entries_[i].source != kNoSource && entries_[i].source >= most) {

@@ -20,7 +20,7 @@ class StateTable {
     // Starts a frame that will hold about `expected` states.
     void begin_frame(std::size_t slots_of_last_frame, std::size_t expected) {
         first_slot_ += static_cast<std::uint32_t>(slots_of_last_frame);
-        if (first_slot_ > 0x80000000U) {  // long before slot numbers come round again
+        if (first_slot_ > 0x80000000U) {  // long before slot numbers wrap around
             first_slot_ = 0;
             entries_.fill(entries_.size(), Entry{0, 0xffffffffU});
         }
@@ -29,7 +29,7 @@ class StateTable {
 
     void look_ahead(std::uint32_t state) const { prefetch(&entries_[home(state)]); }
 
-    // The slot of the state in the frontier; a new state is added at its end, with nothing but its state set.
+    // The slot of the state in the frontier. A new state is added at its end, with only its state set.
     std::uint32_t find_or_add(std::uint32_t state, Frontier& frontier, bool& added) {
         if (frontier.size() * 2 >= size_) {
             rehash(frontier);
@@ -73,7 +73,8 @@ class StateTable {
         }
     }
 
-    // Doubles the table within a frame. Every entry is emptied, since probes would cross those of the old size.
+    // Doubles the table within a frame. Every entry is emptied, because probes would meet entries placed for the
+    // old size.
     void rehash(const Frontier& frontier) {
         set_size(size_ * 2);
         entries_.fill(entries_.size(), Entry{0, 0xffffffffU});

@@ -2,8 +2,7 @@
 //
 // in   candidates and their deviations; the beam
 // out  candidates with their costs rescored; the bound: best + beam, where best is the smallest finite cost (+inf
-// where
-//      there is none)
+//      if there is none)
 // rule cost = ((token cost + acoustic) + arc weight) + deviation
 #pragma once
 

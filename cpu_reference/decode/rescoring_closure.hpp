@@ -1,8 +1,8 @@
-// The closure of a search with histories: as closure.hpp, with the hypotheses of a state cut before they are
+// The closure of a search with histories: as closure.hpp, but the hypotheses of a state are cut before they are
 // followed.
 //
-// An epsilon arc with a word is looked up iff its cost before rescoring is within the bound and the lookup margin;
-// then its rescored cost has to be within the bound.
+// An epsilon arc with a word is looked up iff its cost before rescoring is within the bound plus the lookup margin.
+// Then its rescored cost has to be within the bound.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class RescoringClosure {
         first_of_depth_.fill(graph.max_depth + std::size_t{1}, Hypotheses::kNone);
     }
 
-    // A state that has its first hypothesis.
+    // Enlists a state that gets its first hypothesis.
     void enlist(const GraphView& graph, std::uint32_t state, std::uint32_t list) {
         const StateRecord& record = graph.states[state];
         next_.resize(list + std::size_t{1});

@@ -1,5 +1,5 @@
-// A lane that rescores: the token's key is (graph state, history). Calls the stages in order, as lane.hpp does.
-// `Models` is one of models.hpp.
+// A lane that rescores: the token's key is (graph state, history). It calls the stages in order, as lane.hpp does.
+// `Models` is one of the classes of models.hpp.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,8 @@
 
 namespace arcbeam::twin {
 
-// The deviations along a path, that of the sentence end included if it reached a final state, summed in float64.
+// The deviations along a path, summed in float64. If it reached a final state, that of the sentence end is
+// included.
 template <typename Models>
 double path_deviation(const GraphView& graph, const typename Models::View& view, const std::uint32_t* arcs,
                       std::size_t n, bool reached_final) {
@@ -50,7 +51,7 @@ void admit(const GraphView& graph, const Models& models, const Buffer<Candidate>
     }
 }
 
-// The best token, the end of the sentence rescored, and its path.
+// The best token, with the end of the sentence rescored, and its path.
 template <typename Models>
 Path end(const GraphView& graph, const Models& models, const Buffer<Token>& tokens,
          const Buffer<History>& histories, const TokenLog& log, double offset, bool alive) {
@@ -114,7 +115,7 @@ class RescoringLane {
         settle(graph, rescoring, beam_bound(0.0F, options.beam), 0, work);
     }
 
-    // One frame. If it admits nothing everything is as after the frame before.
+    // Decodes one frame. If it admits nothing, everything is as after the frame before.
     Step step(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
         const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
         const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());

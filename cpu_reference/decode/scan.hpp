@@ -1,4 +1,5 @@
-// Finds the arcs of a state whose column a token may still afford: the inner loop over states of many arcs.
+// Finds the arcs of a state that a token can still afford, by their columns: the inner loop over states of many
+// arcs.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +8,8 @@
 
 #include "shared/cost.hpp"
 
-// One body, compiled for several instruction sets; the loader picks. Each gives the same bytes: the sums are the
-// same and no set may contract them.
+// One body is compiled for several instruction sets, and the loader picks one. All give the same bytes, because the
+// sums are the same and no version may contract them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define ARCBEAM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -26,7 +27,7 @@ ARCBEAM_CLONES
     constexpr std::size_t kRun = 64;
     std::size_t count = 0;
     for (std::size_t begin = 0; begin < n; begin += kRun) {
-        // First a vector loop without branches, then eight answers at a time: most are no.
+        // First a vector loop without branches, then eight results at a time, because most are "no".
         std::uint8_t within[kRun] = {};
         const std::size_t run = n - begin < kRun ? n - begin : kRun;
         for (std::size_t i = 0; i < run; ++i) {

@@ -1,4 +1,4 @@
-// A key to its slot among those of the frame: open addressing, never cleared.
+// A map from a key to its slot among those of the frame: open addressing, never cleared.
 //
 // Slots are numbered on from frame to frame, and an entry whose slot lies outside the current frame counts as
 // empty. Key has operator== and hash().
@@ -18,7 +18,7 @@ class SlotTable {
     void begin_frame(std::size_t expected) {
         first_slot_ += count_;
         count_ = 0;
-        if (first_slot_ > 0x80000000U) {  // long before slot numbers come round again
+        if (first_slot_ > 0x80000000U) {  // long before slot numbers wrap around
             first_slot_ = 0;
             entries_.fill(entries_.size(), Entry{Key{}, kEmpty});
         }
@@ -69,7 +69,8 @@ class SlotTable {
         }
     }
 
-    // Doubles the table within a frame. Only the part in use is touched: a frame before may have left a larger one.
+    // Doubles the table within a frame. It clears only the part in use: an earlier frame may have left a larger
+    // table.
     void rehash() {
         old_.clear();
         for (std::size_t i = 0; i < size_; ++i) {

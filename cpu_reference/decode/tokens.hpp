@@ -1,4 +1,4 @@
-// What flows between the stages of one frame.
+// The values that pass between the stages of one frame.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Candidate {
     std::uint32_t source;
 };
 
-// The total order among candidates for one state.
+// The total order of candidates for one state.
 inline bool wins(float cost, std::uint32_t arc, const Candidate& over) {
     return cost < over.cost || (cost == over.cost && arc < over.arc);
 }
@@ -41,12 +41,13 @@ struct Work {
     std::uint64_t frames = 0;
     std::uint64_t tokens = 0;           // survivors, closure included
     std::uint64_t expanded_tokens = 0;  // of these, within the cut-off
-    std::uint64_t leaving_arcs = 0;     // emitting arcs of the expanded tokens: read, or proven inadmissible
-    std::uint64_t read_arcs = 0;        // of these, scored
-    std::uint64_t candidates = 0;       // of these, within the bound known when they were scored
-    std::uint64_t admitted = 0;         // of these, within the exact bound; and each start token
-    std::uint64_t lookups = 0;          // words that were rescored
-    std::uint64_t lookup_misses = 0;    // of these, not answered by the cache
+    // Emitting arcs of the expanded tokens: read, or proven inadmissible without reading
+    std::uint64_t leaving_arcs = 0;
+    std::uint64_t read_arcs = 0;      // of these, scored
+    std::uint64_t candidates = 0;     // of these, within the bound known when they were scored
+    std::uint64_t admitted = 0;       // of these, within the exact bound; and each start token
+    std::uint64_t lookups = 0;        // words that were rescored
+    std::uint64_t lookup_misses = 0;  // of these, not answered by the cache
 
     Work& operator+=(const Work& other) {
         frames += other.frames;

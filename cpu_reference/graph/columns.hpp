@@ -9,12 +9,12 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kMostColumns = 65535U;      // 0xffff is taken by epsilon
+constexpr std::uint32_t kMostColumns = 65535U;      // 0xffff means epsilon
 constexpr std::uint64_t kMostStates = 0x7fffffffU;  // OpenFst numbers states with a signed integer
 constexpr std::uint64_t kMostArcs = 0xfffffffeU;
 
-// An arc as OpenFst's `standard` arc type lies in memory and in files. Labels and states are 32-bit integers there;
-// a negative state reads as one that is too large to exist.
+// An arc in the layout that OpenFst's `standard` arc type has in memory and in files. Labels and states are signed
+// 32-bit integers there; a negative state is read as a number that is too large to exist.
 struct RawArc {
     std::int32_t input;
     std::int32_t output;
@@ -40,14 +40,15 @@ inline RawArc load_arc(const unsigned char* bytes) {
     return arc;
 }
 
-// Which column an input label reads: label l reads l - 1, or label_to_column[l] where a table is given.
+// Maps an input label to the column it reads: label l reads column l - 1, or label_to_column[l] if a table is
+// given.
 struct LabelMap {
     const std::int32_t* label_to_column;  // [size], or null; negative where the label has no column
     std::uint64_t size;
-    std::uint32_t num_columns;  // columns the log-probs have; kMostColumns where that is not known
+    std::uint32_t num_columns;  // number of columns of the log-probs; kMostColumns if it is not known
 };
 
-// Owned by Python; sizes as in GraphView.
+// Python owns these arrays; their sizes are as in GraphView.
 struct GraphColumns {
     StateRecord* states;     // [num_states + 1]
     ArcTarget* targets;      // [num_arcs]

@@ -10,7 +10,7 @@
 namespace arcbeam {
 namespace {
 
-constexpr std::size_t kInsertionSort = 24U;  // arcs; more are sorted by std::sort
+constexpr std::size_t kInsertionSort = 24U;  // most arcs that are sorted by insertion; more are sorted by std::sort
 
 Status describe_label(const RawArc& arc, std::uint64_t state, std::uint64_t index, const LabelMap& labels) {
     const auto s = static_cast<unsigned long long>(state);
@@ -64,10 +64,10 @@ bool find_column(const LabelMap& labels, std::int32_t label, std::uint32_t* colu
     return found < labels.num_columns;
 }
 
-// -inf would win every comparison, NaN none.
+// -inf would win every comparison, and NaN would win none.
 bool legal(float weight) { return weight > -std::numeric_limits<float>::infinity(); }
 
-// Keys are distinct (they end in the arc's index), so that any sort of them is a stable sort of the arcs.
+// Keys are distinct (they end in the arc's index), so any sort of them is a stable sort of the arcs.
 void sort_keys(std::vector<std::uint64_t>& keys) {
     if (keys.size() > kInsertionSort) {
         std::sort(keys.begin(), keys.end());
@@ -123,7 +123,7 @@ Status compile_states(const RawArcs& raw, const LabelMap& labels, const GraphCol
             const std::size_t id = std::size_t{first} + i;
             graph.targets[id] = {arc.next_state, arc.weight};
             graph.words[id] = static_cast<std::uint32_t>(arc.output);
-            // Epsilon: the upper half is 0, and 0 - 1 is 0xffff as a column.
+            // For epsilon the upper half is 0, and 0 - 1 is 0xffff as a column.
             graph.columns[id] = static_cast<std::uint16_t>((key >> 32U) - 1U);
             if (i >= epsilons) smallest = std::min(smallest, arc.weight);
         }
@@ -154,7 +154,7 @@ Status order_arcs(const std::uint32_t* sources, const std::uint32_t* destination
     }
     for (std::size_t s = 0U; s < graph.num_states; ++s) {
         graph.states[s + 1U].first_arc += graph.states[s].first_arc;
-        graph.states[s].depth = graph.states[s].first_arc;  // where the state's next arc goes
+        graph.states[s].depth = graph.states[s].first_arc;  // the position of the state's next arc
     }
     for (std::size_t a = 0U; a < graph.num_arcs; ++a) {
         raw[graph.states[sources[a]].depth++] = {inputs[a], outputs[a], weights[a], destinations[a]};

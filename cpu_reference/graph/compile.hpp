@@ -1,10 +1,12 @@
 // compile: raw arcs to the columns of a graph, checked.
 //
 // In:   raw arcs in the order of their states; states[s].first_arc for s = 0..num_states, already filled in.
-// Out:  states (but depth), targets, columns, words. Epsilon arcs of a state come first, in their original order;
+// Out:  states (except depth), targets, columns, words. Epsilon arcs of a state come first, in their original
+// order;
 //       then its emitting arcs, stably sorted by column.
-// Fails on the first arc, in the order of the source, that leads to no state, has a NaN or -inf weight, or an input
-// label without a column.
+//
+// Fails on the first arc, in the order of the source, that leads to no state, has a NaN or -inf weight, or has an
+// input label without a column.
 #pragma once
 
 #include "common/status.hpp"

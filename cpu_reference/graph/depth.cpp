@@ -1,7 +1,7 @@
 // Epsilon depth by Kahn's rounds: a state's depth is the round in which its last epsilon predecessor is done.
 //
-// The graph is far larger than the caches and the arcs lead anywhere, so the loops below wait for memory unless it
-// is asked for ahead of time.
+// The graph is far larger than the caches, and arcs may lead anywhere, so the loops below prefetch: otherwise they
+// would wait for memory.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ void each_epsilon(const GraphColumns& graph, std::size_t state, Visit visit) {
     for (std::size_t a = record.first_arc; a < record.first_emitting; ++a) visit(graph.targets[a].next_state);
 }
 
-// Every state that is left has a predecessor that is left, so that walking backwards ends on a cycle.
+// Every state that is left has a predecessor that is left, so walking backwards ends on a cycle.
 Status name_cycle(const GraphColumns& graph, const std::vector<std::uint32_t>& waiting) {
     std::vector<std::uint32_t> before(graph.num_states, 0U);
     std::uint32_t state = 0U;
@@ -75,7 +75,7 @@ Status fill_depths(const GraphColumns& graph, std::uint32_t* max_depth) {
     std::vector<std::uint32_t> waiting(graph.num_states, 0U);
     count_predecessors(graph, waiting);
 
-    // Only states with epsilon arcs of their own need a turn: nothing waits for the others.
+    // Only states that have epsilon arcs need a turn, because no state waits for the others.
     std::vector<std::uint32_t> round;
     std::vector<std::uint32_t> next_round;
     std::uint64_t blocked = 0U;  // states that still wait for a predecessor

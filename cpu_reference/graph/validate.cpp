@@ -16,7 +16,7 @@ bool legal(float weight) { return weight > -kInfinity; }  // false for NaN, too
 
 bool same_bits(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 
-// What is wrong with a state, in words; OK where nothing is.
+// Describes in words what is wrong with a state; OK if nothing is.
 Status describe_state(const GraphView& graph, std::uint32_t num_columns, std::uint64_t s) {
     const StateRecord& record = graph.states[s];
     const std::uint32_t end = graph.states[s + 1U].first_arc;
@@ -74,8 +74,8 @@ Status describe_state(const GraphView& graph, std::uint32_t num_columns, std::ui
     return {};
 }
 
-// Checks of a few thousand states at a time, so that what one loop reads the next finds in the cache. Each loop
-// gathers whether anything is wrong instead of stopping: what it is, describe_state finds out.
+// Checks a few thousand states at a time, so that later loops find in the cache what the first one has read. Each
+// loop only notes whether anything is wrong and does not stop; describe_state then finds out what it is.
 constexpr std::uint64_t kStatesAtOnce = 4096U;
 
 bool records_are_sound(const GraphView& graph, std::uint64_t begin, std::uint64_t end) {
@@ -120,8 +120,7 @@ bool columns_are_sound(const GraphView& graph, std::uint32_t num_columns, std::u
     return sound;
 }
 
-// The depths of the states that epsilon arcs lead to lie anywhere: they are asked for well before they are looked
-// at.
+// Epsilon arcs may lead to states anywhere, so their depths are prefetched well before they are read.
 bool depths_are_sound(const GraphView& graph, std::uint64_t begin, std::uint64_t end) {
     constexpr std::size_t kWaiting = 64U;
     std::uint32_t next_states[kWaiting] = {};
@@ -146,7 +145,7 @@ bool depths_are_sound(const GraphView& graph, std::uint64_t begin, std::uint64_t
     return sound;
 }
 
-// The order matters: each check may read what the ones before it found in order.
+// The order matters: each check may rely on what the checks before it have confirmed.
 bool states_are_sound(const GraphView& graph, std::uint32_t num_columns, std::uint64_t begin, std::uint64_t end) {
     return records_are_sound(graph, begin, end) &&
            targets_are_sound(graph, graph.states[begin].first_arc, graph.states[end].first_arc) &&

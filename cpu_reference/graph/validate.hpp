@@ -1,8 +1,9 @@
-// validate: columns of a graph that come from a file or from a caller's arrays, believed in nothing.
+// validate: checks the columns of a graph that come from a file or from a caller's arrays, and trusts nothing in
+// them.
 //
-// A decoder may read such columns without looking once more: arcs of states lie in order and within the graph,
-// every arc leads to a state, every column is below num_columns, no cost is NaN or -inf, smallest weights are what
-// they say, and along every epsilon arc the depth grows (so there is no cycle) up to max_depth at most.
+// A decoder may read columns that passed without further checks: the arcs of states are in order and within the
+// graph, every arc leads to a state, every column is below num_columns, no cost is NaN or -inf, each smallest
+// weight is right, and along every epsilon arc the depth grows (so there is no cycle), up to at most max_depth.
 #pragma once
 
 #include "common/status.hpp"

@@ -11,7 +11,8 @@ namespace arcbeam {
 
 namespace {
 
-// What the C++ ABI makes of KenLM's two interfaces: a table of virtual functions first, then the data members.
+// The memory layout that the C++ ABI gives KenLM's two interfaces: a table of virtual functions first, then the
+// data members.
 struct VocabularyLayout {
     const void* virtuals;
     std::uint32_t begin_sentence, end_sentence, not_found;
@@ -49,12 +50,12 @@ constexpr const char* kLoad = "_ZN2lm5ngram11LoadVirtualEPKcRKNS0_6ConfigENS0_9M
 constexpr const char* kConfig = "_ZN2lm5ngram6ConfigC1Ev";
 constexpr int kProbing = 0;  // the kind of model that an ARPA file becomes
 
-// The options of loading. Its constructor is called on room that is large enough for any build; it owns nothing.
+// The options of loading. Its constructor is called on memory that is large enough for any build; it owns nothing.
 struct Config {
     alignas(16) unsigned char room[4096];
 
-    // Its first members say whether and where progress is shown. They are changed only if they are what is
-    // expected.
+    // Its first members say whether and where progress is shown. They are changed only if they have the expected
+    // values.
     void be_silent() {
         std::ostream* messages = nullptr;
         std::memcpy(&messages, room + sizeof(void*), sizeof messages);
@@ -103,7 +104,8 @@ std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string
     }
     kind = KenLmError::kLibrary;
     if (!made->looks_right(reason)) {
-        made->model_ = nullptr;  // it is not what it was taken for: better a leak than a call into the unknown
+        // It is not the expected class: a leak is better than a call to an unknown function
+        made->model_ = nullptr;
         return nullptr;
     }
     kind = KenLmError::kNone;

@@ -1,8 +1,8 @@
 // A KenLM model, through the library that the Python package kenlm installs.
 //
-// The package ships no headers, so the few declarations that are needed stand here, and loading checks that the
+// The package ships no headers, so the few declarations that are needed are here, and loading checks that the
 // library agrees with them: the symbols exist, and the values behind the assumed layout make sense. Scores are
-// log10. A state is plain bytes, of state_size(): words, newest first; their back-off weights; how many.
+// log10. A state is plain bytes, state_size() of them: words, newest first; their back-off weights; their number.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace arcbeam {
 
 enum class KenLmError : std::uint8_t {
     kNone,
-    kLibrary,  // the library cannot be loaded, or is not what the declarations say
-    kModel,    // the library does not like the model's file
+    kLibrary,  // the library cannot be loaded, or does not match the declarations
+    kModel,    // the library rejects the model's file
 };
 
 class KenLm {
@@ -33,14 +33,14 @@ class KenLm {
     [[nodiscard]] std::size_t state_size() const { return state_size_; }
     [[nodiscard]] std::size_t context() const { return context_; }  // words that a state has room for
     [[nodiscard]] unsigned order() const { return order_; }
-    // 0, the unknown word, where the model does not have it.
+    // Returns 0, the unknown word, if the model does not have the word.
     [[nodiscard]] std::uint32_t word(const std::string& text) const;
     [[nodiscard]] std::uint32_t start_word() const { return start_word_; }  // <s>
     [[nodiscard]] std::uint32_t end_sentence() const { return end_sentence_; }
     void begin_sentence(void* state) const { std::memcpy(state, begin_sentence_, state_size_); }
     void null_context(void* state) const { std::memcpy(state, null_context_, state_size_); }
 
-    // log10 probability of a word after a state; the two states may not be one.
+    // log10 probability of a word after a state. The two states must be different objects.
     float score(const void* state, std::uint32_t word, void* next) const {
         return score_(model_, state, word, next);
     }
@@ -50,14 +50,15 @@ class KenLm {
         return static_cast<const unsigned char*>(state)[8 * context_];
     }
 
-    // The i-th newest of them.
+    // The i-th newest of these words.
     [[nodiscard]] static std::uint32_t word_of(const void* state, std::size_t i) {
         std::uint32_t word;
         std::memcpy(&word, static_cast<const unsigned char*>(state) + 4 * i, sizeof word);
         return word;
     }
 
-    // No word scores more than this after the state: probabilities are at most 1, back-offs are not.
+    // No word scores more than this after the state. Probabilities are at most 1, but back-off weights may exceed
+    // it.
     [[nodiscard]] float most(const void* state) const {
         float sum = 0.0F;
         for (std::size_t i = 0, n = length(state); i < n && i < context_; ++i) {

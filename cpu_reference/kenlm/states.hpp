@@ -1,7 +1,7 @@
 // The histories of one utterance in a KenLM model: each state is kept once, under a number.
 //
-// Numbers are given as states are met; nothing but equality is ever read from them. Order comes from precedes(),
-// which looks at the words.
+// Numbers are assigned as states are first met. They are compared only for equality; precedes() orders states by
+// their words.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace arcbeam {
 
 class KenLmStates {
   public:
-    // `ranks[word]` is the place of a word in the order of words, by the model's number of it.
+    // `ranks[word]` is the place of a word in the order of words, where `word` is the model's number of it.
     void begin(const KenLm& lm, const std::uint32_t* ranks) {
         lm_ = &lm;
         ranks_ = ranks;
@@ -30,7 +30,7 @@ class KenLmStates {
         return bytes_.data() + number * lm_->state_size();
     }
 
-    // The number of a state, which is not one of these; a new one gets the next.
+    // The number of a state, whose bytes must not be one of the states kept here; a new state gets the next number.
     std::uint32_t number(const void* state) {
         std::size_t at = place(state);
         for (; slots_[at] != kNone; at = (at + 1) & (slots_.size() - 1)) {
@@ -45,7 +45,8 @@ class KenLmStates {
         return count_ - 1;
     }
 
-    // Fewer words first, then the lower word at the newest place where they differ.
+    // The state with fewer words comes first, then the one with the lower word at the newest place where they
+    // differ.
     [[nodiscard]] bool precedes(std::uint32_t a, std::uint32_t b) const {
         const void* const first = (*this)[a];
         const void* const second = (*this)[b];
@@ -63,7 +64,8 @@ class KenLmStates {
         return false;
     }
 
-    // Forgets all states but those that keep() is called for between these two; it gives their new numbers.
+    // Forgets all states except those for which keep() is called between these two; keep() returns their new
+    // numbers.
     void begin_collection() {
         old_.swap(bytes_);
         renumbered_.assign(count_, kNone);

@@ -16,7 +16,7 @@
 
 namespace arcbeam::twin {
 
-// What whoever waits for an engine needs to know of it.
+// The part of an engine that callers which wait for it need to know.
 class AnyEngine {
   public:
     AnyEngine() = default;
@@ -24,17 +24,17 @@ class AnyEngine {
     AnyEngine(const AnyEngine&) = delete;
     AnyEngine& operator=(const AnyEngine&) = delete;
 
-    // Waits for the batch, at most so long; says whether it is done.
+    // Waits for the batch, at most `milliseconds`; says whether it is done.
     virtual bool wait(int milliseconds) = 0;
 
     // Asks the batch to end early; wait() must still be called until it returns true.
     virtual void cancel() = 0;
 };
 
-// A Worker belongs to one thread, which makes it when it first has something to decode, and keeps its buffers from
-// batch to batch:
+// A Worker belongs to one thread, which makes it when it first has something to decode. It keeps its buffers from
+// batch to batch. Its function
 //     void decode(batch, members, const std::atomic<bool>& cancel, results)
-// decodes some utterances of a batch, neighbours by length. `frames_of(utterance)` tells an utterance's length.
+// decodes some utterances of a batch, of similar lengths. `frames_of(utterance)` returns an utterance's length.
 template <typename Worker, typename Utterance, typename Result>
 class BatchEngine : public AnyEngine {
   public:
@@ -43,7 +43,8 @@ class BatchEngine : public AnyEngine {
     BatchEngine(MakeWorker make_worker, std::size_t threads, std::size_t most_members = 1)
         : make_worker_(std::move(make_worker)), most_members_(most_members), workers_(threads), pool_(threads) {}
 
-    // Starts a batch. What the utterances point to must stay until wait() returns true; one batch at a time.
+    // Starts a batch. The data that the utterances point to must stay until wait() returns true. There can be one
+    // batch at a time.
     void start(std::vector<Utterance> batch) {
         batch_ = std::move(batch);
         results_.assign(batch_.size(), Result{});

@@ -1,6 +1,6 @@
 // A pool of threads that works through numbered items, one job at a time.
 //
-// Which thread takes which item is open; a job must not let it show in its results.
+// Any thread may take any item; results must not depend on which one does.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ class ThreadPool {
             for (std::size_t worker = 0; worker < threads; ++worker) {
                 workers_.emplace_back([this, worker] { work(worker); });
             }
-        } catch (...) {  // no thread to be had: those that wait must end before what they wait on
+        } catch (...) {  // no thread can be started: those that wait must end before the objects they wait on
             stop();
             throw;
         }
@@ -51,7 +51,7 @@ class ThreadPool {
         wake_.notify_all();
     }
 
-    // Waits for the job's end, at most `limit`; says whether it came.
+    // Waits for the job's end, at most `limit`; says whether it has ended.
     bool wait(std::chrono::milliseconds limit) {
         std::unique_lock<std::mutex> lock(mutex_);
         return done_.wait_for(lock, limit, [this] { return busy_ == 0; });

@@ -1,4 +1,4 @@
-// Floats at addresses that vectors like, zero where nothing was written.
+// Floats at addresses that suit vector loads, zero where nothing was written.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class AlignedFloats {
         std::fill_n(data_.get(), size, 0.0F);
     }
 
-    // At least this many; what was there is lost when it has to grow.
+    // Makes room for at least this many; the content is lost when it has to grow.
     void grow(std::size_t size) {
         if (size > size_) {
             reset(size);

@@ -1,4 +1,4 @@
-// The engine of transducers: neighbours by length share a group, and a thread takes a group at a time.
+// The engine of transducers: utterances of similar lengths share a group, and a thread takes a group at a time.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace arcbeam::transducer {
 
-constexpr std::size_t kMostMembers = 16;  // of a group: more share the reading of weights no better
+// In a group: larger groups do not share the reading of weights any better
+constexpr std::size_t kMostMembers = 16;
 
 class GroupOfBatch {
   public:

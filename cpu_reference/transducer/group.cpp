@@ -9,8 +9,8 @@ namespace arcbeam::transducer {
 
 namespace {
 
-// Frames that a lane tests at first. The weights of the output layer are read once for all of them, which costs
-// more than the products do, as long as they fit a tile. A TDT's durations pass over most blanks.
+// Number of frames that a lane tests at first. The weights of the output layer are read once for all of them; as
+// long as the frames fit a tile, reading costs more than the products do. A TDT's durations skip most blanks.
 std::uint32_t first_window(const Options& options) { return options.durations.empty() ? 4U : 2U; }
 
 }  // namespace
@@ -147,7 +147,7 @@ void Group::find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& c
             while (end < tests_.size() && tests_[end].lane == lane) {
                 ++end;
             }
-            // A duration may pass over frames that were tested in vain.
+            // A duration may skip frames that were tested in vain.
             const std::int64_t first = tests_[i].frame;
             const auto tested = static_cast<std::int64_t>(end - i);
             bool wrote = false;

@@ -1,5 +1,5 @@
-// Greedy decoding of a few utterances together (Bataev et al. 2024): what they ask of a matrix at the same time is
-// one product of matrices. Each utterance's answers are its own, so the bytes do not depend on its company.
+// Greedy decoding of a few utterances together (Bataev et al. 2024). When several of them need the same matrix at
+// the same time, they share one product of matrices. An utterance's bytes do not depend on the others in its group.
 #pragma once
 
 #include <atomic>
@@ -43,14 +43,15 @@ class Group {
     void loop_over_frames(const std::atomic<bool>& cancel);
     // Algorithm 3: the outer loop is over labels, the inner one over blanks.
     void loop_over_labels(const std::atomic<bool>& cancel);
-    // Goes on over blanks until each lane has written a label or ended; leaves those that have written.
+    // Skips blanks until each lane has written a label or ended; `found` gets the lanes that have written one.
     void find_labels(Lanes& seeking, Lanes& found, const std::atomic<bool>& cancel);
 
     // Runs the joint network on all tests_.
     void test();
     const float* logits_of(std::size_t test) const { return logits_.data() + test * logits_stride_; }
 
-    // Runs the prediction network on each lane's last token, and its part of the joint network.
+    // Runs the prediction network on each lane's last token, and computes its part of the joint network's hidden
+    // layer.
     void predict(const Lanes& lanes);
     void predict_lstm(const Lanes& lanes);
     void project_prediction(const Lanes& lanes);
@@ -64,8 +65,8 @@ class Group {
     AlignedFloats joint_;   // hidden layers of the tests
     AlignedFloats logits_;
     std::size_t logits_stride_ = 0;
-    AlignedFloats gates_;      // of the lanes that predict, from the layer below
-    AlignedFloats recurrent_;  // and from the units before
+    AlignedFloats gates_;      // of the lanes that predict: from the layer below
+    AlignedFloats recurrent_;  // of the same lanes: from the units before
     std::vector<const float*> from_;
     std::vector<float*> to_;
 };

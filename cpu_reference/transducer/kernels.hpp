@@ -26,14 +26,14 @@ struct MatrixView {
 enum class Activation : std::uint8_t { kTanh, kRelu, kSigmoid };
 
 struct Rank {
-    std::uint32_t index;  // of the largest; of equals the first
+    std::uint32_t index;  // of the largest value; of equal values the first
     float largest;
-    bool finite;  // all of them
+    bool finite;  // whether all values are finite
 };
 
 struct Kernels {
     const char* name;
-    std::size_t tile;  // columns that share a reading of the weights
+    std::size_t tile;  // number of columns that share one reading of the weights
 
     // y[c][o] = dot(weight[o], x[c]) + bias[o]. x[c] has steps * kPartials values, y[c] room for whole blocks.
     void (*multiply)(const MatrixView& matrix, const float* const* x, std::size_t columns, float* const* y);
@@ -44,7 +44,7 @@ struct Kernels {
     void (*join)(const float* encoder, const float* prediction, Activation activation, std::size_t n,
                  float* hidden);
 
-    // Each value to the nearest bfloat16.
+    // Rounds each value to the nearest bfloat16.
     void (*round)(float* values, std::size_t n);
 
     Rank (*rank)(const float* values, std::size_t n);

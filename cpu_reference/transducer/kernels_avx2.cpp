@@ -8,7 +8,7 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#pragma GCC optimize("no-trapping-math")  // or selects stay branches: no value depends on it
+#pragma GCC optimize("no-trapping-math")  // otherwise selects stay branches; no value depends on it
 
 namespace arcbeam::transducer {
 namespace {

@@ -1,17 +1,18 @@
 // The kernels, included once for each vector unit, inside an anonymous namespace that has defined
 //
 //     struct Vector: kWidth floats, with zero, load, broadcast, store, add, and multiply_add(weights, input, sum)
-//     kMostColumns: columns that a tile of one vector of outputs has registers for; kPairColumns: one of two
-//     vectors chains(vectors, columns): of four partial sums, how many a tile has registers for: 4 or 2
+//     kMostColumns: columns for which a tile of one vector of outputs has registers; kPairColumns: the same for two
+//     vectors
+//     chains(vectors, columns): for how many of four partial sums a tile has registers: 4 or 2
 //
-// No include guard, and no template or inline function of another header is called but those that are always
-// inlined: the linker would keep one copy of it for all units.
+// This file has no include guard. It calls no template or inline function of another header, except those that are
+// always inlined, because the linker would keep one copy of such a function for all units.
 
 // dot(weight[o], x[c]) for kVectors vectors of outputs, `apart` floats from each other, and kColumns columns.
 template <int kVectors, int kColumns>
 inline void tile(const float* weights, std::size_t apart, std::size_t steps, const float* const* x,
                  Vector (&dot)[kVectors][kColumns]) {
-    // Of the partials p, p + 8, p + 16 and p + 24 either all advance together, or the first and third, then the
+    // The partials p, p + 8, p + 16 and p + 24 either advance all together, or the first and third do, and then the
     // others.
     constexpr std::size_t kChains = chains(kVectors, kColumns);
     constexpr std::size_t kApart = 4 / kChains;
@@ -110,7 +111,7 @@ void sweep(const MatrixView& matrix, const float* const* x, std::size_t columns,
     constexpr auto kTile = static_cast<std::size_t>(kMost);
     for (std::size_t unit = 0; unit < matrix.blocks * (kBlock / kWidth); unit += kVectors) {
         for (std::size_t c = 0; c < columns;) {
-            // The rest is shared out evenly: 7 columns are 4 and 3, not 6 and 1.
+            // The rest is divided evenly: 7 columns become 4 and 3, not 6 and 1.
             const std::size_t left = columns - c;
             const std::size_t tiles = (left + kTile - 1) / kTile;
             const std::size_t taken = (left + tiles - 1) / tiles;

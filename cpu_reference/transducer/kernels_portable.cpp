@@ -1,4 +1,4 @@
-// The kernels for any machine: right everywhere, slow where fmaf is a call.
+// The kernels for any machine: correct everywhere, but slow where fmaf is a function call.
 #include "shared/transducer_bfloat16.hpp"
 #include "transducer/kernels.hpp"
 

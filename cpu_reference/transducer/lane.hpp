@@ -1,4 +1,5 @@
-// One utterance while it is being decoded: its place, its prediction network's state, what it has written.
+// One utterance while it is being decoded: its place, its prediction network's state, and the labels it has
+// written.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct EncoderOutput {
     bool is_half;
 };
 
-// What decoding goes on from: all that the next chunk of a stream has to know.
+// The state from which decoding goes on: everything that the next chunk of a stream needs.
 struct StreamState {
     std::vector<float> hidden;          // [layers, units]
     std::vector<float> cell;            // [layers, units]
@@ -42,9 +43,9 @@ struct Result {
     std::uint32_t bad_column = 0;
 };
 
-// How sure a token is, from the log-probs x of all tokens: scale * f + shift, where f or log f is
-// factor * statistic + offset. The statistic is the largest x, the sum of e^(alpha x) x, of e^(alpha x), or its
-// log.
+// How sure a token is, computed from the log-probs x of all tokens: scale * f + shift, where f or log f is factor *
+// statistic + offset. The statistic is the largest x, the sum of e^(alpha x) x, the sum of e^(alpha x), or the log
+// of that sum.
 struct Confidence {
     enum class Statistic : std::uint8_t { kNone, kLargest, kWeighted, kPower, kLogPower };
     Statistic statistic = Statistic::kNone;
@@ -64,7 +65,7 @@ struct Options {
     Confidence confidence;
 };
 
-// What a frame says: its token, and the duration that goes with it.
+// The result of a frame: its token, and the duration that goes with it.
 struct Choice {
     std::uint32_t token;
     std::uint32_t duration;
@@ -73,28 +74,28 @@ struct Choice {
 
 class Lane {
   public:
-    // Checks the frames; false if one is not finite, which the result then says.
+    // Checks the frames; false if one is not finite, and then the result says which.
     bool begin(const Network& network, const EncoderOutput& input, const StreamState& from, Result& result);
 
     [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
     [[nodiscard]] std::int64_t frame() const { return place_.frame; }
 
-    // Projects frames from frame() on, unless that was done; says how many there are.
+    // Projects the frames from frame() on, unless that has been done; returns how many there are.
     std::int64_t project(AlignedFloats& scratch);
 
     // The encoder's part of the joint network's hidden layer, at one of these frames.
     [[nodiscard]] const float* projected(std::int64_t frame) const;
 
-    // The token and duration that the logits choose; false if they are not finite, which ends the lane.
+    // The token and duration that the logits choose; false if the logits are not finite, which ends the lane.
     bool choose(const Options& options, const float* logits, std::int64_t frame, Choice& choice);
 
     void pass_blank(const Choice& choice) { place_ = after_blank(place_, choice.duration); }
     void write(const Options& options, const Choice& choice, const float* logits);
 
-    // Ends the utterance: what the next chunk needs goes to the result.
+    // Ends the utterance and writes the values that the next chunk needs to the result.
     void end();
 
-    AlignedFloats hidden;      // [layers, room for units as input]; a stateless network's output
+    AlignedFloats hidden;      // [layers, room for units as input]; for a stateless network its output
     AlignedFloats cell;        // [layers, units]
     AlignedFloats prediction;  // the prediction network's part of the joint network's hidden layer
     std::vector<std::int32_t> context;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kSteps = static_cast<std::size_t>(kPartials);
 
-// The bias of an LSTM layer: one rounding, whatever of the two there is.
+// The bias of an LSTM layer. It is rounded once, whether both biases exist or only one.
 std::vector<float> gate_bias(const LstmWeights& layer, std::size_t gates) {
     std::vector<float> bias(gates, 0.0F);
     for (const float* part : {layer.input_bias, layer.recurrent_bias}) {
@@ -56,7 +56,7 @@ std::size_t Matrix::room_for_inputs() const { return view_.steps * kSteps; }
 
 void multiply_rows(const Kernels& kernels, const Matrix& matrix, const float* x, std::size_t x_stride,
                    std::size_t rows, float* y, std::size_t y_stride) {
-    constexpr std::size_t kMost = 64;  // so that the inputs stay in the cache while the weights go by
+    constexpr std::size_t kMost = 64;  // so that the inputs stay in the cache while the weights pass through it
     const float* from[kMost];
     float* to[kMost];
     for (std::size_t row = 0; row < rows;) {

@@ -1,8 +1,8 @@
-// The weights of a transducer as the kernels read them: prediction network, joint network.
+// The weights of a transducer in the form that the kernels read: prediction network and joint network.
 //
-// What depends on a token alone is tabulated once: for an LSTM the product of the embedding and the first layer's
-// input weights with both biases added, dot(weight_ih, embedding[token]) + (bias_ih + bias_hh); for a stateless
-// network what each place of the context adds, dot(convolution, embedding[token]).
+// Values that depend on a token alone are tabulated once. For an LSTM that is the product of the embedding and the
+// first layer's input weights with both biases added, dot(weight_ih, embedding[token]) + (bias_ih + bias_hh). For a
+// stateless network it is the part that each place of the context adds, dot(convolution, embedding[token]).
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace arcbeam::transducer {
 
-// A row-major array of the caller's, [outputs, inputs], and its bias [outputs] or null.
+// A row-major array of the caller, [outputs, inputs], and its bias [outputs] or null.
 struct Weights {
     const float* values;
     const float* bias;
@@ -49,12 +49,12 @@ struct NetworkWeights {
     Weights prediction;  // [joint, units]
     Weights output;      // [tokens + durations, joint]
     Activation activation;
-    bool rounds;  // precision bfloat16, whose weights these are already
+    bool rounds;  // precision bfloat16; the weights given here are rounded already
 };
 
 class Matrix {
   public:
-    // `stride` floats from one row of the weights to the next.
+    // Packs the weights, whose rows are `stride` floats apart.
     void pack(const Weights& weights, std::size_t stride);
     void pack(const Weights& weights) { pack(weights, weights.inputs); }
 
@@ -73,7 +73,7 @@ class Matrix {
     std::size_t inputs_ = 0;
 };
 
-// For each token a row, `stride` floats apart.
+// One row for each token, `stride` floats apart.
 struct TokenTable {
     AlignedFloats values;
     std::size_t stride = 0;
@@ -90,10 +90,10 @@ class Network {
     // Reads the weights and keeps none of the pointers.
     Network(const NetworkWeights& weights, const Kernels& kernels);
 
-    // The input of the joint network after these tokens, -1 for none: stateless networks.
+    // The input of the joint network after these tokens (-1 for none), for stateless networks.
     void look_up(const std::int32_t* context, float* hidden) const;
 
-    // What a matrix will be multiplied by: rounded, if the precision asks for it.
+    // Rounds values that a matrix will be multiplied by, if the precision asks for it.
     void round(float* values, std::size_t n) const {
         if (rounds) {
             kernels.round(values, n);

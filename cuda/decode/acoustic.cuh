@@ -1,8 +1,8 @@
-// The acoustic costs of one frame, by the block.
+// The acoustic costs of one frame, computed by the block.
 //
 // in   row `frame` of the utterance
-// out  costs[columns], control.smallest_acoustic, control.bad_column (kNoIndex if the row is good); a barrier must
-// follow
+// out  costs[columns], control.smallest_acoustic, control.bad_column (kNoIndex if the row is good)
+//      A barrier must follow.
 #pragma once
 
 #include "decode/workspace.cuh"

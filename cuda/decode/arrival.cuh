@@ -1,16 +1,18 @@
-// Log-probs that come from the host while the kernel runs. Copies fill the memory in the order of its lines, and
-// count those that are there in `arrived`, each time behind the data.
+// Log-probs that come from the host while the kernel runs. Copies fill the memory line by line. After each copy of
+// data, another copy writes to `arrived` how many lines are there.
 //
 // in   the row that is wanted next
-// out  lane.utterance.log_probs and lane.rows_end: the row can be read; or false: it did not come in time, the lane
-//      has to stop. The answer is the whole block's; barriers are passed unless the row was there before.
+// out  lane.utterance.log_probs and lane.rows_end, and true: the row can be read. False: it did not come in time,
+// and
+//      the lane has to stop. All threads of the block get the same answer. Barriers are passed unless the row was
+//      there before.
 #pragma once
 
 #include "decode/frame.cuh"
 
 namespace arcbeam {
 
-// One thread waits for `lines` lines, for wait_cycles after the last news.
+// One thread waits until `lines` lines are there. It gives up wait_cycles after the last new line.
 ARCBEAM_DEVICE bool wait_for_lines(const SearchParams& params, std::uint32_t lines) {
     simt::Backoff backoff{params.wait_cycles};
     std::uint32_t arrived = simt::load_relaxed<Scope::system>(params.arrived);
@@ -24,19 +26,21 @@ ARCBEAM_DEVICE bool wait_for_lines(const SearchParams& params, std::uint32_t lin
             backoff = simt::Backoff{params.wait_cycles};
         }
     }
-    // One acquire for all looks: each may cost the multiprocessor, and a block beside this one, what L1 holds.
+    // One acquire follows all looks, because each acquire may empty the L1 cache of the multiprocessor, which
+    // another block may share.
     return simt::load_acquire<Scope::system>(params.arrived) != kNoIndex;
 }
 
-// An utterance that is to be read from its first piece on.
+// Prepares an utterance to be read from its first piece on.
 ARCBEAM_DEVICE void open_utterance(const SearchParams& params, Lane& lane) {
     lane.utterance = params.utterances[lane.state.utterance];
     lane.rows_end = lane.utterance.first_piece == kNoIndex ? lane.utterance.frames : 0U;
 }
 
-// Log-probs are read as if they never changed in a launch, and here they do. That is sound: no line of a piece is
-// read before it has come, so no cache of a multiprocessor holds an older one (prefetches fill L2, which copies
-// write, too); and the address hangs on a word that the block reads behind the wait, so no load can go ahead of it.
+// Log-probs are read as if they never changed in a launch, although here they do. That is sound for two reasons. No
+// line of a piece is read before it has come, so no cache of a multiprocessor holds an older one (prefetches fill
+// L2, to which copies write, too). And the address depends on a word that the block reads after the wait, so no
+// load can run ahead of the wait.
 ARCBEAM_DEVICE bool have_row(const SearchParams& params, Lane& lane, std::uint32_t row) {
     if (row < lane.rows_end) {
         return true;

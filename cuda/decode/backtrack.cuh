@@ -5,8 +5,8 @@
 // reached write_path  copies the path's arcs, last one first, to the path pool; false if the pool is full
 //
 // A path is a chain of loads, each of which waits for the one before. It is cut into stretches that threads follow
-// side by side. Where the log has not moved since, they begin at the milestones that the path passes, one in
-// kMilestoneFrames frames; and every settled entry is on the path:
+// in parallel. In the part of the log that has not moved since, stretches begin at the milestones on the path, one
+// in kMilestoneFrames frames. In the settled part they begin anywhere, because every settled entry is on the path:
 //
 //     milestones      m3 ----------> m2 -> none                          followed by one thread
 //     log        end > > > > > > m3 > > > > > m2 > > > > | > > > > s2 > > > > s1 > > > > s0
@@ -57,22 +57,23 @@ ARCBEAM_DEVICE bool best_end(const DeviceGraphView& graph, const Tokens& tokens,
     }
 }
 
-constexpr std::uint32_t kStretches = 128U;  // of a path's young part, and of its settled part
+constexpr std::uint32_t kStretches = 128U;  // of the young part of a path; the settled part has as many at most
 
-// The stretches of a path, in the memory of a frame's rounds. Those of the settled part may stand in another order
-// than on the path, for a frame's entries may.
+// The stretches of a path, in the memory of a frame's rounds. Those of the settled part may be in another order
+// than on the path, because the entries of one frame have no fixed order.
 struct Stretches {
-    Array<std::uint32_t> first;   // [young]: the entry each begins with, from the end of the path on
-    Array<std::uint32_t> length;  // [young + settled]: arcs; later those behind it on the path
-    Array<std::uint32_t> next;    // [young + settled]: the stretch that it leads to; kNoIndex: none
+    Array<std::uint32_t> first;  // [young]: the entry at which each begins, from the end of the path on
+    // [young + settled]: number of arcs; later the number of arcs that follow it on the path
+    Array<std::uint32_t> length;
+    Array<std::uint32_t> next;  // [young + settled]: the stretch that it leads to; kNoIndex: none
     std::uint32_t young;
     std::uint32_t settled;
     std::uint32_t settled_entries;
-    std::uint32_t step;  // settled stretches begin at every so many entries
+    std::uint32_t step;  // settled stretches begin at every step-th entry
 
     ARCBEAM_DEVICE std::uint32_t begin(std::uint32_t i) const { return i < young ? first[i] : (i - young) * step; }
 
-    // Which stretch begins at an entry that stretch i comes to.
+    // The stretch that begins at an entry which stretch i has reached.
     ARCBEAM_DEVICE std::uint32_t at(std::uint32_t entry, std::uint32_t i) const {
         if (entry < settled_entries) {
             return entry % step == 0U ? young + entry / step : kNoIndex;
@@ -94,8 +95,8 @@ ARCBEAM_DEVICE Stretches stretches_of(const Lane& lane) {
             step};
 }
 
-// Finds where the young stretches of the path to `end` begin: at the end, and at milestones, of which several may
-// be skipped so that there are no more than kStretches. One thread does it. Returns how many there are.
+// Finds where the young stretches of the path to `end` begin: at the end itself and at milestones. Some milestones
+// may be skipped, so that there are no more than kStretches. One thread does this. Returns how many there are.
 ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
                                             const Array<std::uint32_t>& first) {
     const Milestone* all = milestones(lane.state);
@@ -120,8 +121,8 @@ ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
     return found;
 }
 
-// Follows stretch i: calls write(n, arc) for each of its arcs, last one first. Returns their number, and in `next`
-// the stretch that it leads to.
+// Follows stretch i and calls write(n, arc) for each of its arcs, last one first. Returns their number, and in
+// `next` the stretch that it leads to.
 template <class Write>
 ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, const Stretches& stretches, std::uint32_t i,
                                             std::uint32_t& next, const Write& write) {

@@ -2,14 +2,14 @@
 //
 // in   frontier[step.states_before] as of the last barrier: its states of depth `level` are complete
 // out  the states that their epsilon arcs reach within the bound, offered and noted as candidates of their own
-//      A barrier must follow. A level may find deeper ones: control.levels[step.slot].
+//      A barrier must follow. A level may find states of larger depth: control.levels[step.slot].
 #pragma once
 
 #include "decode/recombine.cuh"
 
 namespace arcbeam {
 
-// A state that the closure found first.
+// Enters a state that the closure was the first to find.
 template <class Team>
 ARCBEAM_DEVICE void add_state(const DeviceGraphView& graph, std::uint32_t state, std::uint32_t place,
                               const Step& step, const Workspace& work, Control& control) {

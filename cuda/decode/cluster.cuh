@@ -1,6 +1,7 @@
-// A lane that has a whole cluster: its first block owns it and decodes frames of few tokens alone, in its own
-// shared memory, while the other blocks wait. For a frame of many tokens the owner calls them, and all work on it
-// as one team, in the owner's shared memory or in global memory. What they are called for stands in control.posted.
+// A lane that has a whole cluster. Its first block owns it and decodes frames of few tokens alone, in its own
+// shared memory, while the other blocks wait. For a frame of many tokens the owner calls the others, and all work
+// on it as one team, in the owner's shared memory or in global memory. control.posted says what they are called
+// for.
 //
 //     owner    frame, frame, post |  frame by the team  |  frame, frame, ..., post |
 //     others   wait               |  frame by the team  |  wait                    |     (| is a cluster barrier)
@@ -16,13 +17,13 @@ struct TeamFrame {
     std::uint32_t log_size;
     std::uint32_t log_wanted;
     std::uint32_t num_milestones;
-    double best;  // what the costs of the new tokens are relative to
+    double best;  // the cost that the costs of the new tokens are relative to
 };
 
 ARCBEAM_DEVICE std::uint32_t lane_number() { return simt::block_rank() / simt::cluster_size(); }
 
-// The lane as any block of its cluster sees it: all is the owner's but for the acoustic costs, of which each block
-// has a copy, and what warps work in.
+// The lane as any block of its cluster sees it. Everything is the owner's except the acoustic costs, of which each
+// block has a copy, and the memory that warps work in.
 ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
     Lane lane;
     carve_lane(params, simt::shared_memory(), lane);
@@ -40,9 +41,9 @@ ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
     return lane;
 }
 
-// A frame by all blocks of the cluster; they have met at a barrier since it was posted.
+// A frame by all blocks of the cluster. They have met at a barrier since it was posted.
 ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& given, Counts& counts) {
-    const SearchParams params = given;  // a copy of its own, which no store can change
+    const SearchParams params = given;  // a private copy, which no store can change
     Lane lane = shared_lane(params);
     const Posted& posted = lane.control->posted;
     lane.state = params.lanes[lane_number()];
@@ -123,7 +124,7 @@ ARCBEAM_DEVICE void call(Control& control, Task task) {
     simt::cluster_barrier();
 }
 
-// What every block but the owner does until it may leave.
+// The loop of every block but the owner, until the owner lets it leave.
 ARCBEAM_DEVICE void help(const SearchParams& params) {
     auto& control = *reinterpret_cast<Control*>(simt::map_shared(simt::shared_memory(), 0U));
     Counts counts;

@@ -1,17 +1,19 @@
-// The token log, collected: entries that no token descends from make room for new ones. Part of stage prune; the
-// twin's is TokenLog in cpu_reference/decode/prune.hpp. Order is kept, so the last num_tokens entries stay the
-// tokens'. Every token descends from each of the first `settled` entries, which stay and are not looked at.
+// Collects the token log: entries that no token descends from make room for new ones. Part of stage prune; the
+// twin's version is TokenLog in cpu_reference/decode/prune.hpp. The order is kept, so the last num_tokens entries
+// are still those of the tokens. Every token descends from each of the first `settled` entries; they stay and are
+// not examined.
 //
 // in   log[log_size], of which the last num_tokens entries are those of the tokens; 256 words of shared memory
-// out  log compacted in place, its new size, and how many entries are settled now, the same in every thread, after
-//      a barrier
+// out  log compacted in place, its new size, and how many entries are settled now, the same in every thread
+//      A barrier was passed.
 #pragma once
 
 #include "decode/workspace.cuh"
 
 namespace arcbeam {
 
-// Which entries are kept, and how many before each word of 32 marks: in the room behind the log.
+// The marks of entries that are kept, and the number of kept entries before each word of 32 marks. They are in the
+// memory behind the log.
 struct Marks {
     std::uint32_t* kept;
     std::uint32_t* before;
@@ -20,7 +22,7 @@ struct Marks {
         return (simt::load(kept + entry / 32U) >> entry % 32U & 1U) != 0U;
     }
 
-    // Where a kept entry moves to.
+    // The new place of a kept entry.
     ARCBEAM_DEVICE std::uint32_t place(std::uint32_t entry) const {
         const std::uint32_t below = simt::load(kept + entry / 32U) & ((1U << entry % 32U) - 1U);
         return simt::load(before + entry / 32U) + simt::popcount(below);
@@ -36,12 +38,12 @@ struct TokenLog {
     std::uint32_t settled;
 };
 
-// False for no entry, too.
+// Also false where there is no entry.
 ARCBEAM_DEVICE bool is_young(std::uint32_t entry, std::uint32_t settled) { return entry + 1U > settled; }
 
-// Marks what each token descends from, up to the first entry that another thread has marked. Of the entries that
-// two paths meet at, *meeting is the first; log_size: there is none. What is settled is marked as far as it shares
-// a word with what is not.
+// Marks what each token descends from, up to the first entry that another thread has marked already. *meeting
+// becomes the first of the entries at which two paths meet; log_size if there is none. Settled entries are marked
+// only where they share a word with entries that are not settled.
 ARCBEAM_DEVICE void mark(const TokenLog& log, const Marks& marks, std::uint32_t* meeting) {
     const std::uint32_t first_word = log.settled / 32U;
     ARCBEAM_ROLLED
@@ -69,7 +71,7 @@ ARCBEAM_DEVICE void mark(const TokenLog& log, const Marks& marks, std::uint32_t*
     simt::block_barrier();
 }
 
-// Counts the marks before each word; a few threads take a run of words each. Returns how many entries are kept.
+// Counts the marks before each word. A few threads take a run of words each. Returns how many entries are kept.
 ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, const Array<std::uint32_t>& runs) {
     const std::uint32_t thread = simt::thread_rank();
     const std::uint32_t counting = simt::block_size() < runs.size ? simt::block_size() : runs.size;
@@ -106,7 +108,8 @@ ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, cons
     return all;
 }
 
-// Moves kept entries down, a block's width at a time: what is overwritten has been read before the barrier.
+// Moves kept entries down, as many at a time as the block has threads. Whatever a step overwrites has been read
+// before the barrier.
 ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
     ARCBEAM_ROLLED
     for (std::uint32_t first = log.settled / 32U * 32U; first < log.size; first += simt::block_size()) {
@@ -123,8 +126,8 @@ ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
     }
 }
 
-// How many entries are settled, of the first `most`; see TokenLog::settle(). What one thread does there in one pass
-// from the end takes all a pass or two.
+// How many of the first `most` entries are settled; see TokenLog::settle(). There one thread needs one pass from
+// the end; here all threads together need a pass or two.
 ARCBEAM_DEVICE std::uint32_t settled_of(const TokenLog& log, std::uint32_t most, std::uint32_t* first) {
     for (;;) {
         if (simt::thread_rank() == 0U) {
@@ -148,7 +151,7 @@ ARCBEAM_DEVICE std::uint32_t settled_of(const TokenLog& log, std::uint32_t most,
     }
 }
 
-// What is left of a log.
+// The size of a log after its collection.
 struct Collected {
     std::uint32_t size;
     std::uint32_t settled;

@@ -1,11 +1,11 @@
-// The labels that a device holds in place of an arc's column: in the bits that the columns of a graph leave free,
-// by how much the weight of an arc exceeds the smallest of its state, rounded down. So most arcs that are too dear
-// are known without reading them.
+// The labels that a device holds in place of an arc's column. The bits that the columns of a graph leave free say
+// by how much the weight of an arc exceeds the smallest weight of its state, rounded down. So most arcs that cost
+// too much are recognised without being read.
 //
-//     label   excess / step | column          of 16 bits; column_bits of them for the column
+//     label   excess / step | column          16 bits, of which column_bits are the column
 //     step    32 / 2^(16 - column_bits)       a power of two, so that steps are exact in float32
 //
-// pyx/arcbeam/graph_layout.py makes them, and sees to it that least_weight() never exceeds the arc's weight.
+// pyx/arcbeam/ctc/gpu/graph_layout.py makes them, so that least_weight() never exceeds the arc's weight.
 #pragma once
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace arcbeam {
 
 struct ArcLabels {
     std::uint32_t column_bits;
-    float unit;  // 2^23 steps: the last bit of such a number is a step
+    float unit;  // 2^23 steps: the last bit of a float32 of this size is worth one step
 
     ARCBEAM_DEVICE static ArcLabels of(const SearchParams& params) {
         // 2^23 * 32 / 2^(16 - column_bits) = 2^(12 + column_bits)

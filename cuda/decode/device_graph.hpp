@@ -1,5 +1,5 @@
 // A decoding graph as it lies on a device: the columns of shared/graph_view.hpp in the order in which a search
-// reads them. pyx/arcbeam/graph_layout.py makes it.
+// reads them. pyx/arcbeam/ctc/gpu/graph_layout.py makes it.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@ struct alignas(16) StateArcs {
     std::uint32_t first_arc;
     std::uint32_t first_emitting;
     std::uint32_t arcs_end;
-    float smallest_weight;  // of the latter; +inf where there is none
+    float smallest_weight;  // of the emitting arcs; +inf where there are none
 };
 
-// The first epsilon arc of a state; most have one at most.
+// The first epsilon arc of a state. Most states have one at most.
 struct alignas(16) StateEpsilon {
     std::uint32_t next_state;
     float weight;
-    std::uint32_t depth;  // of the state, see StateRecord; kNoIndex where no epsilon arc leaves
+    std::uint32_t depth;  // of the state, see StateRecord; kNoIndex where no epsilon arc leaves it
     std::uint32_t unused;
 };
 
-// All that a search wants of a state it has reached: one sector of memory.
+// Everything that a search needs to know about a state it has reached: one sector of memory.
 struct alignas(32) StateRow {
     StateArcs arcs;
     StateEpsilon epsilon;
 };
 
-// Labels of arcs, see device_graph.cuh, are read in chunks of one 16-byte load; their array is padded to whole
+// The labels of arcs, see device_graph.cuh, are read in chunks by loads of 16 bytes. Their array is padded to whole
 // chunks.
 constexpr std::uint32_t kChunk = 8U;
 

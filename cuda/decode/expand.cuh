@@ -2,24 +2,24 @@
 // cpu_reference/decode/expand.hpp.
 //
 // in   tokens[n] with log indices first_log + i, the cut-off, the acoustic costs and the smallest of them,
-//      a bound that the next frame's is known not to exceed (+inf: nothing known)
+//      an upper limit for the next frame's bound (+inf if none is known)
 // out  control.best: the exact smallest cost; candidates: every arc within the final bound and some above it;
-//      control.num_candidates: how many there were, room or no room. A barrier was passed.
+//      control.num_candidates: how many there were, even if there was no room for all. A barrier was passed.
 //
 // The bound that filters candidates falls while threads read it. That changes which candidates above the final
-// bound are noted, never which are within it; what is admitted is decided after the barrier, by the exact bound.
+// bound are noted, but never which are within it. Admission is decided after the barrier, by the exact bound.
 //
 // Work is shared out in rounds of 32 chunks of eight arcs, see rounds.cuh. All rounds are listed first, and the
-// warps share the list. Meanwhile one of them probes the best token, so that a bound is known before the first arc
-// is judged. While a warp judges a round, the labels of its next are on their way. The few arcs that it finds
-// affordable wait in a queue until there are 64, for to follow one takes a load that none should wait for alone.
+// warps share the list. Meanwhile one warp probes the best token, so that a bound is known before the first arc is
+// judged. While a warp judges a round, it already loads the labels of its next one. The few arcs that it finds
+// affordable wait in a queue until there are 64: following an arc needs a load, and so many loads wait together.
 #pragma once
 
 #include "decode/rounds.cuh"
 
 namespace arcbeam {
 
-// Follows `count` queued arcs from place `from` of the queue on, two a lane.
+// Follows `count` queued arcs from place `from` of the queue on, two for each thread of the warp.
 template <class Team>
 ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, std::uint32_t from,
                            std::uint32_t count, const Workspace& work, Control& control) {
@@ -83,14 +83,14 @@ ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, st
     }
 }
 
-// No more than what the arc costs.
+// A lower limit for the cost of the arc.
 ARCBEAM_DEVICE float least_cost(const ExpandInput& in, const Chunk& chunk, std::uint32_t arc) {
     const std::uint32_t label = chunk.labels.label(arc);
     return extend(chunk.cost, in.acoustic[in.labels.column(label)],
                   in.labels.least_weight(label, chunk.smallest_weight));
 }
 
-// Follows the arcs of the best token that seem cheapest, one a lane, for a first bound.
+// Follows the arcs of the best token that seem cheapest, one for each thread of the warp, to get a first bound.
 template <class Team>
 ARCBEAM_DEVICE void probe(const SearchParams& params, const ExpandInput& in, Control& control) {
     const std::uint32_t index = simt::load_relaxed<Team::kScope>(&control.best_token);
@@ -139,7 +139,8 @@ ARCBEAM_DEVICE std::uint32_t affordable(const ExpandInput& in, const Chunk& chun
     return arcs & within;
 }
 
-// Judges the arcs of a round, and follows them; in the end also those that wait, if it is the `last`.
+// Judges the arcs of a round and follows the affordable ones. After the `last` round it also follows those that
+// still wait.
 template <class Team>
 ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, const Chunk& chunk, bool last,
                           std::uint32_t& queued, const Workspace& work, Control& control) {
@@ -177,8 +178,8 @@ ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, co
     const std::uint32_t warps = Team::size() / simt::kWarpSize;
     const std::uint32_t warp = Team::rank() / simt::kWarpSize;
     const std::uint32_t num_rounds = simt::load(&control.num_rounds);
-    // A warp does so many rounds in a row of the list, most of which are of the same groups; where the list had no
-    // room for all, it does whole groups.
+    // A warp does several successive rounds of the list, most of which belong to the same groups. Where the list
+    // had no room for all rounds, a warp does whole groups instead.
     const bool listed = num_rounds <= in.rounds.size;
     const std::uint32_t share = (num_rounds + warps - 1U) / warps;
     const std::uint32_t groups = (in.num_tokens + simt::kWarpSize - 1U) / simt::kWarpSize;

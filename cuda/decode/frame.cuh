@@ -12,9 +12,9 @@ namespace arcbeam {
 
 enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full };
 
-// What a block holds on to while it works in a lane.
+// What a block keeps while it works in a lane.
 struct Lane {
-    LaneState state;  // a copy in every thread; thread 0 writes it back
+    LaneState state;  // every thread has a copy; thread 0 writes it back
     Control* control;
     Array<float> acoustic;
     Array<std::uint32_t> histogram;
@@ -23,10 +23,10 @@ struct Lane {
     Array<unsigned char> shared_tokens;
     std::uint32_t shared_capacity;
     Workspace shared_work;
-    Array<unsigned char> large_table;  // the shared memory of the table, for a frame that has only that there
-    bool large_table_is_free;          // of entries, since all such frames
-    Tokens tokens;                     // where the tokens are now: shared_tokens, or those of the spill
-    UtteranceView utterance;           // log_probs is where row 0 of the piece at hand would be
+    Array<unsigned char> large_table;  // the shared memory of the table, for a frame that has only its table there
+    bool large_table_is_free;          // of entries, after every such frame so far
+    Tokens tokens;                     // where the tokens are now: shared_tokens, or the tokens of the spill
+    UtteranceView utterance;           // log_probs is where row 0 of the current piece would be
     std::uint32_t rows_end;            // of that piece
     std::uint32_t num_milestones;      // since the log was last moved
     Counts counts;
@@ -57,7 +57,8 @@ ARCBEAM_DEVICE Workspace spilled_workspace(const SpillView& spill) {
     return carve_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
 }
 
-// The same with a table that takes all of shared_work's memory; a table of frames in shared memory lies in it.
+// The same with a table that takes all of shared_work's memory. The table of frames in shared memory lies in it,
+// too.
 ARCBEAM_DEVICE Workspace mixed_workspace(const Lane& lane) {
     Workspace work = spilled_workspace(lane.state.spill);
     unsigned char* memory = lane.large_table.data;
@@ -81,7 +82,7 @@ ARCBEAM_DEVICE Milestone* milestones(const LaneState& lane) {
            milestones_of(lane.log_capacity);
 }
 
-// After the log has moved: no token knows a milestone. A barrier must follow.
+// Call this after the log has moved: no token knows a milestone any more. A barrier must follow.
 ARCBEAM_DEVICE void forget_milestones(Lane& lane) {
     lane.num_milestones = 0U;
     for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
@@ -89,7 +90,7 @@ ARCBEAM_DEVICE void forget_milestones(Lane& lane) {
     }
 }
 
-// Everything that a frame counts from zero. The table is free already.
+// Resets everything that a frame counts from zero. The table is free already.
 ARCBEAM_DEVICE void reset_counts(Control& control) {
     simt::store(&control.best, kNoCost);
     simt::store(&control.num_candidates, 0U);
@@ -119,7 +120,7 @@ ARCBEAM_DEVICE void free_table(const Workspace& work) {
     }
 }
 
-// Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+// Gives a frame up without a trace: its tokens are as they were. Thread 0 passes the smallest acoustic cost.
 template <class Team>
 ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, std::uint32_t smallest_acoustic,
                                 FrameEnd why) {
@@ -133,7 +134,7 @@ ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, std::ui
     return why;
 }
 
-// From candidates to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+// Turns candidates into tokens. `next_frame` is the row whose acoustic costs are wanted next.
 template <class Team>
 ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
                                const Workspace& work, std::uint32_t next_frame) {
@@ -177,7 +178,7 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     }
     Team::barrier();
     const float best = from_ordered(simt::load(best_survivor));
-    if (Team::rank() == 0U) {  // for the next frame: what is read from here on is the best survivor alone
+    if (Team::rank() == 0U) {  // for the next frame; after this only the best survivor is read
         reset_counts(control);
         simt::store(&control.best_survivor[~number & 1U], kNoCost);
     }
@@ -200,9 +201,9 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     return FrameEnd::committed;
 }
 
-// The candidates of a frame, of which none within the bound is missing.
+// The candidates of a frame. None within the bound is missing.
 struct Expanded {
-    FrameEnd end;  // committed: not yet, but nothing is in the way
+    FrameEnd end;  // committed means here that the frame can be committed, not that it has been
     std::uint32_t num_candidates;
     float bound;
 };
@@ -217,7 +218,7 @@ ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace
     return {FrameEnd::committed, 1U, beam_bound(0.0F, params.beam)};
 }
 
-// A frame whose acoustic costs and cut-off are there.
+// Expands a frame whose acoustic costs and cut-off are known.
 template <class Team>
 ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
@@ -250,7 +251,7 @@ ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, flo
             const std::uint32_t smallest_acoustic = simt::load(&control.smallest_acoustic);
             return {give_up<Team>(work, control, smallest_acoustic, FrameEnd::no_room), 0U, 0.0F};
         }
-        in.known_bound = bound;  // too many while the bound was loose: again, with the exact one
+        in.known_bound = bound;  // there were too many while the bound was loose; repeat with the exact one
         reset_frame<Team>(control);
         Team::barrier();
     }
@@ -268,7 +269,7 @@ ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cu
     }
     const std::uint32_t next_frame = lane.state.frame + lane.state.started;
     const Workspace mixed = mixed_workspace(lane);
-    // States are seldom more than the candidates.
+    // There are seldom more states than candidates.
     const bool in_mixed = room == Room::mixed && expanded.num_candidates <= mixed.reached.size;
     const FrameEnd end =
         settle<Team>(params, lane, expanded.num_candidates, expanded.bound, in_mixed ? mixed : work, next_frame);

@@ -1,5 +1,5 @@
 // Stage prune: the frame is complete; its survivors become tokens and enter the token log. The rule is the twin's,
-// cpu_reference/decode/prune.hpp. Two steps with a barrier between and after:
+// cpu_reference/decode/prune.hpp. There are two steps, with a barrier between them and one after:
 //
 // find_sources  names the source of every winner, and finds the best survivor
 // commit        writes tokens (costs relative to the best) and log entries, and frees the table
@@ -10,7 +10,7 @@
 
 namespace arcbeam {
 
-// An arc leaves one token only, so one candidate of a state at most is the winner; and the best of all wins.
+// An arc leaves one token only, so at most one candidate of a state is the winner; and the best of all wins.
 template <class Team>
 ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& work,
                                  std::uint32_t* best_survivor) {
@@ -41,18 +41,18 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& 
     }
 }
 
-constexpr std::uint32_t kMilestoneFrames = 32U;  // of so many frames the survivors of one become milestones
+constexpr std::uint32_t kMilestoneFrames = 32U;  // in one of every 32 frames the survivors become milestones
 
 // Where a frame enters the token log.
 struct LogPlace {
     LogEntry* log;
     std::uint32_t first;      // entry of this frame
-    std::uint32_t first_old;  // of the tokens before
+    std::uint32_t first_old;  // entry of the tokens before
     Milestone* milestones;    // null: this frame makes none
     std::uint32_t num_milestones;
 };
 
-// The milestone that a new token descends from: that of the old token at the begin of its epsilon arcs.
+// The milestone that a new token descends from: that of the old token at the beginning of its epsilon arcs.
 ARCBEAM_DEVICE std::uint32_t inherited_milestone(std::uint32_t source, const Workspace& work, const Tokens& old,
                                                  const LogPlace& place) {
     while (source != kNoIndex && source >= place.first) {

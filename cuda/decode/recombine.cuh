@@ -2,10 +2,11 @@
 // cpu_reference/decode/recombine.hpp.
 //
 // in   candidates[n], the bound
-// out  table and frontier: every state with a finite candidate within the bound, its smallest pack(cost, arc);
+// out  table and frontier: every state with a finite candidate within the bound, and its smallest pack(cost, arc);
 //      candidate_place: where in the table its state is, kNoIndex where the candidate was not admitted;
-//      control.added[step.slot]: states found; with those before, it exceeds the frontier's room if there was too
-//      little; control.epsilons and control.levels: those with epsilon arcs. A barrier must follow.
+//      control.added[step.slot]: the number of states found; added to those before, it exceeds the room of the
+//      frontier if there was too little; control.epsilons and control.levels: the states with epsilon arcs
+//      A barrier must follow.
 #pragma once
 
 #include "decode/team.cuh"
@@ -17,7 +18,7 @@ ARCBEAM_DEVICE std::uint32_t home(std::uint32_t state, std::uint32_t table_size)
     return static_cast<std::uint32_t>(static_cast<std::uint64_t>(state * 0x9e3779b1U) * table_size >> 32U);
 }
 
-// Enters a new state into the frontier, and asks for what the frame and the next one will read of it.
+// Enters a new state into the frontier, and prefetches what the frame and the next one will read of it.
 ARCBEAM_DEVICE void enter(const DeviceGraphView& graph, std::uint32_t state, std::uint32_t place,
                           std::uint32_t index, const StateRow& row, const Workspace& work) {
     work.table_index[place] = index;
@@ -72,7 +73,7 @@ ARCBEAM_DEVICE Offered offer(std::uint64_t candidate, std::uint32_t state, const
     return {kNoIndex, false};
 }
 
-// The sum of a number that each lane of a warp adds to, taken by one of them: gives the lane its place.
+// Gives a place to each thread of a warp that wants one. One thread adds their number to the counter.
 template <class Team>
 ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
     const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted);
@@ -84,7 +85,7 @@ ARCBEAM_DEVICE std::uint32_t take_place(std::uint32_t* count, bool wanted) {
     return at + simt::place_in(lanes);
 }
 
-// Two candidates a thread at a time, for what a new state takes is a load that waits.
+// Each thread takes two candidates at a time, because a new state needs a load, and both loads then wait together.
 template <class Team>
 ARCBEAM_DEVICE void recombine(const DeviceGraphView& graph, std::uint32_t num_candidates, float bound,
                               const Workspace& work, Control& control, Counts& counts) {

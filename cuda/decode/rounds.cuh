@@ -1,11 +1,11 @@
-// The work of the stage expand in pieces: a group of up to 32 tokens has chunks of eight arcs, the labels of which
-// are one load, and a round is 32 of them.
+// The work of stage expand in pieces. A group of up to 32 tokens has chunks of eight arcs, whose labels one load
+// reads. A round is 32 chunks.
 //
-//     a warp's tokens   t0: 3 chunks   t1: 0 (cannot be within the bound)   t2: 70   ...
-//     their first one    0                                                   3
-//     its lanes         t0 t0 t0 t2 t2 t2 ...   in rounds of 32 chunks
+//     a warp's tokens    t0: 3 chunks   t1: 0 (cannot be within the bound)   t2: 70   ...
+//     their first chunk  0                                                   3
+//     its threads        t0 t0 t0 t2 t2 t2 ...   in rounds of 32 chunks
 //
-// so a state of many arcs is spread over the warp, and states of few arcs share a round.
+// So a state of many arcs is spread over the warp, and states of few arcs share a round.
 #pragma once
 
 #include "decode/device_graph.cuh"
@@ -27,12 +27,12 @@ struct ExpandInput {
     ArcLabels labels;
 };
 
-// A chunk of a token's arcs, and what a lane must know to judge them.
+// A chunk of a token's arcs, and what a thread must know to judge them.
 struct Chunk {
     LabelChunk labels;
     std::uint32_t token;
-    std::uint32_t first;  // arc of the chunk
-    std::uint32_t own;    // arcs of the chunk that are the token's, a bit each; 0: nothing to judge
+    std::uint32_t first;  // first arc of the chunk
+    std::uint32_t own;    // one bit for each arc of the chunk that is the token's; 0: nothing to judge
     float cost;
     float smallest_weight;
 };
@@ -47,8 +47,8 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
     return bound < in.known_bound ? bound : in.known_bound;
 }
 
-// The lane's chunk, number `number` of its group. `starts` has a bit for each chunk of the round that is the first
-// of its token; `before` tokens begin before the round.
+// The chunk of this thread: number `number` of its group. `starts` has a bit for each chunk of the round that is
+// the first of its token; `before` tokens begin before the round.
 ARCBEAM_DEVICE Chunk find_chunk(const DeviceGraphView& graph, const ExpandInput& in, std::uint32_t number,
                                 float bound, std::uint32_t starts, std::uint32_t before) {
     Chunk chunk{};
@@ -68,14 +68,15 @@ ARCBEAM_DEVICE Chunk find_chunk(const DeviceGraphView& graph, const ExpandInput&
     return chunk;
 }
 
-// Chunks of a token's arcs; none if it does not leave. Not by the running bound: every look has to find the same.
+// The number of chunks of a token's arcs; 0 if the token does not leave. It does not depend on the running bound,
+// because every call has to return the same number.
 ARCBEAM_DEVICE std::uint32_t count_chunks(const ExpandInput& in, const Token& token) {
     const bool leaves = token.cost <= in.cutoff && token.first_emitting < token.arcs_end &&
                         extend(token.cost, in.smallest_acoustic, token.smallest_weight) <= in.known_bound;
     return leaves ? (token.arcs_end - 1U) / kChunk - token.first_emitting / kChunk + 1U : 0U;
 }
 
-// Lists the rounds of all groups, as far as there is room; control.num_rounds counts all of them. Names the best
+// Lists the rounds of all groups, as far as there is room; control.num_rounds counts all of them. Finds the best
 // token. A barrier must follow.
 template <class Team>
 ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts& counts) {
@@ -89,7 +90,7 @@ ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts&
             if (token.cost <= in.cutoff) {
                 counts.leaving_arcs += token.arcs_end - token.first_emitting;
             }
-            if (token.cost == 0.0F) {  // several may; any will do
+            if (token.cost == 0.0F) {  // several tokens may have it; any of them will do
                 simt::atomic_exchange<Team::kScope>(&control.best_token, index);
             }
         }
@@ -109,12 +110,12 @@ ARCBEAM_DEVICE void list_rounds(const ExpandInput& in, Control& control, Counts&
     }
 }
 
-// A group of tokens as a warp looks at it; what is not the same in all lanes is of the lane's token.
+// A group of tokens as a warp sees it. Values that differ between threads belong to the thread's own token.
 struct Group {
     std::uint32_t number;
     std::uint32_t rounds;
     std::uint32_t chunks;
-    std::uint32_t start;  // chunks of the tokens before
+    std::uint32_t start;  // number of chunks of the tokens before
 };
 
 ARCBEAM_DEVICE Group open_group(const ExpandInput& in, std::uint32_t number) {
@@ -122,7 +123,7 @@ ARCBEAM_DEVICE Group open_group(const ExpandInput& in, std::uint32_t number) {
     const std::uint32_t index = number * simt::kWarpSize + lane;
     const std::uint32_t chunks =
         index < in.num_tokens ? count_chunks(in, static_cast<Token>(in.tokens[index])) : 0U;
-    std::uint32_t ends = chunks;  // the sum up to this lane's token
+    std::uint32_t ends = chunks;  // the sum up to this thread's token
     for (std::uint32_t distance = 1U; distance < simt::kWarpSize; distance *= 2U) {
         const std::uint32_t before = simt::shuffle_up(simt::kAllThreads, ends, distance);
         ends += lane >= distance ? before : 0U;
@@ -138,7 +139,7 @@ ARCBEAM_DEVICE Group open_group(const ExpandInput& in, std::uint32_t number) {
     return {number, (all + simt::kWarpSize - 1U) / simt::kWarpSize, chunks, start};
 }
 
-// Finds the lane's chunk of a round of the group.
+// Finds this thread's chunk of a round of the group.
 template <class Team>
 ARCBEAM_DEVICE Chunk take_round(const SearchParams& params, const ExpandInput& in, const Group& group,
                                 std::uint32_t round, Control& control) {

@@ -1,14 +1,14 @@
-// The search kernel: every block, or every cluster of blocks, has a lane and takes utterances from a queue, longest
-// first, until none is left. It returns to the host only when all is done, or when a lane needs more room,
-// the last ones a cluster each, or log-probs that have not come from the host in time; a later launch goes on where
-// it stopped. Three
-// entries differ in the shape of their launch:
+// The search kernel. Every block, or every cluster of blocks, has a lane and takes utterances from a queue, longest
+// first, until none is left. It returns to the host when all is done, when a lane needs more room, when the last
+// utterances should have a cluster each, or when log-probs have not come from the host in time. A later launch goes
+// on where it stopped. Three entries differ in the shape of their launch:
 //
-// wide     few large blocks, one a multiprocessor
-// dense    smaller blocks, two a multiprocessor, for more utterances than there are multiprocessors
-// cluster  as wide, a cluster a lane, for few utterances or hot ones
+// wide     few large blocks, one for each multiprocessor
+// dense    smaller blocks, two for each multiprocessor, for more utterances than there are multiprocessors
+// cluster  blocks as large as in wide, a cluster for each lane, for few utterances or hot ones
 //
 // launch  any number of lanes; blocks of any number of whole warps; shared_bytes() of dynamic shared memory
+//
 // The bytes of a result depend on none of these.
 #include "decode/utterance.cuh"
 
@@ -33,7 +33,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, Lane& lane) {
     return true;
 }
 
-// What the block that owns a lane does in a launch.
+// The work that the block which owns a lane does in a launch.
 template <bool kClusters>
 ARCBEAM_DEVICE void work(const SearchParams& params) {
     Lane lane;
@@ -78,7 +78,7 @@ ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_wide, 512, 1, arcbeam::SearchParams) { a
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_dense, 256, 2, arcbeam::SearchParams) { arcbeam::work<false>(params); }
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_cluster, 512, 1, arcbeam::SearchParams) {
-    arcbeam::simt::cluster_barrier();  // before anybody looks into the shared memory of another block
+    arcbeam::simt::cluster_barrier();  // before any block reads the shared memory of another
     if (arcbeam::ClusterTeam::owns_lane()) {
         arcbeam::work<true>(params);
     } else {

@@ -1,4 +1,4 @@
-// What the host and the search kernel tell each other: plain structs, compiled by both.
+// The structs through which the host and the search kernel talk to each other; both compile them.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 namespace arcbeam {
 
 constexpr std::uint32_t kNoIndex = 0xffffffffU;  // no arc, no source, no place in a table, no epsilon arc
-constexpr std::uint32_t kLineBytes = 128U;       // of a cache line: what log-probs on their way are counted in
+constexpr std::uint32_t kLineBytes = 128U;       // size of a cache line; arriving log-probs are counted in lines
 
-// Log-probs of one utterance: rows of `columns` contiguous values, `row_stride` values apart. Those of an utterance
-// that is on its way from the host lie in pieces of SearchParams::piece_frames rows, each from a cache line of its
-// own; piece i begins at line pieces[first_piece + i] of the memory at log_probs.
+// Log-probs of one utterance: rows of `columns` contiguous values, `row_stride` values apart. An utterance that is
+// still on its way from the host lies in pieces of SearchParams::piece_frames rows, each of which begins at a cache
+// line. Piece i begins at line pieces[first_piece + i] of the memory at log_probs.
 struct UtteranceView {
     const void* log_probs;
     std::int64_t row_stride;
     std::uint32_t frames;
     std::uint32_t is_half;
-    std::uint32_t first_piece;  // kNoIndex: one piece, and it is there
+    std::uint32_t first_piece;  // kNoIndex: there is one piece, and it has arrived
 };
 
-// Lines of a piece of so many rows.
+// The number of lines of a piece of `rows` rows.
 constexpr std::uint32_t piece_lines(std::uint32_t rows, std::uint32_t columns, std::uint32_t value_bytes) {
     return static_cast<std::uint32_t>((static_cast<std::uint64_t>(rows) * columns * value_bytes + kLineBytes - 1U) /
                                       kLineBytes);
@@ -43,7 +43,7 @@ struct UtteranceResult {
     std::uint32_t bad_frame;  // where bad_log_prob was found
     std::uint32_t bad_column;
     float bad_value;
-    std::uint64_t frames;  // counters of the work done, as the twin's
+    std::uint64_t frames;  // counters of the work done, as in the twin
     std::uint64_t tokens;
     std::uint64_t leaving_arcs;
     std::uint64_t admitted;
@@ -55,12 +55,12 @@ struct LogEntry {
     std::uint32_t arc;
 };
 
-// Words of a bit for each of so many log entries.
+// The number of words that hold one bit for each of `entries` log entries.
 constexpr std::uint32_t mark_words(std::uint32_t entries) {
     return entries / 32U + (entries % 32U != 0U ? 1U : 0U);
 }
 
-// One survivor of a frame by which paths can be followed in parallel: see backtrack.cuh.
+// A survivor of a frame. Milestones let threads follow a path in parallel: see backtrack.cuh.
 struct Milestone {
     std::uint32_t entry;   // in the token log
     std::uint32_t before;  // the milestone that it descends from; kNoIndex: none is known
@@ -68,37 +68,37 @@ struct Milestone {
 
 constexpr std::uint32_t milestones_of(std::uint32_t log_capacity) { return log_capacity / 16U; }
 
-// Bytes of a token log: its entries, and behind them the marks of a collection, their counts, and milestones.
+// Bytes of a token log: its entries, and after them the marks of a collection, their counts, and the milestones.
 constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
     return sizeof(LogEntry) * static_cast<std::uint64_t>(capacity) +
            8U * static_cast<std::uint64_t>(mark_words(capacity)) +
            sizeof(Milestone) * static_cast<std::uint64_t>(milestones_of(capacity));
 }
 
-// What a lane lacks to go on. The frame at hand was not committed and is redone with more room, or once its
-// log-probs have come. A lane that needs a launch lacks nothing: it stopped for one that does, or to go on in a
-// cluster.
+// What a lane lacks to go on. The current frame was not committed. It is redone with more room, or once its
+// log-probs have come. A lane that needs a launch lacks nothing: it stopped because another lane lacks something,
+// or in order to go on in a cluster.
 enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, launch = 5 };
 
-// Room for the frames that shared memory cannot hold, in global memory.
+// Room for frames that do not fit shared memory, in global memory.
 struct SpillView {
     unsigned char* memory;   // workspace_bytes(capacity, candidates, table_size)
-    unsigned char* tokens;   // tokens_bytes(capacity); also where the tokens of a stopped lane wait
+    unsigned char* tokens;   // tokens_bytes(capacity); the tokens of a stopped lane wait here, too
     std::uint32_t capacity;  // states of a frame
     std::uint32_t candidates;
     std::uint32_t table_size;
 };
 
-// A lane: the slot of the engine that one block or cluster works in, from launch to launch.
+// A lane: the slot of the engine in which one block or cluster works, from launch to launch.
 struct LaneState {
     SpillView spill;
     LogEntry* log;  // log_bytes(log_capacity)
     std::uint32_t log_capacity;
     std::uint32_t log_size;
-    std::uint32_t settled;    // of its first entries, each of which all tokens descend from; see collect.cuh
+    std::uint32_t settled;    // number of first entries from each of which all tokens descend; see collect.cuh
     std::uint32_t utterance;  // kNoIndex: none
     double offset;
-    std::uint32_t frame;    // frames committed
+    std::uint32_t frame;    // number of frames committed
     std::uint32_t started;  // whether the closure from the start state is done
     std::uint32_t alive;    // 0 once a frame admitted nothing
     std::uint32_t num_tokens;
@@ -115,14 +115,15 @@ struct SearchParams {
     UtteranceResult* results;         // [num_utterances]
     LaneState* lanes;                 // [grid / cluster]
     std::uint32_t* next_in_order;     // the queue
-    std::uint32_t* resting_lanes;     // how many have nothing left to do in this launch
+    std::uint32_t* resting_lanes;     // how many lanes have nothing left to do in this launch
     std::uint32_t* stop;              // not 0: lanes stop soon, for another launch
     std::uint32_t* path_pool;
     std::uint32_t* path_pool_used;
-    const std::uint32_t* pieces;   // of utterances on their way: the lines at which they begin
-    const std::uint32_t* arrived;  // lines that are there, counted on while the kernel runs; kNoIndex: give up
+    const std::uint32_t* pieces;  // of utterances that are still arriving: the lines at which their pieces begin
+    // Number of lines that have arrived, updated while the kernel runs; kNoIndex: give up
+    const std::uint32_t* arrived;
     std::uint32_t piece_frames;
-    std::uint32_t wait_cycles;  // without news of `arrived`, after which a lane stops
+    std::uint32_t wait_cycles;  // a lane stops when `arrived` has not changed for so long
     std::uint32_t path_pool_capacity;
     std::uint32_t num_utterances;
     std::uint32_t columns;
@@ -134,12 +135,13 @@ struct SearchParams {
     std::uint32_t shared_capacity;  // states of a frame in shared memory
     std::uint32_t shared_candidates;
     std::uint32_t shared_table_size;
-    std::uint32_t team_tokens;  // a cluster works together on frames that start from so many tokens
-    std::uint32_t hot_tokens;   // a frame of an utterance that had better have a cluster,
-    std::uint32_t hot_lanes;    // once no more than so many lanes are at work; 0: never
+    std::uint32_t team_tokens;  // the fewest tokens at the start of a frame for which a cluster works together
+    // An utterance is hot if its frames have so many tokens on average; it should have a cluster
+    std::uint32_t hot_tokens;
+    std::uint32_t hot_lanes;  // once at most so many lanes are at work; 0: never
 };
 
-// Bytes of the arrays of one workspace; they are carved in this order, each padded to 16 bytes.
+// Bytes of the arrays of one workspace. They are carved in this order, each padded to 16 bytes.
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
 constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 16U * capacity + 3U * padded(4U * capacity); }
@@ -153,11 +155,11 @@ constexpr std::uint64_t workspace_bytes(std::uint64_t capacity, std::uint64_t ca
     return table_bytes(table_size) + 16U * candidates + 48U * capacity;
 }
 
-constexpr std::uint64_t kControlBytes = 208U;  // what the threads of a block tell each other
+constexpr std::uint64_t kControlBytes = 208U;  // for the values that the threads of a block share
 
-constexpr std::uint64_t kWarpRoomBytes = 1408U;  // what a warp works in
+constexpr std::uint64_t kWarpRoomBytes = 1408U;  // for the arrays that a warp works in
 
-constexpr std::uint32_t kSharedRounds = 512U;  // rounds of a frame's expansion that warps can leave to others
+constexpr std::uint32_t kSharedRounds = 512U;  // rounds of a frame's expansion that the warps of a block can share
 
 // Dynamic shared memory of the search kernel.
 constexpr std::uint64_t shared_bytes(std::uint64_t threads, std::uint64_t columns, std::uint64_t capacity,

@@ -1,6 +1,6 @@
-// Who works on a frame: the block that owns the lane, or with it the other blocks of its cluster. A stage is
-// written for a Team, and so knows how many threads share its loops, how far an atomic must reach, and which
-// barrier to take.
+// The threads that work on a frame: the block that owns the lane, or all blocks of its cluster. A stage is written
+// for a Team, and so knows how many threads share its loops, how far an atomic must reach, and which barrier to
+// take.
 #pragma once
 
 #include "shared/simt.cuh"

@@ -1,4 +1,4 @@
-// An utterance from its first frame to its result; how a lane is put down and taken up again.
+// An utterance from its first frame to its result; how a lane stops and resumes.
 #pragma once
 
 #include "decode/arrival.cuh"
@@ -15,7 +15,7 @@ ARCBEAM_DEVICE void copy_tokens(const Tokens& from, const Tokens& to, std::uint3
     }
 }
 
-// Moves what was counted in this utterance, by the whole cluster, to the lane's state. A barrier must follow.
+// Adds what the whole cluster has counted for this utterance to the lane's state. A barrier must follow.
 template <bool kClusters>
 ARCBEAM_DEVICE void collect_counts(Lane& lane) {
     Control& control = *lane.control;
@@ -33,11 +33,12 @@ ARCBEAM_DEVICE void collect_counts(Lane& lane) {
     }
 }
 
-// Puts the lane down until the next launch.
+// Stops the lane until the next launch.
 template <bool kClusters>
 ARCBEAM_DEVICE void stop(const SearchParams& params, Lane& lane, Need need) {
     if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log)) {
-        simt::store_relaxed<Scope::device>(params.stop, 1U);  // the others had better not go on for long without it
+        // The other lanes should not go on for long without it
+        simt::store_relaxed<Scope::device>(params.stop, 1U);
     }
     if (lane.state.num_tokens <= lane.shared_capacity) {
         copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
@@ -63,7 +64,7 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     open_utterance(params, lane);
 }
 
-// Takes up a lane that stopped: its tokens wait in the spill. False if the log-probs of its frame are not there.
+// Resumes a lane that stopped; its tokens wait in the spill. False if the log-probs of its frame have not come.
 ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
     open_utterance(params, lane);
     lane.counts = Counts{};
@@ -92,13 +93,14 @@ ARCBEAM_DEVICE FrameEnd one_frame_in(const SearchParams& params, Lane& lane, flo
     return advance<BlockTeam>(params, lane, cut, room);
 }
 
-// One frame, in shared memory if it seems to fit there.
+// Decodes one frame, in shared memory if it is likely to fit there.
 template <bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane) {
     const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.max_active,
                              lane.histogram, *lane.control);
     FrameEnd end = FrameEnd::no_room;
-    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {  // the next may have more
+    // The next frame may have more
+    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {
         end = one_frame_in<kClusters>(params, lane, cut, Room::shared);
         lane.large_table_is_free = false;
     }
@@ -118,11 +120,11 @@ ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane) {
     return end;
 }
 
-constexpr std::uint32_t kLookFrames = 8U;    // between looks at how the other lanes are doing,
-constexpr std::uint32_t kManyTokens = 512U;  // unless a frame takes long
+constexpr std::uint32_t kLookFrames = 8U;    // frames between checks of the other lanes
+constexpr std::uint32_t kManyTokens = 512U;  // with so many tokens every frame checks, because a frame takes long
 
-// Whether the lane had better stop for another launch: another lane waits for more room; or the last utterances are
-// hot and should go on in clusters. All lanes stop then, so that none waits for the longest.
+// Whether the lane should stop for another launch: because another lane waits for more room, or because the last
+// utterances are hot and should go on in clusters. All lanes stop then, so that none waits for the longest.
 ARCBEAM_DEVICE bool should_stop(const SearchParams& params, const Lane& lane) {
     if (lane.state.frame % kLookFrames != kLookFrames - 1U && lane.state.num_tokens < kManyTokens) {
         return false;
@@ -150,7 +152,7 @@ ARCBEAM_DEVICE bool should_stop(const SearchParams& params, const Lane& lane) {
 
 template <bool kClusters>
 ARCBEAM_DEVICE void report_bad_row(const SearchParams& params, Lane& lane, std::uint32_t frame) {
-    collect_counts<kClusters>(lane);  // or they would be the next utterance's
+    collect_counts<kClusters>(lane);  // otherwise the next utterance would count them
     if (simt::thread_rank() == 0U) {
         UtteranceResult& result = params.results[lane.state.utterance];
         result.outcome = Outcome::bad_log_prob;
@@ -164,7 +166,7 @@ ARCBEAM_DEVICE void report_bad_row(const SearchParams& params, Lane& lane, std::
 
 enum class Rows : std::uint32_t { good, bad, missing };
 
-// The rows after the death of a search are checked all the same.
+// Checks the remaining rows after the search has died.
 template <bool kClusters>
 ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint32_t first) {
     for (std::uint32_t frame = first; frame < lane.utterance.frames; ++frame) {
@@ -209,8 +211,8 @@ ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
     return true;
 }
 
-// Makes room in a log that is full; false if it has to grow. Unless half of it is free, the next collection would
-// come soon: a larger log then.
+// Makes room in a log that is full; false if the log has to grow. It grows unless half of it is free, because
+// otherwise the next collection would come soon.
 ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
     LaneState& state = lane.state;
     const Collected left =
@@ -223,7 +225,7 @@ ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
     return room >= state.log_capacity / 2U && room >= lane.log_wanted;
 }
 
-// Decodes the lane's utterance to its end; says what it lacks if it cannot.
+// Decodes the lane's utterance to its end. If that is not possible, says what the lane lacks.
 template <bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
     Control& control = *lane.control;

@@ -1,4 +1,4 @@
-// The arrays a frame works in, in shared memory or spilled to global memory, and the words a block shares.
+// The arrays a frame works in, in shared memory or spilled to global memory, and the words that a block shares.
 #pragma once
 
 #include "decode/search.hpp"
@@ -20,7 +20,7 @@ ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
     return array;
 }
 
-// A survivor of the last frame, with the arcs of its state, so that they need not be looked up.
+// A survivor of the last frame, with the arcs of its state, so that they need no look-up.
 struct Token {
     float cost;
     std::uint32_t first_emitting;
@@ -31,10 +31,11 @@ struct Token {
 struct Tokens {
     Array<Token> token;
     Array<std::uint32_t> state;
-    Array<std::uint32_t> milestone;  // the last that each descends from; of two arrays, frames take turns
+    // The last milestone that each token descends from; frames alternate between two arrays
+    Array<std::uint32_t> milestone;
 };
 
-// Four arrays in a row, tokens_bytes(capacity). The frame has the number `number`.
+// Four arrays in a row, tokens_bytes(capacity) in all. `number` is the number of the frame.
 ARCBEAM_DEVICE Tokens carve_tokens(unsigned char*& memory, std::uint32_t capacity, std::uint32_t number) {
     Tokens tokens;
     tokens.token = carve<Token>(memory, capacity);
@@ -51,15 +52,15 @@ ARCBEAM_DEVICE Tokens spilled_tokens(const SpillView& spill, std::uint32_t numbe
 }
 
 constexpr std::uint32_t kFollowed = 64U;                        // arcs that a warp follows at a time
-constexpr std::uint32_t kQueued = kFollowed + simt::kWarpSize;  // and those that wait for it
+constexpr std::uint32_t kQueued = kFollowed + simt::kWarpSize;  // these, and those that wait in the queue
 
-// What a warp works in while it expands tokens, in the block's own shared memory.
+// The arrays a warp works in while it expands tokens, in the block's own shared memory.
 struct WarpRoom {
-    Array<std::uint32_t> tokens;   // [32]: those that have arcs within the bound
+    Array<std::uint32_t> tokens;   // [32]: tokens that have arcs within the bound
     Array<std::uint32_t> starts;   // [32]: their first chunks, in the warp's order
-    Array<std::uint32_t> arcs;     // [kQueued]: arcs to follow,
-    Array<std::uint32_t> sources;  // [kQueued]: the tokens that they leave,
-    Array<std::uint32_t> labels;   // [kQueued]: and their labels
+    Array<std::uint32_t> arcs;     // [kQueued]: arcs to follow
+    Array<std::uint32_t> sources;  // [kQueued]: the tokens that they leave
+    Array<std::uint32_t> labels;   // [kQueued]: their labels
 };
 
 ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
@@ -73,7 +74,7 @@ ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
     return room;
 }
 
-// A way to a state.
+// A candidate: a way to a state.
 struct Candidate {
     std::uint64_t packed;  // pack(cost, arc)
     std::uint32_t place;   // the state it reaches; once admitted, that state's place in the table
@@ -88,7 +89,7 @@ struct Reached {
     std::uint32_t unused;
 };
 
-// One of them with epsilon arcs, and the first of these.
+// A reached state that has epsilon arcs, and the first of these.
 struct Leaving {
     std::uint32_t index;  // in the frontier
     std::uint32_t depth;
@@ -96,9 +97,9 @@ struct Leaving {
     float weight;
 };
 
-// A hash table from state to the best candidate for it, the candidates themselves, and the frontier: the states of
-// the frame that is being made, in the order in which they were found. That order differs from run to run; no
-// result does.
+// A hash table from state to its best candidate, the candidates themselves, and the frontier: the states of the
+// frame that is being made, in the order in which they were found. That order differs from run to run, but no
+// result depends on it.
 struct Workspace {
     Array<std::uint64_t> table_best;   // pack(cost, arc) of the best candidate
     Array<std::uint32_t> table_state;  // kNoIndex: free
@@ -127,64 +128,65 @@ ARCBEAM_DEVICE Workspace carve_workspace(unsigned char* memory, std::uint32_t ca
     return work;
 }
 
-// Where a frame is made: in shared memory; in global memory, but for the table if it seems to fit; or all of it
-// there.
+// Where a frame is made: all in shared memory; the table in shared memory and the rest in global memory, if the
+// table is likely to fit; or all in global memory.
 enum class Room : std::uint32_t { shared, mixed, spilled };
 
-// What the block that owns a lane asks of the others of its cluster.
+// What the owner of a lane asks the other blocks of its cluster to do.
 enum class Task : std::uint32_t { frame, counts, leave };
 
 struct Posted {
-    const void* log_probs;  // of the piece at hand
+    const void* log_probs;  // of the current piece
     std::uint32_t rows_end;
     Task task;
-    std::uint32_t utterance;  // the frame, and what it starts from
+    std::uint32_t utterance;  // the frame to make, and what it starts from
     std::uint32_t frame;
     std::uint32_t num_tokens;
     std::uint32_t log_size;
     std::uint32_t num_milestones;
-    Room room;  // where to make it
+    Room room;  // where to make the frame
     float cutoff;
 };
 
-// The words of a block in shared memory. Costs are ordered(), so that their minimum is an integer's.
+// The words that a block shares, in shared memory. Costs are stored as ordered() integers, so that their minimum is
+// a minimum of integers.
 struct Control {
-    std::uint64_t best_end;      // pack(cost, state) of the best last token
+    std::uint64_t best_end;      // pack(cost, state) of the best token of the last frame
     std::uint64_t leaving_arcs;  // work of a lane that stops
     std::uint64_t admitted;
     std::uint32_t best;              // among the candidates of the frame
-    std::uint32_t best_survivor[2];  // frames take turns: one is read while the other is made ready
-    std::uint32_t num_candidates;    // may exceed the room: then some were not noted
-    std::uint32_t added[3];          // states found in a step of the frame, by the step's slot
-    std::uint32_t epsilons[3];       // those with epsilon arcs
-    std::uint32_t levels[3];         // 1 + the largest depth of these
-    std::uint32_t num_rounds;        // of the expansion
-    std::uint32_t best_token;        // one with cost 0
+    std::uint32_t best_survivor[2];  // frames alternate: one entry is read while the other is reset
+    std::uint32_t num_candidates;    // if it exceeds the room, some were not noted
+    std::uint32_t added[3];          // number of states found in a step of the frame, by the step's slot
+    std::uint32_t epsilons[3];       // of these, the number with epsilon arcs
+    std::uint32_t levels[3];         // 1 + the largest depth of the states with epsilon arcs
+    std::uint32_t num_rounds;        // number of rounds of the expansion
+    std::uint32_t best_token;        // a token with cost 0
     std::uint32_t smallest_acoustic;
-    std::uint32_t bad_column;  // of the frame: the first with NaN or +inf
+    std::uint32_t bad_column;  // of the frame: the first column with NaN or +inf
     std::uint32_t utterance;
     std::uint32_t selected;  // radix selection: the digits found so far
-    std::uint32_t rank;      // and what is still to be counted off
+    std::uint32_t rank;      // radix selection: how many are still to be counted
     std::uint32_t end_index;
     std::uint32_t stop;  // a Need
-    std::uint32_t line;  // where the piece of log-probs begins that has been waited for; kNoIndex: it did not come
+    std::uint32_t line;  // line at which the awaited piece of log-probs begins; kNoIndex: it did not come
     Posted posted;
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");
 
-// A step of a frame that finds states: admission, or one level of the closure. Steps count in slots of their own,
-// so that a step's count can be read while the next step counts on; a slot is emptied one step before it is used
-// again, when all have long read it.
+// A step of a frame that finds states: admission, or one level of the closure. Each step counts in a slot of its
+// own, so that its count can be read while the next step counts. A slot is reset one step before it is used again,
+// when all threads have long read it.
 struct Step {
     std::uint32_t slot;
-    std::uint32_t states_before;    // found in the steps before this
-    std::uint32_t epsilons_before;  // of them, with epsilon arcs
+    std::uint32_t states_before;    // number of states found in the steps before this
+    std::uint32_t epsilons_before;  // of these, the number with epsilon arcs
 
     ARCBEAM_DEVICE std::uint32_t next_slot() const { return slot == 2U ? 0U : slot + 1U; }
 };
 
-// What one thread counts on the side; summed over the block when an utterance ends.
+// Counters of one thread; they are summed over the block when an utterance ends.
 struct Counts {
     std::uint64_t leaving_arcs = 0;
     std::uint64_t admitted = 0;

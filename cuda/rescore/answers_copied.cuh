@@ -1,5 +1,5 @@
-// Answers that copies bring to the device: of lanes that ask for arcs (Fukunaga et al. 2019). a batch of answers is
-// a copy of arrivals and answers, and behind it, as behind log-probs, a copy that counts it (decode/arrival.cuh).
+// Answers that copies bring to the device, for lanes that ask for arcs (Fukunaga et al. 2019). A batch of answers
+// is a copy of arrivals and answers, followed (as log-probs are, see decode/arrival.cuh) by a copy that counts it.
 #pragma once
 
 #include "shared/requests.hpp"
@@ -9,9 +9,10 @@ namespace arcbeam {
 
 constexpr std::uint32_t kNotCome = 0xffffffffU;
 
-// One thread waits for the answers of the round that has been posted; gives their place in the answer buffer. An
-// arrival may be there before the rest of its batch of answers, so what counts is the count; a later batch of
-// answers writes it again, the same, for none takes the place of answers that have not been taken.
+// One thread waits for the answers of the round that has been posted, and returns their place in the answer buffer.
+// An arrival may be there before the rest of its batch of answers, so the thread relies on the count of batches. A
+// later batch writes the arrival again with the same value, because answers that have not been taken keep their
+// place.
 ARCBEAM_DEVICE std::uint32_t wait_for_copied(const unsigned char* answer_buffer, std::uint32_t slot,
                                              std::uint32_t round, std::uint32_t wait_cycles) {
     const auto* const come = reinterpret_cast<const std::uint32_t*>(answer_buffer);
@@ -32,8 +33,8 @@ ARCBEAM_DEVICE std::uint32_t wait_for_copied(const unsigned char* answer_buffer,
     }
 }
 
-// Batches of answers write these words again and again while the kernel runs: no cache of a multiprocessor may
-// answer.
+// Batches of answers write these words again and again while the kernel runs, so the load must not be answered by a
+// cache of the multiprocessor.
 ARCBEAM_DEVICE Answer copied_answer(const unsigned char* answer_buffer, std::uint32_t place) {
     const std::uint64_t bits =
         simt::load_relaxed<simt::Scope::system>(reinterpret_cast<const std::uint64_t*>(answer_buffer) + place);
@@ -42,7 +43,8 @@ ARCBEAM_DEVICE Answer copied_answer(const unsigned char* answer_buffer, std::uin
     return answer;
 }
 
-// The place of the answers may be taken by others. One thread says so, behind a barrier if all have read.
+// Allows the place of the answers to be used for others. One thread calls this, after a barrier if all threads have
+// read the answers.
 ARCBEAM_DEVICE void leave_copied(RequestHead* head, std::uint64_t posted) {
     simt::store_release<simt::Scope::system>(&head->taken, posted);
 }

@@ -1,4 +1,4 @@
-// Answers that are read where the host has written them, over the bus: of lanes that ask KenLM.
+// Answers that lanes read over the bus, where the host has written them. This is for lanes that ask KenLM.
 #pragma once
 
 #include "shared/requests.hpp"
@@ -6,7 +6,7 @@
 
 namespace arcbeam {
 
-// One thread waits for the answers of the round that has been posted. Each load of the head is a way over the bus.
+// One thread waits for the answers of the round that has been posted. Each load of the head crosses the bus.
 ARCBEAM_DEVICE bool wait_for_mapped(const RequestHead* head, std::uint64_t posted, std::uint32_t wait_cycles) {
     simt::Backoff backoff{wait_cycles};
     while (simt::load_relaxed<simt::Scope::system>(&head->answered) != posted) {

@@ -1,14 +1,14 @@
 // The arc cache: answers of the models by (state, label), direct-mapped, the newest wins, shared by all lanes.
-// Those of the small model are there, too: who knows what the large one says would wait for the small one
-// otherwise.
+// Answers of the small model are kept, too: otherwise a look-up that finds the large model's answer would still
+// wait for the small model's.
 //
-// An entry is four words, in each a part of it and its stamp:
+// An entry is four words. Each holds one part of the entry and the entry's stamp:
 //
 //     stamp state | stamp label | stamp cost | stamp next state
 //
-// Answers that are written count their stamps on; one comes again after 2^32 - 1 of them, long after the words of
-// the first have been read. So words of two answers that meet in an entry are told apart: what is read counts only
-// if all four have the same stamp. Nobody waits, and no answer depends on the cache.
+// Each answer that is written gets the next stamp. A stamp comes again after 2^32 - 1 answers, long after the words
+// with the old one have been read. So words of two different answers that meet in an entry can be told apart: an
+// entry counts only if all four words have the same stamp. No thread waits, and no answer depends on the cache.
 #pragma once
 
 #include "rescore/rescoring_search.hpp"
@@ -16,7 +16,8 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kOfSmallModel = 0x80000000U;  // of a state in the cache; models have fewer than 2^31
+// Marks a state of the small model in the cache; models have fewer than 2^31 states
+constexpr std::uint32_t kOfSmallModel = 0x80000000U;
 
 ARCBEAM_DEVICE std::uint64_t* cache_entry(const ArcCacheView& cache, std::uint32_t state, std::uint32_t label) {
     const std::uint32_t mixed = (state * 0x9e3779b1U ^ label) * 0x85ebca6bU;
@@ -24,7 +25,7 @@ ARCBEAM_DEVICE std::uint64_t* cache_entry(const ArcCacheView& cache, std::uint32
     return cache.entries + (at * cache.size >> 32U) * kCacheWords;
 }
 
-// Finds an answer; `from` of the step is not known.
+// Finds an answer, except for `from` of the step, which the cache does not hold.
 ARCBEAM_DEVICE bool find_cached(const ArcCacheView& cache, std::uint32_t state, std::uint32_t label, LmStep& step) {
     const std::uint64_t* const entry = cache_entry(cache, state, label);
     std::uint64_t word[kCacheWords];
@@ -42,7 +43,7 @@ ARCBEAM_DEVICE bool find_cached(const ArcCacheView& cache, std::uint32_t state, 
     return true;
 }
 
-// Writes an answer, over whatever is there. One thread does it.
+// Writes an answer over the entry's old content. One thread does it.
 ARCBEAM_DEVICE void keep_cached(const ArcCacheView& cache, LookupCounters* counters, std::uint32_t state,
                                 std::uint32_t label, const LmStep& step) {
     const std::uint64_t count = simt::atomic_add<simt::Scope::device>(&counters->stamps, std::uint64_t{1});

@@ -1,15 +1,16 @@
-// Stage lookup where the host has the large model: what is distinct is answered by the arc cache, by the lane's own
-// table, or by the host.
+// Stage lookup where the host has the large model. Each distinct (history, word) is answered by the arc cache, by
+// the lane's own table, or by the host.
 #pragma once
 
 #include "rescore/lookup.cuh"
 
 namespace arcbeam {
 
-constexpr std::uint32_t kOpen = 0x80000000U;  // of a candidate in the list of those that ask: not answered yet
+// Marks a candidate in the list of those that ask: it is not answered yet
+constexpr std::uint32_t kOpen = 0x80000000U;
 
-// Looks a word up in the lane's table, and lists a question if nobody has asked yet. Returns whether the answer is
-// there.
+// Looks a word up in the lane's table, and lists a question if the word has not been asked for yet. Returns whether
+// the answer is there.
 ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringControl& control, LookupCounts& counts,
                         LmStep& step) {
     const Requests requests = requests_of(control);
@@ -27,7 +28,8 @@ ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringContr
     return answer.next_state != kUnanswered;
 }
 
-// As answer_some(), which has the model; those that stay open are marked. `again`: only those.
+// Like answer_some(), for a model that the host has. Candidates that stay open are marked. `again`: looks only at
+// marked ones.
 template <bool kTogether>
 ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questions questions,
                                      RescoringControl& control, bool again) {
@@ -69,7 +71,7 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
         }
         const LmStep other{simt::shuffle_xor(both, step.cost, kHalf),
                            simt::shuffle_xor(both, step.next_state, kHalf), 0U};
-        simt::warp_sync(both);  // all have read what is overwritten
+        simt::warp_sync(both);  // all have read before anything is overwritten
         if (is_first && known) {
             const Deviation deviation = deviate(params.lms, label, step, other);
             questions.asked[asked.place] = kNoIndex;
@@ -85,7 +87,8 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
     return counts;
 }
 
-// answer_words() by requests. Not answered: the frame has to be given up. A barrier was passed.
+// The result of answer_words() by requests. If it is not answered, the frame has to be given up. A barrier was
+// passed.
 struct AskedWords {
     LookupCounts counts;
     bool answered;

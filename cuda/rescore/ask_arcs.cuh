@@ -1,25 +1,26 @@
-// Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019): what
-// a word needs of these is known from the index, is looked up piece by piece in the arc cache and in the lane's own
-// table, and what nobody has asked for is asked for in one round. The lane adds up, in the law's order.
+// Stage lookup where the host has the arcs of the large model and its back-off weights (Fukunaga et al. 2019). The
+// index says which of these pieces a word needs. Each piece is looked up in the arc cache and in the lane's own
+// table, and all missing ones are asked for in one round. The lane adds the pieces up, in the order that the rules
+// prescribe.
 //
-// While some piece of a word is missing, all of it are claimed in the table: what the cache had is entered there,
-// for it may be gone from the cache when the answers come.
+// If any piece of a word is missing, all pieces of the word are claimed in the table. Those that the cache had are
+// entered in the table, too, because the cache may have lost them when the answers come.
 #pragma once
 
 #include "rescore/ask.cuh"
 
 namespace arcbeam {
 
-// The arc that a word takes, kNoLmArc of an unknown word, and the state that lists it.
+// The arc that a word takes (kNoLmArc for an unknown word), and the state that lists it.
 struct LmPlace {
     std::uint32_t arc;
     std::uint32_t from;
 };
 
-// Where step_by() finds what it needs: of the small model in the view. Of the large one the place by the index, if
-// it has not been found before, and what the place needs in the cache and the table, as far as it is there.
+// Where step_by() finds what it needs. For the small model that is the view. For the large model, the index gives
+// the place (unless it is known already), and the cache and the table give the pieces that they have.
 struct Pieces {
-    const ArcCacheView& cache;  // of no size: it is not asked
+    const ArcCacheView& cache;  // of size 0 if it is not to be asked
     const Requests& requests;
     bool is_large;
     bool has_place;
@@ -56,7 +57,8 @@ struct Pieces {
     }
 };
 
-// Claims all that a word needs, and enters what the cache has, or lists a question: so many lanes, a piece each.
+// Claims all pieces that a word needs. For each, enters what the cache has, or lists a question. Each of `lanes`
+// threads takes one piece at a time.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& requests, std::uint32_t state,
                             const LmPlace& place, RescoringControl& control, LookupCounts& counts) {
@@ -87,8 +89,8 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& reque
     }
 }
 
-// As answer_some(), where the large model is read in pieces; words that lack one stay open, and are marked.
-// `again`: only those. Returns in `open` whether the thread has marked any.
+// Like answer_some(), where the large model is read in pieces. Words that lack a piece stay open and are marked.
+// `again`: looks only at marked ones. `open` says whether this thread has marked any.
 template <std::uint32_t kHalf>
 ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Questions& questions,
                                           RescoringControl& control, bool again, bool& open) {
@@ -139,11 +141,11 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
         Reads reads;
         const LmStep found = step_by<kHalf>(lm, state, wanted, seeks, together, reads, pieces);
         step = seeks ? found : step;
-        const std::uint32_t lacks = together.votes(pieces.missing);  // of the large half
+        const std::uint32_t lacks = together.votes(pieces.missing);  // of the half that asks the large model
         const bool is_open = (lacks | simt::shuffle_xor(simt::kAllThreads, lacks, kHalf)) != 0U;
         const LmStep other{simt::shuffle_xor(simt::kAllThreads, step.cost, kHalf),
                            simt::shuffle_xor(simt::kAllThreads, step.next_state, kHalf), 0U};
-        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
+        simt::warp_sync(simt::kAllThreads);  // all have read before anything is overwritten
         if (has && is_open) {
             if (is_large) {
                 pieces.place.from = step.from;
@@ -174,7 +176,7 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
     return counts;
 }
 
-// answer_words() by requests, of arcs; see ask_words().
+// answer_words() by requests for arcs; see ask_words().
 ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Questions& questions,
                                    RescoringControl& control) {
     AskedWords asked;
@@ -189,7 +191,8 @@ ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Question
         if (!simt::block_barrier_or(open)) {
             break;
         }
-        asked.answered = send_questions(params, control).answered;  // of none: what others have entered is there
+        // With no question to send, other threads have entered what was missing.
+        asked.answered = send_questions(params, control).answered;
     }
     return asked;
 }

@@ -1,11 +1,11 @@
-// What the end of a sentence costs, where lanes ask the host: all last tokens in one round.
+// The cost of the end of a sentence, where lanes ask the host: all last tokens ask in one round.
 #pragma once
 
 #include "rescore/ask_arcs.cuh"
 
 namespace arcbeam {
 
-// Asks for what the end needs after a history.
+// Asks for the pieces that the end of a sentence needs after a history.
 ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
     LookupCounts uncounted;
@@ -22,8 +22,8 @@ ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history
     }
 }
 
-// After the histories of the final tokens: afterwards the lane's table has it. False if the lane has to stop. A
-// barrier was passed.
+// Asks for the end after the histories of the final tokens; afterwards the lane's table has the answers. False if
+// the lane has to stop. A barrier was passed.
 ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane& lane) {
     for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
         const std::uint32_t state = lane.tokens.state[i];
@@ -36,7 +36,7 @@ ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane&
     return send_questions(params, *lane.words).answered;
 }
 
-// end_deviation(), once ask_ends() has the answers.
+// The same as end_deviation(), after ask_ends() has got the answers.
 ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
                                          RescoringControl& control) {
     const Requests requests = requests_of(control);

@@ -1,4 +1,4 @@
-// The search kernel of rescore.cu where the host has the large model: lanes ask it, see requests.hpp.
+// The search kernel of rescore.cu for a large model that the host has: lanes ask the host, see requests.hpp.
 #define ARCBEAM_LANES_ASK Asks::model
 #include "rescore/work.cuh"
 

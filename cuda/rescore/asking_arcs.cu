@@ -1,5 +1,5 @@
 // The search kernel of rescore.cu where the host has the arcs of the large model and its back-off weights: lanes
-// ask for these, see requests.hpp.
+// ask the host for these, see requests.hpp.
 #define ARCBEAM_LANES_ASK Asks::arcs
 #include "rescore/work.cuh"
 

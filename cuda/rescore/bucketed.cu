@@ -1,4 +1,4 @@
-// The search kernel of rescore.cu where the large model is in host memory, in buckets: see shared/lm_buckets.hpp.
+// The search kernel of rescore.cu for a large model in host memory, in buckets: see shared/lm_buckets.hpp.
 #define ARCBEAM_IN_BUCKETS
 #include "rescore/work.cuh"
 
@@ -7,7 +7,7 @@ ARCBEAM_KERNEL_OCCUPANCY(arcbeam_bucketed_wide, 512, 1, arcbeam::RescoringParams
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_bucketed_dense, 256, 2, arcbeam::RescoringParams) { arcbeam::work<false>(params); }
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_bucketed_cluster, 512, 1, arcbeam::RescoringParams) {
-    arcbeam::simt::cluster_barrier();  // before anybody looks into the shared memory of another block
+    arcbeam::simt::cluster_barrier();  // before any block reads the shared memory of another
     if (arcbeam::ClusterTeam::owns_lane()) {
         arcbeam::work<true>(params);
     } else {

@@ -1,12 +1,12 @@
-// Stage lookup where the large model is in host memory, in buckets (shared/lm_buckets.hpp): eight lanes look a word
-// up, and wait for the bus twice, for the chain of the history and for all buckets of its states.
+// Stage lookup where the large model is in host memory, in buckets (shared/lm_buckets.hpp). Eight threads look a
+// word up together. They wait for the bus twice: for the chain of the history, and for all buckets of its states.
 //
-// in   a history and a label for each group of eight lanes of the warp; all lanes come here
-// out  what lm_step() of lm_view.hpp says, but for `from`
+// in   a history and a label for each group of eight threads of the warp; all threads of the warp call this
+// out  the same as lm_step() of lm_view.hpp, except `from`
 //
-// A lane has one entry of the eight in a state's two buckets, which the lanes read side by side, for all states
-// before it looks at any. Chains of more than kLevels states, of models beyond order 13, take two more waits for
-// every 12.
+// In a state's two buckets each of the eight threads reads one entry. The threads load the entries of all states
+// before they examine any. Chains of more than kLevels states, of models beyond order 13, take two more waits for
+// every 12 states.
 #pragma once
 
 #include "rescore/lanes.cuh"
@@ -15,13 +15,13 @@
 namespace arcbeam {
 
 constexpr std::uint32_t kBucketLanes = 2U * kLmBucketEntries;
-constexpr std::uint32_t kFewLevels = 4U;  // states of a chain: models up to order 5
+constexpr std::uint32_t kFewLevels = 4U;  // states of a chain: enough for models up to order 5
 constexpr std::uint32_t kManyLevels = 12U;
 constexpr std::uint32_t kLinksASector = 4U;
 
 using BucketGroup = Lanes<kBucketLanes>;
 
-// A part of a chain: each lane has a link of it, or two.
+// A part of a chain. Each thread has one link of it, or two.
 template <std::uint32_t kLevels>
 struct ChainPart {
     LmLink link[(kLevels + kBucketLanes - 1U) / kBucketLanes];
@@ -46,7 +46,7 @@ struct ChainPart {
     }
 };
 
-// `chain` is the first part of the history's. `reads` counts sectors, by the lane.
+// `chain` is the first part of the history's chain. `reads` counts the sectors that this thread loads.
 template <std::uint32_t kLevels>
 ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool seeks,
                                       ChainPart<kLevels> chain, const BucketGroup& together, std::uint32_t& reads) {
@@ -65,7 +65,7 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
         std::uint32_t state[kLevels];
         LmEntry entry[kLevels];
         for (std::uint32_t k = 0U; k < kLevels; k += kLmBucketEntries) {
-            // Each lane works out one bucket of one of four states.
+            // Each thread works out one bucket of one of four states.
             const std::uint32_t own = together.from(chain.link[k / kBucketLanes].state, k % kBucketLanes + slot);
             const LmBucketPair pair = lm_buckets_of(lm, own, label);
             const std::uint32_t bucket = pair.part * lm.buckets_a_part + (rank == slot ? pair.first : pair.second);
@@ -79,7 +79,8 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
                 }
             }
         }
-        std::uint32_t where = kNowhere;  // the longest history that lists the label, and the lane that has seen it
+        // The longest history that lists the label, and the thread that has found it
+        std::uint32_t where = kNowhere;
         LmArc arc{kLmEmptyHistory, 0.0F};
         for (std::uint32_t level = kLevels; level-- > 0U;) {
             if (state[level] != kLmEmptyHistory && lm_is_at(entry[level], state[level], label)) {
@@ -94,7 +95,7 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
         arc = LmArc{together.from(arc.next_state, where % kBucketLanes),
                     together.from(arc.weight, where % kBucketLanes)};
         found = open && where != kNowhere ? arc : found;
-        for (std::uint32_t level = 0U; level < kLevels; ++level) {  // zeros behind the last one change no sum
+        for (std::uint32_t level = 0U; level < kLevels; ++level) {  // zeros after the last one change no sum
             const float weight = chain.weight(level, together);
             backoffs = open && level < where / kBucketLanes ? lm_back_off(backoffs, weight) : backoffs;
         }
@@ -108,7 +109,7 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
     return unknown ? lm_unknown(backoffs) : lm_found(backoffs, found, kLmEmptyHistory);
 }
 
-// What a label costs after the history of each lane of a warp that asks; all lanes come here.
+// The cost of a label after the history of each thread that asks. All threads of the warp call this.
 ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;
     const BucketGroup together{simt::kAllThreads};

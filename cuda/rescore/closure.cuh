@@ -2,9 +2,10 @@
 // cpu_reference/decode/rescoring_closure.hpp.
 //
 // in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete
-// out  these lists cut; what their epsilon arcs reach, noted as candidates, and in shared memory offered to its key
-//      at once. What has a word is listed to be looked up, and offered in a step of its own, as all is in device
-//      memory, where to order one's writes takes long. A barrier must follow.
+// out  these lists are cut; the candidates that their epsilon arcs lead to are noted
+//      In shared memory a candidate without a word is offered to its key at once. Candidates with a word are listed
+//      to be looked up, and offered in a step of their own. In device memory that holds for all candidates,
+//      because ordering writes takes long there. A barrier must follow.
 #pragma once
 
 #include "rescore/ranking.cuh"
@@ -12,7 +13,7 @@
 
 namespace arcbeam {
 
-// What following a level takes beside the hypothesis.
+// What following a level needs besides the hypothesis.
 struct Level {
     Step step;
     float bound;
@@ -20,8 +21,8 @@ struct Level {
     std::uint32_t num_long;  // see rank_lists(); 0: no list of this depth has been ranked
 };
 
-// Writes a candidate whose key others may read before the next barrier. racecheck does not know that the
-// claim of a key releases it, but lets atomics and loads meet.
+// Writes a candidate whose key other threads may read before the next barrier. racecheck does not know that
+// claiming the key releases it, but accepts that atomics and loads meet.
 template <class Team, class Work>
 ARCBEAM_DEVICE void publish(std::uint32_t at, const Candidate& candidate, const History& history,
                             const Work& work) {
@@ -35,7 +36,7 @@ ARCBEAM_DEVICE void publish(std::uint32_t at, const Candidate& candidate, const 
     simt::atomic_exchange<Team::kScope>(&beside->history.small, history.small);
 }
 
-// Offers a candidate that this thread has just published, and enters what it found first.
+// Offers a candidate that this thread has just published, and enters the key if it is new.
 template <class Team, class Work>
 ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
                           const History& history, const Step& step, const Work& work, Control& control,
@@ -136,7 +137,7 @@ ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t de
     });
 }
 
-// The step after this, which all have left behind a barrier. The slot behind it is made ready.
+// The next step, after a barrier at which all threads have left this one. The slot after it is reset.
 template <class Team>
 ARCBEAM_DEVICE Step next_step(const Step& step, Control& control, RescoringControl& words) {
     const Step next{step.next_slot(), step.states_before + simt::load(&control.added[step.slot]),

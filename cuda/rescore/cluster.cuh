@@ -1,5 +1,5 @@
 // A lane that has a whole cluster, as in decode/cluster.cuh: its first block owns it and rescores frames of few
-// tokens alone; on a frame of many all blocks work as one team.
+// tokens alone; on a frame of many tokens all blocks work as one team.
 #pragma once
 
 #include "rescore/frame.cuh"
@@ -24,7 +24,7 @@ ARCBEAM_DEVICE RescoringLane shared_rescoring_lane(const SearchParams& params) {
     return lane;
 }
 
-// A frame by all blocks of the cluster; they have met at a barrier since it was posted.
+// A frame by all blocks of the cluster. They have met at a barrier since it was posted.
 ARCBEAM_DEVICE TeamFrame rescoring_team_frame(const RescoringParams& params, Counts& counts,
                                               LookupCounts& lookups) {
     const SearchParams& search = params.search;
@@ -93,7 +93,7 @@ ARCBEAM_DEVICE LookupCounts warp_sums(const LookupCounts& counts) {
             simt::reduce_add(simt::kAllThreads, counts.misses), simt::reduce_add(simt::kAllThreads, counts.reads)};
 }
 
-// What every block but the owner does until it may leave.
+// The loop of every block but the owner, until the owner lets it leave.
 ARCBEAM_DEVICE void help_to_rescore(const RescoringParams& params) {
     unsigned char* const of_owner = simt::map_shared(simt::shared_memory(), 0U);
     auto& control = *reinterpret_cast<Control*>(of_owner);

@@ -9,7 +9,8 @@
 
 namespace arcbeam {
 
-// What the end of the sentence adds to the paths of those lanes of a warp that ask; all come here.
+// The deviation of the end of the sentence, for those threads of a warp that ask. All threads of the warp call
+// this.
 ARCBEAM_DEVICE float end_of_sentence(const RescoringParams& params, const RescoringLane& lane,
                                      const History& history, bool asks) {
     if constexpr (kInBuckets) {
@@ -24,7 +25,7 @@ ARCBEAM_DEVICE float end_of_sentence(const RescoringParams& params, const Rescor
                         : asked_end_deviation(params, history, *lane.words);
 }
 
-// Of token `index`, if there is one, and what is to be smallest; all lanes of a warp come here.
+// The number that has to be smallest, for token `index` if there is one. All threads of a warp call this.
 ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const RescoringLane& lane,
                                           std::uint32_t index, bool is_token, bool final_only) {
     std::uint32_t state = 0U;
@@ -46,7 +47,8 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const R
     return is_token && !(final_only && !is_finite(cost)) ? pack(cost, state) : kNoPacked;
 }
 
-// Among tokens of one cost and state the smallest history. `scratch` has a place for each token.
+// Finds the best end; among tokens of equal cost and state the smallest history wins. `scratch` has a place for
+// each token.
 ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const RescoringLane& lane,
                                       const Array<Candidate>& scratch) {
     Control& control = *lane.control;

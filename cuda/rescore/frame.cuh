@@ -2,14 +2,14 @@
 //
 //     expand > note_words > (claim > answer > rescore) > recombine > a level of the closure, the same > prune
 //
-// What stands in brackets is left out where no candidate has a word.
+// The stages in brackets are left out where no candidate has a word.
 #pragma once
 
 #include "rescore/closure.cuh"
 
 namespace arcbeam {
 
-// Gives a frame up without a trace: its tokens are as they were. Thread 0 knows the smallest acoustic cost.
+// Gives a frame up without a trace: its tokens are as they were. Thread 0 passes the smallest acoustic cost.
 template <class Team>
 ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, RescoringLane& lane,
                                           std::uint32_t smallest_acoustic, FrameEnd why) {
@@ -23,8 +23,8 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
     return why;
 }
 
-// Gives those that stay their places, and names the source of every winner, so many a thread at a time. Tells in
-// control.tied whether one has an equal: then its source may be either.
+// Gives the hypotheses that stay their places, and names the source of every winner; a thread takes kEach
+// candidates at a time. control.tied tells whether any winner has an equal: then the source may be that of either.
 template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
                               std::uint32_t num_hypotheses, std::uint32_t num_long, const Work& work,
@@ -85,8 +85,8 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
     });
 }
 
-// Of equal winners the one whose source has the smallest history; barriers are passed, one at the end. Sources have
-// different histories, for an arc leaves one state.
+// Among equal winners, chooses the one whose source has the smallest history. Barriers are passed, one at the end.
+// The sources have different histories, because an arc leaves only one state.
 template <class Team>
 ARCBEAM_DEVICE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
                                 std::uint32_t num_hypotheses, const RescoringWorkspace& work,
@@ -134,10 +134,10 @@ ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const Work& work
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
 
-// What is read of a hypothesis that becomes a token.
+// The values of a hypothesis that becomes a token.
 struct Survivor {
     std::uint32_t key;
-    std::uint32_t index;  // among those that are kept; kNoIndex: it is not
+    std::uint32_t index;  // among those that are kept; kNoIndex: it is not kept
     std::uint32_t list;
     std::uint32_t source;
     std::uint32_t owner;
@@ -145,8 +145,8 @@ struct Survivor {
     StateArcs arcs;
 };
 
-// Those that stay become tokens and enter the log; sources within the frame move with theirs. Frees the tables. So
-// many at a time, for their loads may come from device memory.
+// The hypotheses that stay become tokens and enter the log; sources within the frame move with theirs. Frees the
+// tables. A thread takes kEach at a time, because their loads may come from device memory.
 template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const Work& work, const Tokens& old,
                                 const Tokens& tokens, const Array<History>& histories, const LogPlace& into) {
@@ -196,7 +196,7 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
             }
             work.key_owner()[one[k].key] = kNoIndex;
             work.key_best()[one[k].key] = kNoPacked;
-            if (one[k].list != kNoIndex) {  // all of a list do the same
+            if (one[k].list != kNoIndex) {  // all hypotheses of a list write the same value
                 simt::store_relaxed<Team::kScope>(work.list_state().at(one[k].list), kNoIndex);
                 simt::store_relaxed<Team::kScope>(work.list_count().at(one[k].list), kNoIndex);
             }
@@ -214,7 +214,7 @@ ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, c
     });
 }
 
-// From candidates within the bound to tokens. `next_frame` is the row whose acoustic costs are wanted next.
+// Turns candidates within the bound into tokens. `next_frame` is the row whose acoustic costs are wanted next.
 template <class Team>
 ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, RescoringLane& lane,
                                          std::uint32_t num_candidates, float bound, const RescoringWorkspace& work,
@@ -235,7 +235,8 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     }
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     const std::uint32_t num_hypotheses = closed.num_hypotheses;
-    if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {  // before they are cut, to be simple
+    // Counted before they are cut, which is simpler
+    if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {
         lane.log_wanted = num_hypotheses;
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::log_full);
     }
@@ -260,7 +261,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
         settle_ties<Team>(params, all_candidates, num_hypotheses, work, lane.histories,
                           lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
     }
-    if (Team::rank() == 0U) {  // for the next frame; what is counted later is reset then
+    if (Team::rank() == 0U) {  // for the next frame; later counters are reset then
         reset_counts(control);
         reset_first_words(words);
     }
@@ -286,7 +287,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, Rescorin
     return FrameEnd::committed;
 }
 
-// Frame 0: the start state alone, with the history of a sentence that begins.
+// Frame 0: the start state alone, with the history at the beginning of a sentence.
 ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const RescoringWorkspace& work,
                                     RescoringLane& lane) {
     if (simt::thread_rank() == 0U) {
@@ -299,8 +300,9 @@ ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const Rescori
     simt::block_barrier();
 }
 
-// The candidates of a frame whose acoustic costs and cut-off are there, rescored: committed but for the rest of the
-// frame, or dead, since none is finite. Tables go to shared memory if there are few enough candidates for them.
+// Rescores the candidates of a frame whose acoustic costs and cut-off are known. The result `committed` means that
+// the rest of the frame can follow; `dead` means that no candidate is finite. Tables go to shared memory if there
+// are few enough candidates.
 template <class Team>
 ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, RescoringLane& lane,
                                            const Expanded& expanded, Room room, RescoringWorkspace& work) {
@@ -313,7 +315,7 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, Rescor
     if (room == Room::mixed) {
         const RescoringWorkspace mixed = mixed_rescoring(lane);
         const std::uint32_t within = simt::load(&control.num_within);
-        if (within + within / 2U <= mixed.hypotheses) {  // with the closure hypotheses are seldom more
+        if (within + within / 2U <= mixed.hypotheses) {  // with the closure there are seldom more hypotheses
             work = mixed;
         }
     }
@@ -354,7 +356,8 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         lane.counts = before;
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
-        if (kLanesAsk && simt::load(&lane.words->request_full) == 0U) {  // what was asked is not asked again
+        // Questions that have been asked are not asked again
+        if (kLanesAsk && simt::load(&lane.words->request_full) == 0U) {
             lane.lookups.misses = misses;
         }
     }

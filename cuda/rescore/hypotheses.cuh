@@ -2,24 +2,24 @@
 // cpu_reference/decode/hypotheses.hpp; ranking.cuh cuts the states that have too many.
 //
 // in   candidates; the bound; the step that counts what is found
-// out  the tables: each candidate within the bound offered to its key, hypotheses entered where it came first
+// out  the tables: each candidate within the bound is offered to its key, and new keys enter as hypotheses
 #pragma once
 
 #include "rescore/tables.cuh"
 
 namespace arcbeam {
 
-// There is too little room for the step's hypotheses.
+// Reports that there is too little room for the step's hypotheses.
 template <class Team, class Work>
 ARCBEAM_DEVICE void overflow(const Step& step, const Work& work, Control& control) {
     simt::atomic_max<Team::kScope>(&control.added[step.slot], work.hypotheses + 1U - step.states_before);
 }
 
-// Where a candidate looks for its key: a place, and what has been found there.
+// The place where a candidate looks for its key, and what the place holds.
 struct Probe {
     std::uint32_t place;
-    std::uint32_t found;  // kNoIndex: the place was free, and nobody has taken it in between
-    bool added;           // since this thread has
+    std::uint32_t found;  // kNoIndex: the place was free, and still is
+    bool added;           // this thread has added it
 };
 
 template <class Team, bool fresh, class Work>
@@ -39,8 +39,8 @@ ARCBEAM_DEVICE void claim(Probe& probe, std::uint32_t i, const Step& step, const
     }
 }
 
-// Offers candidate i to its key, from a probe on. `fresh`: candidates of this step are written in this step, each
-// before it is offered.
+// Offers candidate i to its key, starting at a probe. `fresh`: candidates of this step are written in this step,
+// each before it is offered.
 template <class Team, bool fresh, class Work>
 ARCBEAM_DEVICE Offered offer_key(Probe probe, std::uint32_t i, std::uint64_t packed, std::uint32_t state,
                                  const History& history, const Step& step, const Work& work, Control& control) {
@@ -59,7 +59,7 @@ ARCBEAM_DEVICE Offered offer_key(Probe probe, std::uint32_t i, std::uint64_t pac
     return {kNoIndex, false};
 }
 
-// The place of a state in the list table. There is an entry for each.
+// Finds or claims the place of a state in the list table, which has room for every state.
 template <class Team, class Work>
 ARCBEAM_DEVICE std::uint32_t list_of(std::uint32_t state, std::uint32_t place, std::uint32_t found,
                                      const Work& work) {
@@ -77,7 +77,7 @@ ARCBEAM_DEVICE std::uint32_t list_of(std::uint32_t state, std::uint32_t place, s
     return place;
 }
 
-// A state has one hypothesis more than n: it is listed itself. False if there is no room to do so.
+// Lists a state that has more than n hypotheses. False if there is no room for it.
 template <class Team, class Work>
 ARCBEAM_DEVICE bool list_long(std::uint32_t list, std::uint32_t depth, const Work& work, RescoringControl& words) {
     const std::uint32_t at = simt::atomic_add<Team::kScope>(&words.num_long, 1U) + 1U;
@@ -93,7 +93,7 @@ ARCBEAM_DEVICE bool list_long(std::uint32_t list, std::uint32_t depth, const Wor
     return true;
 }
 
-// A hypothesis that has been found first, and what is known of its state.
+// A hypothesis that is new, and what is known of its state.
 struct Entered {
     bool is_new;
     std::uint32_t index;
@@ -102,8 +102,8 @@ struct Entered {
     StateRow row;
 };
 
-// Enters new hypotheses, and asks for what the frame and the next one will read of their states. Each step is made
-// for all of them before the next one is, for tables may be in device memory.
+// Enters new hypotheses, and prefetches what the frame and the next one will read of their states. Each step is
+// done for all of them before the next step begins, because the tables may be in device memory.
 template <class Team, std::uint32_t each, class Work>
 ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entered (&entered)[each],
                                      const Step& step, const Work& work, Control& control,
@@ -156,9 +156,9 @@ ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entere
     }
 }
 
-// Admits candidates [first, last), or only those of them that have words: their keys and hypotheses; the best of
-// them may be the best survivor. A barrier must follow. Returns how many were admitted by this thread. So many
-// candidates a thread at a time, for what a new state takes is a load that waits.
+// Admits candidates [first, last), or only those of them that have words, with their keys and hypotheses; the best
+// of them may be the best survivor. A barrier must follow. Returns how many this thread has admitted. A thread
+// takes kEach candidates at a time, because a new state needs a load, and so the loads wait together.
 template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first, std::uint32_t last,
                                             bool only_words, float bound, const Step& step, const Work& work,
@@ -244,7 +244,7 @@ ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::
     return admitted;
 }
 
-// Where all threads have one at most, less to do is sooner done.
+// Where each thread has at most one candidate, simpler code is faster.
 template <class Team>
 ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
                                                  std::uint32_t last, bool only_words, float bound, const Step& step,

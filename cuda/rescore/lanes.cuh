@@ -1,12 +1,12 @@
-// A group of lanes of a warp that look a word up together.
+// A group of threads of a warp that look a word up together.
 #pragma once
 
 #include "shared/simt.cuh"
 
 namespace arcbeam {
 
-// A group of so many lanes within those of a mask, which come to all of this together: a warp whose groups have
-// masks of their own would take one group after the other.
+// A group of so many threads within those of a mask. All threads of the mask call its functions together: if groups
+// had masks of their own, the warp would run them one after the other.
 template <std::uint32_t lanes>
 struct Lanes {
     std::uint32_t mask;

@@ -2,16 +2,16 @@
 // are the twin's, cpu_reference/decode/lookup.hpp.
 //
 // note_words     reads the words of the frame's candidates, and lists those to look up
-// claim_words    of the candidates with the same history and word one is to ask for all (Fukunaga et al. 2019,
-//                Algorithms 1 and 2): in the table of keys, whose own entries are passed over
-// answer_words   each distinct (history, word) is answered once: by the arc cache, or by the models' views,
-// wherever
-//                these lie
+// claim_words    finds candidates with the same history and word, of which one asks for all (Fukunaga et al. 2019,
+//                Algorithms 1 and 2); it uses the table of keys, and passes over the keys that are in it
+// answer_words   answers each distinct (history, word) once, from the arc cache or from the models' views, which
+// may
+//                lie in either memory
 //
-// with a barrier after each. Until the answer, `place` of an extension is the entry of the table of a candidate
-// that asks, and the candidate that asks of one that does not; afterwards it is the deviation of one that asks.
+// A barrier follows each. Until the answer comes, `place` of an extension is the entry of the table for a candidate
+// that asks; for any other it is the candidate that asks. Afterwards, `place` of one that asks is the deviation.
 //
-// Where the host has the model, ask.cuh stands in the place of answer_words; where it has the arcs, ask_arcs.cuh.
+// Where the host has the model, ask.cuh replaces answer_words; where it has the arcs, ask_arcs.cuh does.
 #pragma once
 
 #include "rescore/arc_cache.cuh"
@@ -30,8 +30,9 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
     }
 }
 
-// Words of the n candidates of the emitting arcs that are within `bound`; the others are given up. What has no word
-// is rescored already. So many candidates a thread at a time, for their words come from far.
+// Reads the words of the n candidates of the emitting arcs that are within `bound`; the others are given up. A
+// candidate without a word counts as rescored. A thread takes kEach candidates at a time, because their words come
+// from far.
 template <class Team, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE void note_some(const RescoringParams& params, const Array<History>& histories,
                               std::uint32_t first_log, std::uint32_t n, float bound, const Work& work,
@@ -105,7 +106,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
             candidate = work.wanted()[at];
             const Extension own = work.extension()[candidate];
             std::uint32_t place = key_home(own.word, own.history, size);
-            for (;;) {  // there are free entries enough
+            for (;;) {  // there are always enough free entries
                 const std::uint32_t found =
                     simt::atomic_cas<Team::kScope>(work.key_owner().at(place), kNoIndex, candidate | kAsks);
                 asks = found == kNoIndex;
@@ -114,7 +115,7 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
                     work.wanted()[at] = kNoIndex;
                     break;
                 }
-                const std::uint32_t other = found & ~kAsks;  // keys are in their way
+                const std::uint32_t other = found & ~kAsks;  // entries of keys lie among them
                 if ((found & kAsks) != 0U && simt::load(&work.extension().at(other)->word) == own.word &&
                     simt::load(&work.extension().at(other)->history) == own.history) {
                     simt::store(&work.extension().at(candidate)->place, other);
@@ -130,22 +131,23 @@ ARCBEAM_DEVICE void claim_words(std::uint32_t num_wanted, std::uint32_t slot, co
     }
 }
 
-// So many lanes look one word up in one model where words are few, or very few; twice as many ask for a candidate.
+// This many threads look one word up in one model where there are few words, or very few; a candidate takes twice
+// as many threads.
 constexpr std::uint32_t kSearching = 8U;
 constexpr std::uint32_t kMostSearching = 16U;
 
-// LmView::find by the lanes of a group, if it is one that seeks: in each round each looks at several labels, all at
-// equal distances. `reads` counts what they load of the index, by the lane.
+// LmView::find by the threads of a group, if the group seeks. In each round each thread looks at several labels,
+// all at equal distances. `reads` counts what this thread loads of the index.
 template <std::uint32_t lanes>
 ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state, std::uint32_t wanted, bool seeks,
                                            const Lanes<lanes>& together, std::uint32_t& reads) {
     constexpr std::uint32_t kEach = lanes == 1U ? 8U : 32U / lanes;
     const std::uint32_t rank = together.rank();
-    constexpr std::uint32_t kLabels = kEach * lanes;  // of a round
+    constexpr std::uint32_t kLabels = kEach * lanes;  // labels of a round
     std::uint32_t begin = 0U;
     std::uint32_t end = 0U;
     if (seeks && state != kLmEmptyHistory) {
-        if (rank == 0U) {  // what backing off will need is on its way then
+        if (rank == 0U) {  // for backing off: the loads are on their way in the meantime
             simt::prefetch(lm.backoff_steps + (state >> kLmBlockBits));
             simt::prefetch(lm.backoff_bases + (state >> kLmBlockBits));
         }
@@ -184,13 +186,13 @@ ARCBEAM_DEVICE std::uint32_t find_together(const LmView& lm, std::uint32_t state
     return seeks && state == kLmEmptyHistory ? wanted - 1U : arc;
 }
 
-// What a look-up loads of a model, counted by the lane.
+// The loads of a model that a look-up takes, as this thread counts them.
 struct Reads {
     std::uint32_t of_index = 0;
     std::uint32_t others = 0;
 };
 
-// Where a look-up finds its arc and what it reads then: in the view.
+// Tells a look-up where its arc and what it reads then are: here, in the view.
 struct OfView {
     template <std::uint32_t lanes>
     ARCBEAM_DEVICE std::uint32_t find(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
@@ -203,14 +205,15 @@ struct OfView {
     ARCBEAM_DEVICE LmArc arc(const LmView& lm, std::uint32_t arc) const { return lm.arcs[arc]; }
 };
 
-// The states that a look-up backs off from: each lane keeps one, so that what they cost is loaded at the same time.
+// The states that a look-up backs off from. Each thread keeps one, so that all their weights are loaded at the same
+// time.
 template <std::uint32_t lanes>
 struct BackedOff {
     std::uint32_t count = 0;
     std::uint32_t own = kLmEmptyHistory;
     float sum = 0.0F;
 
-    // Adds what groups have kept to their sums, from the longest history down.
+    // Adds what the groups have kept to their sums, starting at the longest history.
     template <class Source>
     ARCBEAM_DEVICE void add_up(const LmView& lm, bool wanted, const Lanes<lanes>& together, Source& source) {
         if (!together.any_group(wanted && count != 0U)) {
@@ -234,9 +237,9 @@ struct BackedOff {
     }
 };
 
-// lm_step() by the lanes of a group, if it is one that seeks: once the index has told which arc the word takes,
-// what it costs and all that backing off costs is read side by side. Where only these are in host memory, a look-up
-// waits for the bus once.
+// lm_step() by the threads of a group, if the group seeks. Once the index has told which arc the word takes, its
+// cost and all back-off weights are read in parallel. Where only arcs and back-off weights are in host memory, a
+// look-up waits for the bus once.
 template <std::uint32_t lanes, class Source>
 ARCBEAM_DEVICE LmStep step_by(const LmView& lm, std::uint32_t state, std::uint32_t label, bool seeks,
                               const Lanes<lanes>& together, Reads& reads, Source& source) {
@@ -275,13 +278,15 @@ ARCBEAM_DEVICE LmStep step_in(const LmView& lm, std::uint32_t state, std::uint32
     return step_by<lanes>(lm, state, label, seeks, together, reads, view);
 }
 
-// What is asked, and where the answers go.
+// The questions, and where the answers go.
 struct Questions {
-    Array<std::uint32_t> distinct;  // those that ask
+    Array<std::uint32_t> distinct;  // candidates that ask
     std::uint32_t num_distinct;
     Array<Extension> extension;
-    Array<std::uint32_t> asked;  // the table of those that do; of no size: each asks for itself alone,
-    Array<Candidate> candidate;  // and is rescored at once
+    // The table of those that ask; if its size is 0, each candidate asks for itself alone and is
+    // rescored at once
+    Array<std::uint32_t> asked;
+    Array<Candidate> candidate;
     std::uint32_t* best;
 };
 
@@ -294,7 +299,8 @@ ARCBEAM_DEVICE std::uint32_t rescore_one(const Array<Candidate>& candidates, std
     return is_finite(cost) ? ordered(cost) : kNoCost;
 }
 
-// What both models say, the large one in buckets: the small one is asked while its chain is on the way.
+// Asks both models, the large one in buckets. The small one is asked while the chain of the large one is on its
+// way.
 template <std::uint32_t kLevels>
 ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t state, std::uint32_t label,
                                     bool seeks, bool is_large, const BucketGroup& together,
@@ -314,8 +320,9 @@ ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t
     return step;
 }
 
-// One half of the lanes that answer for a candidate ask the large model, the other the small one. Returns what the
-// thread has counted. `kLevels`: states of a chain at a time where the large model is in buckets, else 0.
+// Of the threads that answer for a candidate, one half asks the large model and the other half the small one.
+// Returns what the thread has counted. `kLevels`: how many states of a chain are read at a time where the large
+// model is in buckets, else 0.
 template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U>
 ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Questions& questions) {
     LookupCounts counts;
@@ -343,7 +350,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
         LmStep step{};
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
         const bool cached = has && params.cache.size != 0U && find_cached(params.cache, key, wanted, step);
-        // Another lane may have been told of an older answer.
+        // Another thread may have been given an older answer.
         const bool seeks = together.votes(has && !cached) != 0U;
         if (simt::any(simt::kAllThreads, seeks)) {
             LmStep found;
@@ -367,7 +374,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
         }
         const LmStep other{simt::shuffle_xor(simt::kAllThreads, step.cost, kHalf),
                            simt::shuffle_xor(simt::kAllThreads, step.next_state, kHalf), 0U};
-        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
+        simt::warp_sync(simt::kAllThreads);  // all have read before anything is overwritten
         if (has && is_first) {
             const Deviation deviation = deviate(params.lms, label, step, other);
             if (questions.asked.size != 0U) {
@@ -387,7 +394,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
 
 template <class Team>
 ARCBEAM_DEVICE void answer_words(const RescoringParams& params, const Questions& questions, LookupCounts& counts) {
-    // Few words are answered sooner by many lanes each; of many, more at a time.
+    // Few words are answered sooner by many threads each. Of many words, more are answered at a time.
     const std::uint32_t n = questions.num_distinct;
     LookupCounts some;
     if constexpr (kInBuckets) {

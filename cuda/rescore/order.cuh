@@ -1,5 +1,6 @@
-// The order of histories, the last tie-break of the search. Those of a model that the host has are numbered as they
-// are met, and ordered by their words: the twin's rule, cpu_reference/kenlm/states.hpp.
+// The order of histories, the last tie-break of the search. Histories of a model that the host has are numbered in
+// the order in which they are first met, but compared by their words. That is the twin's rule,
+// cpu_reference/kenlm/states.hpp.
 #pragma once
 
 #include "decode/recombine.cuh"
@@ -7,7 +8,8 @@
 
 namespace arcbeam {
 
-// Whom lanes ask: settled when a kernel is compiled, so that those which have their models pay nothing.
+// What lanes ask the host for. It is fixed when a kernel is compiled, so that kernels that have their models pay
+// nothing.
 #if defined(ARCBEAM_LANES_ASK)
 constexpr Asks kAsked = ARCBEAM_LANES_ASK;
 #else
@@ -15,15 +17,15 @@ constexpr Asks kAsked = Asks::nobody;
 #endif
 constexpr bool kLanesAsk = kAsked != Asks::nobody;
 
-// Whether the large model is in buckets, likewise.
+// Whether the large model is in buckets. This is fixed in the same way.
 #if defined(ARCBEAM_IN_BUCKETS)
 constexpr bool kInBuckets = true;
 #else
 constexpr bool kInBuckets = false;
 #endif
 
-// Words are written by the host before it tells a history's number to anybody; the number may have come through the
-// arc cache, so a fence is needed on this side, too.
+// The host writes the words before it tells any lane the history's number. The number may have come through the arc
+// cache, so this side needs a fence, too.
 ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
     simt::fence<Scope::system>();
     const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;
@@ -53,7 +55,7 @@ ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
     return {static_cast<std::uint32_t>(bits >> 32U), static_cast<std::uint32_t>(bits)};
 }
 
-// Of all that threads bring the first stays; kNoPacked stands for none yet.
+// Of all numbers that threads offer, the first in order stays; kNoPacked stands for none yet.
 template <class Team>
 ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
     if (kAsked != Asks::model) {

@@ -2,16 +2,16 @@
 // twin's, Hypotheses::cut in cpu_reference/decode/hypotheses.hpp.
 //
 // rank_lists  puts the hypotheses of such lists side by side
-// cut_lists   a warp a list: what cannot be among the best n is passed over first, which leaves few to compare
+// cut_lists   gives each list to a warp, which first drops what cannot be among the best n; few are left to compare
 #pragma once
 
 #include "rescore/tables.cuh"
 
 namespace arcbeam {
 
-// Puts the hypotheses of states that have more than n of them side by side: those of this depth, whose lists are
-// complete. Barriers are passed, one at the end. Returns how many states have too many, of any depth; kNoIndex if
-// there is too little room.
+// Puts the hypotheses of states that have more than n of them side by side. It does so for the states of this
+// depth, whose lists are complete. Barriers are passed, one at the end. Returns how many states of any depth have
+// too many; kNoIndex if there is too little room.
 template <class Team>
 ARCBEAM_DEVICE std::uint32_t rank_lists(std::uint32_t depth, std::uint32_t num_hypotheses,
                                         const RescoringWorkspace& work, RescoringControl& control) {
@@ -62,14 +62,14 @@ ARCBEAM_DEVICE std::uint32_t rank_lists(std::uint32_t depth, std::uint32_t num_h
     return num_long;
 }
 
-// What is left of a list in the ranking: its entries [first, first + count).
+// The part of a list that is left in the ranking: its entries [first, first + count).
 struct Ranked {
     std::uint32_t first;
     std::uint32_t count;
 };
 
-// Cuts what cannot be among the best n of a list, by a warp, and moves the others to the front. Of n lanes each
-// knows one hypothesis that costs no more than the bound.
+// A warp cuts what cannot be among the best n of a list, and moves the others to the front. Each of n threads knows
+// one hypothesis, and none of these costs more than the bound.
 template <class Team, class Work>
 ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work& work) {
     constexpr std::uint32_t kEach = 4U;
@@ -102,7 +102,7 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
             const std::uint32_t i = begin + k * simt::kWarpSize + lane;
             entry[k] = i < members ? static_cast<std::uint64_t>(ranking[first + i]) : kNoPacked;
         }
-        simt::warp_sync(simt::kAllThreads);  // all have read what is overwritten
+        simt::warp_sync(simt::kAllThreads);  // all have read before anything is overwritten
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const bool is_near = static_cast<std::uint32_t>(entry[k] >> 32U) <= bound && entry[k] != kNoPacked;
             const std::uint32_t near = simt::ballot(simt::kAllThreads, is_near);
@@ -119,7 +119,7 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
     return {first, count};
 }
 
-// Whether entry `at` is among the best n of these, by (cost, history): counts those before it.
+// Whether entry `at` is among the best n of these, by (cost, history). Counts the entries before it.
 template <class Work>
 ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& ranked, std::uint32_t at,
                                   const Work& work) {
@@ -149,9 +149,9 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& r
     return before < n;
 }
 
-// Cuts the lists of this depth that have been ranked, a warp each. Calls keep(hypothesis, stays) for what is left
-// of them, in all lanes of a warp; those that it is not called for are cut. Others may look at what is kept
-// meanwhile, so that is changed by atomics.
+// Cuts the lists of this depth that have been ranked; a warp takes one list. Calls keep(hypothesis, stays) in all
+// threads of the warp for the entries that are left; the others are cut. Other threads may read `kept` meanwhile,
+// so it is changed by atomics.
 template <class Team, class Keep, class Work>
 ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, std::uint32_t num_long,
                               const Work& work, const Keep& keep) {

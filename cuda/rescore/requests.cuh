@@ -1,7 +1,7 @@
 // The requests of a lane: a table of what the host has answered, and rounds of questions.
 //
-// Within a frame nothing is lost from the table, so a frame that is given up for want of an answer finds all that
-// it has asked when it is redone. It is emptied between frames.
+// Within a frame nothing is lost from the table. So a frame that was given up because an answer was missing finds
+// everything it has asked for when it is redone. The table is emptied between frames.
 #pragma once
 
 #include "rescore/answers_copied.cuh"
@@ -26,11 +26,11 @@ struct Requests {
     ARCBEAM_DEVICE Array<Answer> answers() const {
         return {reinterpret_cast<Answer*>(memory + 8U * static_cast<std::uint64_t>(size)), size};
     }
-    // Of a round's questions, the entries of the table.
+    // The entries of the table that the questions of a round belong to.
     ARCBEAM_DEVICE Array<std::uint32_t> places() const {
         return {reinterpret_cast<std::uint32_t*>(memory + 16U * static_cast<std::uint64_t>(size)), size};
     }
-    // Of Asks::arcs: of the first size / 4 words of a step that wait for answers, what is known of them: two each
+    // For Asks::arcs: what is known of the first size / 4 words of a step that wait for answers, two values each.
     ARCBEAM_DEVICE Array<std::uint64_t> kept() const {
         return {reinterpret_cast<std::uint64_t*>(memory + 20U * static_cast<std::uint64_t>(size)), size / 2U};
     }
@@ -44,13 +44,13 @@ struct Requests {
     }
 };
 
-// The lane's. What is known of it is in shared memory, so that the search keeps its registers.
+// The requests of the lane. Their description is in shared memory, so that the search keeps its registers.
 ARCBEAM_DEVICE Requests requests_of(const RescoringControl& control) {
     return {simt::load(&control.request_memory), simt::load(&control.request_mapped),
             simt::load(&control.answer_buffer), simt::load(&control.request_size)};
 }
 
-// As the launch before has left it. One thread does it.
+// Restores the state that the last launch has left. One thread does it.
 ARCBEAM_DEVICE void open_requests(const RequestView& view, RescoringControl& control) {
     const Requests requests{view.memory, view.mapped, view.answer_buffer, view.size};
     simt::store(&control.request_memory, requests.memory);
@@ -66,7 +66,7 @@ ARCBEAM_DEVICE void open_requests(const RequestView& view, RescoringControl& con
     simt::store(&control.request_began, simt::cycles());
 }
 
-// For the next launch. One thread does it.
+// Saves the state for the next launch. One thread does it.
 ARCBEAM_DEVICE void close_requests(const RescoringParams& params, const RescoringControl& control) {
     const Requests requests = requests_of(control);
     simt::store(&requests.head()->used, simt::load(&control.request_used));
@@ -113,7 +113,8 @@ ARCBEAM_DEVICE Claimed claim_answer(const Requests& requests, std::uint32_t stat
     return {kNoIndex, false};
 }
 
-// Finds the answer of what has been claimed; false if it is not there. Others may claim and enter at the same time.
+// Finds the answer of an entry that has been claimed; false if it is not there. Others may claim and enter at the
+// same time.
 ARCBEAM_DEVICE bool find_answer(const Requests& requests, std::uint32_t state, std::uint32_t label,
                                 Answer& answer) {
     const std::uint64_t key = answer_key(state, label);
@@ -134,7 +135,7 @@ ARCBEAM_DEVICE bool find_answer(const Requests& requests, std::uint32_t state, s
     return false;
 }
 
-// Enters an answer that is known, in a place that the caller has claimed.
+// Enters a known answer in a place that the caller has claimed.
 ARCBEAM_DEVICE void enter_answer(const Requests& requests, std::uint32_t place, const Answer& answer) {
     std::uint64_t bits;
     std::memcpy(&bits, &answer, sizeof bits);
@@ -167,8 +168,8 @@ ARCBEAM_DEVICE void make_room_for_requests(RescoringControl& control) {
     simt::block_barrier();
 }
 
-// Waits for the answers of the round, so many, and takes them into the table; false if they do not come. All
-// threads come here behind a barrier; others are passed.
+// Waits for the answers of the round, `posted` of them, and takes them into the table; false if they do not come.
+// All threads call this after a barrier; further barriers are passed.
 ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t posted, RescoringControl& control) {
     const Requests requests = requests_of(control);
     if (simt::thread_rank() == 0U) {
@@ -200,7 +201,8 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         return false;
     }
     if constexpr (kAsked == Asks::model) {
-        simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see precedes()
+        simt::fence<Scope::system>();  // a thread that finds a number in the cache may read its words; see
+                                       // precedes()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];
@@ -231,15 +233,15 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
     return true;
 }
 
-// The same for a round that the launch before has posted.
+// The same for a round that the last launch has posted.
 ARCBEAM_DEVICE bool take_late_answers(const RescoringParams& params, RescoringControl& control) {
     return take_answers(params, static_cast<std::uint32_t>(simt::load(&requests_of(control).head()->posted)),
                         control);
 }
 
-// Sends what has been listed; says whether all is answered, and whether there was anything to send. Without an
-// answer, or without room to list a question, the frame has to be given up, and the lane to stop. All threads come
-// here; barriers are passed, the first before anything else.
+// Sends the listed questions; says whether all are answered, and whether there was anything to send. If an answer
+// is missing, or there was no room to list a question, the frame has to be given up and the lane has to stop. All
+// threads call this; barriers are passed, the first before anything else.
 struct Sent {
     bool answered;
     bool any;

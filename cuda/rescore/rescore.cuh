@@ -1,9 +1,9 @@
-// Stage rescore: candidates with what their words add. Contract and rule are the twin's,
+// Stage rescore: the costs of candidates with what their words add. Contract and rule are the twin's,
 // cpu_reference/decode/rescore.hpp.
 //
-// in   candidates with words, answered: those that ask, and those that have another ask for them
-// out  their costs rescored and their histories after the word; control.best: the smallest cost. A barrier must
-// follow.
+// in   candidates with words, answered: those that ask, and those for which another candidate asks
+// out  their costs rescored and their histories after the word; control.best: the smallest cost
+//      A barrier must follow.
 #pragma once
 
 #include "rescore/ask.cuh"
@@ -11,8 +11,7 @@
 
 namespace arcbeam {
 
-// Gives a candidate the deviation and the next history that the one which asked has got. Returns its ordered()
-// cost.
+// Copies the deviation and the next history of the candidate that asked to another one. Returns its ordered() cost.
 ARCBEAM_DEVICE std::uint32_t take_answer(std::uint32_t candidate, std::uint32_t asking,
                                          const RescoringWorkspace& work) {
     const std::uint32_t bits = simt::load(&work.extension().at(asking)->place);
@@ -47,8 +46,8 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
     }
 }
 
-// Looks the words of the listed candidates up and rescores them; barriers are passed, one at the end. False if the
-// host has not answered.
+// Looks up the words of the listed candidates and rescores the candidates. Barriers are passed, one at the end.
+// False if the host has not answered.
 template <class Team>
 ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, RescoringLane& lane,
                                         std::uint32_t num_wanted, std::uint32_t slot,
@@ -56,7 +55,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
     RescoringControl& control = *lane.words;
     lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
-    // Of few words it takes less to look each up than to find out which are the same.
+    // With few words, looking each up takes less time than finding out which are the same.
     const bool each_alone = !kLanesAsk && num_wanted <= Team::size() / (2U * kSearching);
     if (each_alone) {
         questions.distinct = work.wanted();

@@ -1,4 +1,4 @@
-// What a block holds on to while it works in a lane that rescores.
+// What a block keeps while it works in a lane that rescores.
 #pragma once
 
 #include "decode/utterance.cuh"
@@ -6,7 +6,8 @@
 
 namespace arcbeam {
 
-// How a frame may end beside what decode/frame.cuh knows: given up, for the host has not answered.
+// A further end of a frame, besides those in decode/frame.cuh: the frame was given up because the host has not
+// answered.
 constexpr FrameEnd kFrameUnanswered = FrameEnd{16U};
 
 struct RescoringLane : Lane {
@@ -45,7 +46,8 @@ ARCBEAM_DEVICE RescoringWorkspace spilled_rescoring(const SpillView& spill) {
     return rescoring_workspace(spill.memory, spill.capacity, spill.candidates, spill.table_size);
 }
 
-// The same with tables that take all memory of lane.room; its own, all bits 1 where they are free, lie in theirs.
+// The same with tables that take all memory of lane.room. Its own tables, all bits 1 where they are free, lie in
+// theirs.
 ARCBEAM_DEVICE RescoringWorkspace mixed_rescoring(const RescoringLane& lane) {
     RescoringWorkspace work = spilled_rescoring(lane.state.spill);
     work.tables = lane.large_table.data;
@@ -72,8 +74,8 @@ ARCBEAM_DEVICE void copy_histories(const Array<History>& from, const Array<Histo
     }
 }
 
-// What a frame counts from zero, but for what its first steps count: that is ready since the end of the frame
-// before.
+// Resets what a frame counts from zero, except the counters of its first steps, which are ready since the end of
+// the last frame.
 ARCBEAM_DEVICE void reset_later_words(RescoringControl& control) {
     simt::store(&control.best_survivor, kNoCost);
     simt::store(&control.has_level, 0U);
@@ -96,7 +98,7 @@ ARCBEAM_DEVICE void reset_first_words(RescoringControl& control) {
     }
 }
 
-// All of it, for a frame that begins anew. A barrier must follow.
+// Resets all counters, for a frame that begins anew. A barrier must follow.
 template <class Team>
 ARCBEAM_DEVICE void reset_rescoring_frame(RescoringLane& lane) {
     reset_frame<Team>(*lane.control);

@@ -1,4 +1,5 @@
-// What the host and the search kernel with a large language model tell each other, beyond decode/search.hpp.
+// The structs, beyond those of decode/search.hpp, through which the host and the search kernel with a large
+// language model talk to each other.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +11,25 @@
 
 namespace arcbeam {
 
-// What a lane that asks the host may lack beside what decode/search.hpp knows: answers, or room for questions.
+// What a lane that asks the host may lack, beyond the needs in decode/search.hpp: answers, or room for questions.
 constexpr Need kNeedsAnswers = Need{16U};
 constexpr Need kNeedsRequestRoom = Need{17U};
 
-// What was looked up, by all lanes.
+// Counters of look-ups, over all lanes.
 struct LookupCounters {
     std::uint64_t lookups;   // words that were rescored
-    std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame; of lanes that ask
-                             // for arcs, the arcs and back-off weights of these
-    std::uint64_t misses;    // of these, not answered by the arc cache, nor by what the lane has asked before
-    std::uint64_t reads;     // loads of the large model that these took, see index_is_near
+    std::uint64_t distinct;  // of these, with different (history, word) in their step of a frame; for lanes that
+                             // ask for arcs, the arcs and back-off weights of these
+    std::uint64_t misses;    // of these, answered neither by the arc cache nor by an earlier answer to the lane
+    std::uint64_t reads;     // loads of the large model that these took; see index_is_near
     std::uint64_t worked;    // clock cycles of lanes that ask the host
-    std::uint64_t waited;    // of these, for its answers
-    std::uint64_t stamps;    // answers that went into the cache of arc_cache.cuh
+    std::uint64_t waited;    // of these, spent waiting for its answers
+    std::uint64_t stamps;    // answers written to the cache of arc_cache.cuh
 };
 
-// An arc cache, direct-mapped, the newest wins, shared by all lanes: answers of the models by (state, label), see
-// arc_cache.cuh; of lanes that ask the host for arcs, single arcs and back-off weights, see single_arcs.cuh.
+// An arc cache, direct-mapped, the newest wins, shared by all lanes. It holds answers of the models by (state,
+// label), see arc_cache.cuh. For lanes that ask the host for arcs it holds single arcs and back-off weights, see
+// single_arcs.cuh.
 struct ArcCacheView {
     std::uint64_t* entries;  // [size][kCacheWords], or [size][kSingleWords]; all bits 0: empty
     std::uint32_t size;      // 0: no cache
@@ -37,20 +39,20 @@ constexpr std::uint32_t kCacheWords = 4U;
 constexpr std::uint32_t kSingleWords = 2U;
 
 struct RescoringParams {
-    SearchParams search;  // its beam is the lookup beam: the beam and the lookup margin, added first
+    SearchParams search;  // search.beam is the lookup beam: the sum of the beam and the lookup margin
     RescoringView lms;
     const std::uint32_t* words;  // [num_arcs]: output labels of the graph
     LookupCounters* counters;
     ArcCacheView cache;
     const RequestView* views;            // [lanes]
-    const std::uint32_t* history_words;  // [numbers][words_a_history], of Asks::model; see order.cuh
+    const std::uint32_t* history_words;  // [numbers][words_a_history], for Asks::model; see order.cuh
     float beam;
     float lookup_margin;
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
-    std::uint32_t index_is_near;         // whether loads of the large model's index are not counted
+    std::uint32_t index_is_near;         // 1: loads of the large model's index are not counted
     std::uint32_t words_a_history;
-    LmBuckets buckets;  // of the large model, for bucketed.cu, which knows only numbers of the view
+    LmBuckets buckets;  // of the large model, for bucketed.cu, which reads only the sizes in the view
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.
@@ -58,8 +60,8 @@ constexpr std::uint64_t rescoring_tokens_bytes(std::uint64_t capacity) {
     return tokens_bytes(capacity) + padded(sizeof(History) * capacity);
 }
 
-// The tables of a workspace come first, and of these what is all bits 1 where they are free. All numbers are
-// multiples of 4.
+// The tables of a workspace come first. Those whose free entries have all bits 1 come before the other tables. All
+// sizes are multiples of 4.
 constexpr std::uint64_t rescoring_free_bytes(std::uint64_t table_size) { return 20U * table_size; }
 
 constexpr std::uint64_t rescoring_tables_bytes(std::uint64_t capacity, std::uint64_t table_size) {
@@ -71,8 +73,8 @@ constexpr std::uint64_t rescoring_workspace_bytes(std::uint64_t capacity, std::u
     return rescoring_tables_bytes(capacity, table_size) + 44U * capacity + 40U * candidates;
 }
 
-// Tables that lie in the memory of a workspace in shared memory, all of it, while the rest of the frame lies in
-// global memory: so many entries, three quarters as many hypotheses, and half of these in the ranking.
+// The number of entries of tables that take all memory of a workspace in shared memory, while the rest of the frame
+// lies in global memory. There are three quarters as many hypotheses, and half of these in the ranking.
 constexpr std::uint32_t mixed_table_size(std::uint64_t bytes) {
     return static_cast<std::uint32_t>(bytes / 30U / 16U * 16U);
 }

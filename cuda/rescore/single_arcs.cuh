@@ -1,14 +1,14 @@
-// The arc cache of lanes that ask for arcs (Fukunaga et al. 2019): single arcs, and what backing off from a state
-// costs, which the paper enters under (state, label 0). Direct-mapped, the newest wins, shared by all lanes. Words
-// that back off by the same state, or end in the same arc, share them.
+// The arc cache of lanes that ask for arcs (Fukunaga et al. 2019). It holds single arcs and back-off weights of
+// states, which the paper enters under (state, label 0). Direct-mapped, the newest wins, shared by all lanes. Words
+// that back off from the same state, or end in the same arc, share the entries.
 //
 // An entry is two words:
 //
 //     number + 1 | weight        number + 1 | next state
 //
-// What belongs to an arc, or to a state, is always the same, and the two of one number never have the same entry,
-// for their hashes differ in the highest bit. So each word tells for itself what it belongs to, and words of two
-// answers that meet in an entry are told apart. Nobody waits, and no answer depends on the cache.
+// The values of an arc or a state never change, and an arc and a state of the same number never share an entry,
+// because their hashes differ in the highest bit. So each word says by itself what it belongs to, and words of two
+// answers that meet in an entry can be told apart. No thread waits, and no answer depends on the cache.
 #pragma once
 
 #include <cstring>
@@ -18,9 +18,9 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kFewestSingles = 2U;  // entries of a cache, or an arc and a state might share one
+constexpr std::uint32_t kFewestSingles = 2U;  // with fewer entries, an arc and a state might share one
 
-// An arc, or a state that is backed off from: there are fewer than 2^32 - 1 arcs, and fewer than 2^31 states.
+// An arc, or a state that a look-up backs off from. There are fewer than 2^32 - 1 arcs, and fewer than 2^31 states.
 struct Single {
     std::uint32_t number;
     std::uint32_t label;  // kOfState, kOfArc
@@ -46,7 +46,7 @@ ARCBEAM_DEVICE bool find_single(const ArcCacheView& cache, const Single& single,
     return weight >> 32U == name && next_state >> 32U == name;
 }
 
-// Writes an answer, over whatever is there. One thread does it.
+// Writes an answer over the entry's old content. One thread does it.
 ARCBEAM_DEVICE void keep_single(const ArcCacheView& cache, const Single& single, const Answer& answer) {
     if (cache.size < kFewestSingles) {
         return;

@@ -2,13 +2,12 @@
 // block shares.
 //
 //     key table    (state, history) -> the candidate that came first with it, the best cost and arc, its hypothesis
-//     list table   state            -> how many hypotheses it has; where they stand side by side if they are too
-//                                      many
-//     ranking      [members | those that stand here, hypothesis, hypothesis, ...] ...        ... list, list
-//                  a list that is too long, once it is complete; and from the end on, all such lists
+//     list table   state            -> how many hypotheses it has; their place in the ranking if there are too many
+//     ranking      [members | those that are here, hypothesis, hypothesis, ...] ...         ... list, list
+//                  holds the lists that are too long, once they are complete; at its end it names them all
 //
-// A key is not stored but read from its candidate, so an entry is claimed by one 32-bit exchange. What a candidate
-// is must therefore have been written a barrier before it is offered, or is released by the exchange.
+// The table does not store a key, but reads it from the key's candidate, so one 32-bit exchange claims an entry. A
+// candidate must therefore be written a barrier before it is offered, or be released by the exchange.
 #pragma once
 
 #include <type_traits>
@@ -18,33 +17,33 @@
 
 namespace arcbeam {
 
-constexpr std::uint32_t kUndecided = 0xfffffffeU;  // of a hypothesis whose state has not been cut
-constexpr std::uint32_t kStays = 0xfffffffdU;      // of one that is among the best n of its state
-constexpr std::uint32_t kRanked = 0xfffffffcU;     // of one that stands in the ranking
-constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner that has not been named
-constexpr std::uint32_t kAsks = 0x80000000U;       // of a candidate in the key table: it asks for a word
-constexpr std::uint32_t kInRanking = 0x80000000U;  // of a list: what follows is where it stands in the ranking
+constexpr std::uint32_t kUndecided = 0xfffffffeU;  // a hypothesis whose state has not been cut
+constexpr std::uint32_t kStays = 0xfffffffdU;      // a hypothesis that is among the best n of its state
+constexpr std::uint32_t kRanked = 0xfffffffcU;     // a hypothesis that is in the ranking
+constexpr std::uint32_t kUnclaimed = 0xfffffffeU;  // the source of a winner whose source has not been named yet
+constexpr std::uint32_t kAsks = 0x80000000U;       // marks a candidate in the key table: it asks for a word
+constexpr std::uint32_t kInRanking = 0x80000000U;  // marks a list: the rest is its place in the ranking
 
-// What a candidate has besides its cost, arc, state and source.
+// The members of a candidate besides cost, arc, state and source.
 struct alignas(16) Extension {
-    History history;      // before the word; once that is looked up, after it
-    std::uint32_t place;  // see lookup.cuh; once admitted, of its key; kNoIndex: not admitted
+    History history;      // before the word; after the word once it is looked up
+    std::uint32_t place;  // see lookup.cuh; once admitted, the place of its key; kNoIndex: not admitted
     std::uint32_t word;   // kNoWord: none
 };
 
-// The arrays of a frame: tables in one piece of memory, the rest in another or behind them. They are worked out
-// from where these begin and from a few sizes, all of them multiples of 4, for a pointer to each would not fit the
-// registers. Hypotheses are in the order in which they were found, which differs from run to run.
+// The arrays of a frame: tables in one piece of memory, the rest in another or after them. Their addresses are
+// computed from the two beginnings and a few sizes, all multiples of 4, because the registers could not hold a
+// pointer to each. Hypotheses are in the order in which they were found, which differs from run to run.
 //
-// `Memory` says where both are: at an address, or in the block's own shared memory, which the compiler then knows.
+// `Memory` says where both are: at any address, or in the block's own shared memory; then the compiler knows it.
 template <class Memory>
 struct RescoringArrays {
     Memory tables;
     Memory rest;
     std::uint32_t table_size;
-    std::uint32_t hypotheses;  // for which there is room
+    std::uint32_t hypotheses;  // how many there is room for
     std::uint32_t most_ranked;
-    std::uint32_t capacity;  // for which `rest` has been laid out
+    std::uint32_t capacity;  // the capacity for which `rest` has been laid out
     std::uint32_t candidates;
 
     template <class T>
@@ -66,29 +65,29 @@ struct RescoringArrays {
 
     // Keys
     ARCBEAM_DEVICE Array<std::uint64_t> key_best() const { return of_table<std::uint64_t>(0U); }  // pack(cost, arc)
-    // The candidate that came first; kNoIndex: free. With kAsks one that asks for a word, see lookup.cuh
+    // The candidate that came first; kNoIndex: free. With kAsks, a candidate that asks for a word; see lookup.cuh
     ARCBEAM_DEVICE Array<std::uint32_t> key_owner() const { return of_table<std::uint32_t>(8U); }
     ARCBEAM_DEVICE Array<std::uint32_t> key_index() const { return of_table<std::uint32_t>(20U); }  // hypothesis
-    // States, kNoIndex: free; and how many hypotheses they have, less one, or where in the ranking these are
+    // The states, kNoIndex: free; and the number of their hypotheses less one, or the place of these in the ranking
     ARCBEAM_DEVICE Array<std::uint32_t> list_state() const { return of_table<std::uint32_t>(12U); }
     ARCBEAM_DEVICE Array<std::uint32_t> list_count() const { return of_table<std::uint32_t>(16U); }
 
-    // ordered cost << 32 | hypothesis, and between them numbers of members and places taken; from the end on
-    // depth << 32 | list
+    // ordered cost << 32 | hypothesis, and among them the numbers of members and of places taken; at the end depth
+    // << 32 | list
     ARCBEAM_DEVICE Array<std::uint64_t> ranking() const {
         return array<std::uint64_t>(tables, 24U * static_cast<std::uint64_t>(table_size), most_ranked);
     }
-    // Of a hypothesis: its key
+    // The key of a hypothesis
     ARCBEAM_DEVICE Array<std::uint32_t> place() const {
         const std::uint64_t before =
             24U * static_cast<std::uint64_t>(table_size) + 8U * static_cast<std::uint64_t>(most_ranked);
         return array<std::uint32_t>(tables, before, hypotheses);
     }
-    // The place of its state in the list table; kNoIndex where hypotheses are not limited
+    // The place of its state in the list table; kNoIndex where the number of hypotheses is not limited
     ARCBEAM_DEVICE Array<std::uint32_t> list() const { return of_hypothesis<std::uint32_t>(0U); }
     // The token-log index of the token that its winner leaves
     ARCBEAM_DEVICE Array<std::uint32_t> source() const { return of_hypothesis<std::uint32_t>(4U); }
-    // kUndecided, kRanked, kStays, kNoIndex: cut; at last the index among those that are kept
+    // kUndecided, kRanked, kStays, or kNoIndex if it was cut; in the end the index among those that are kept
     ARCBEAM_DEVICE Array<std::uint32_t> kept() const { return of_hypothesis<std::uint32_t>(8U); }
     ARCBEAM_DEVICE Array<StateArcs> arcs() const { return of_hypothesis<StateArcs>(12U); }
     ARCBEAM_DEVICE Array<Leaving> epsilons() const {
@@ -98,10 +97,10 @@ struct RescoringArrays {
     ARCBEAM_DEVICE Array<Candidate> candidate() const { return of_candidate<Candidate>(0U); }  // place: its state
     ARCBEAM_DEVICE Array<Extension> extension() const { return of_candidate<Extension>(16U); }
     ARCBEAM_DEVICE Array<std::uint32_t> wanted() const { return of_candidate<std::uint32_t>(32U); }  // with words
-    // Those of them that ask for all with the same history and word
+    // Of the candidates with words, those that ask for all with the same history and word
     ARCBEAM_DEVICE Array<std::uint32_t> distinct() const { return of_candidate<std::uint32_t>(36U); }
 
-    // What stages of the plain search need.
+    // The view of these arrays for stages of the plain search.
     ARCBEAM_DEVICE Workspace plain() const {
         Workspace work{};
         work.candidate = candidate();
@@ -140,7 +139,7 @@ ARCBEAM_DEVICE void free_tables(const RescoringWorkspace& work) {
     }
 }
 
-// What one thread counts on the side.
+// Counters of one thread.
 struct alignas(16) LookupCounts {
     std::uint32_t lookups = 0;
     std::uint32_t distinct = 0;
@@ -148,35 +147,36 @@ struct alignas(16) LookupCounts {
     std::uint32_t reads = 0;
 };
 
-// Words of a block beside those of Control, whose `added` and `epsilons` count hypotheses here.
+// The words of a block besides those of Control, whose `added` and `epsilons` count hypotheses here.
 struct RescoringControl {
-    LookupCounts of_helpers;        // what other blocks of the cluster have counted
-    std::uint64_t end_history;      // of the best last token
+    LookupCounts of_helpers;        // counters of the other blocks of the cluster
+    std::uint64_t end_history;      // of the best token of the last frame
     unsigned char* request_memory;  // see requests.cuh
     unsigned char* request_mapped;
     unsigned char* answer_buffer;
     std::uint64_t request_began;  // by the multiprocessor's clock
     std::uint32_t best;           // ordered(), among the rescored candidates
     std::uint32_t best_survivor;
-    std::uint32_t num_wanted[3];  // of a step, by its slot
+    std::uint32_t num_wanted[3];  // in a step, by its slot
     std::uint32_t num_distinct[3];
-    std::uint32_t has_level;  // a bit for each depth below 31 that any hypothesis has, and one for all others
+    // One bit for each depth below 31 that any hypothesis has, and one for all larger depths
+    std::uint32_t has_level;
     std::uint32_t num_kept;
     std::uint32_t tied;           // some winner has an equal
-    std::uint32_t num_long;       // states that have too many hypotheses;
-    std::uint32_t long_levels;    // as has_level: of these depths, if with epsilon arcs;
-    std::uint32_t long_ends;      // some without
-    std::uint32_t num_ranked;     // entries of the ranking that are taken
-    std::uint32_t unranked;       // there were too few
+    std::uint32_t num_long;       // states that have too many hypotheses
+    std::uint32_t long_levels;    // the depths of these that have epsilon arcs, as in has_level
+    std::uint32_t long_ends;      // whether any of these has no epsilon arcs
+    std::uint32_t num_ranked;     // entries of the ranking that are in use
+    std::uint32_t unranked;       // there were too few entries
     std::uint32_t num_within;     // candidates within the bound before rescoring
     std::uint32_t num_questions;  // listed, not posted yet
-    std::uint32_t num_answers;    // that have come; kNoIndex: they have not
+    std::uint32_t num_answers;    // number of answers that have come; kNoIndex: they have not come
     std::uint32_t request_size;
     std::uint32_t request_slot;
-    std::uint32_t request_first;  // of the answers that have come, in the answer buffer
+    std::uint32_t request_first;  // place in the answer buffer of the answers that have come
     std::uint32_t request_round;
     std::uint32_t request_used;  // entries of the lane's table
-    std::uint32_t request_open;  // questions are posted whose answers have not been taken
+    std::uint32_t request_open;  // the answers to questions that were posted have not been taken
     std::uint32_t request_full;  // there was no entry for a question
 };
 
@@ -185,7 +185,7 @@ static_assert(sizeof(RescoringControl) <= kRescoringControlBytes, "the host sets
 template <class Work>
 constexpr bool kIsShared = std::is_same_v<std::decay_t<Work>, SharedArrays>;
 
-// The words of the block, whose address is known where its arrays' is.
+// The words of the block, in the same kind of memory as its arrays, so that the compiler knows their address.
 template <class Work>
 ARCBEAM_DEVICE Control& words_beside(const Work&, Control& given) {
     return kIsShared<Work> ? *reinterpret_cast<Control*>(simt::shared_memory()) : given;
@@ -195,8 +195,8 @@ ARCBEAM_DEVICE RescoringControl& words_beside(const Work&, RescoringControl& giv
     return kIsShared<Work> ? *reinterpret_cast<RescoringControl*>(simt::shared_memory() + kControlBytes) : given;
 }
 
-// Calls stage(arrays) with arrays of which the compiler knows that they are in the block's own shared memory, if
-// they are: accesses to an address that may be anything take twice as long, and atomics of 64 bits are tried twice.
+// Calls stage(arrays). If the arrays are in the block's own shared memory, their type tells the compiler so.
+// Accesses to an address of unknown kind take twice as long, and 64-bit atomics there are tried twice.
 template <class Team, class Stage>
 ARCBEAM_DEVICE auto where_it_is(const RescoringWorkspace& work, bool few, const Stage& stage) {
     if constexpr (Team::kScope == Scope::block) {

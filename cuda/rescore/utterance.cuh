@@ -1,5 +1,5 @@
-// An utterance from its first frame to its result, rescored; how a lane is put down and taken up again. What is not
-// here is the plain search's, decode/utterance.cuh.
+// An utterance from its first frame to its result, rescored; how a lane stops and resumes. Everything else is in
+// decode/utterance.cuh, with the plain search.
 #pragma once
 
 #include "rescore/cluster.cuh"
@@ -7,7 +7,7 @@
 
 namespace arcbeam {
 
-// Adds what was looked up to the launch's sums; other blocks of the cluster have been asked for their counts.
+// Adds the look-ups to the sums of the launch. The other blocks of the cluster have been asked for their counts.
 template <bool kClusters>
 ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& lane) {
     LookupCounts sums = warp_sums(lane.lookups);
@@ -26,7 +26,7 @@ ARCBEAM_DEVICE void add_lookups(const RescoringParams& params, RescoringLane& la
     lane.lookups = LookupCounts{};
 }
 
-// Puts the lane down until the next launch.
+// Stops the lane until the next launch.
 template <bool kClusters>
 ARCBEAM_DEVICE void stop_rescoring(const RescoringParams& params, RescoringLane& lane, Need need) {
     if (lane.state.num_tokens <= lane.shared_capacity) {
@@ -36,7 +36,7 @@ ARCBEAM_DEVICE void stop_rescoring(const RescoringParams& params, RescoringLane&
     add_lookups<kClusters>(params, lane);
 }
 
-// Takes up a lane that stopped; says what it still lacks.
+// Resumes a lane that stopped; says what it still lacks.
 ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLane& lane) {
     lane.histories = room_for_histories(lane, lane.state.num_tokens);
     if (lane.state.num_tokens <= lane.shared_capacity) {
@@ -49,7 +49,7 @@ ARCBEAM_DEVICE Need resume_rescoring(const RescoringParams& params, RescoringLan
     return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
 }
 
-// Why a question has no answer.
+// The reason why a question has no answer.
 ARCBEAM_DEVICE Need unanswered(const RescoringLane& lane) {
     return simt::load(&lane.words->request_full) != 0U ? kNeedsRequestRoom : kNeedsAnswers;
 }
@@ -65,7 +65,7 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame_in(const RescoringParams& params, Res
     return advance_rescoring<BlockTeam>(params, lane, cut, room);
 }
 
-// One frame, in shared memory if it seems to fit there.
+// Decodes one frame, in shared memory if it is likely to fit there.
 template <bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
     const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.search.max_active,
@@ -86,7 +86,7 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, Rescor
     }
 }
 
-// Writes the result; says what it lacks if it cannot.
+// Writes the result. If that is not possible, says what the lane lacks.
 template <bool kClusters>
 ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLane& lane) {
     Control& control = *lane.control;
@@ -119,7 +119,7 @@ ARCBEAM_DEVICE Need finish_rescoring(const RescoringParams& params, RescoringLan
     return Need::nothing;
 }
 
-// Decodes the lane's utterance to its end; says what it lacks if it cannot.
+// Decodes the lane's utterance to its end. If that is not possible, says what the lane lacks.
 template <bool kClusters>
 ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLane& lane) {
     const SearchParams& search = params.search;
@@ -129,7 +129,8 @@ ARCBEAM_DEVICE Need rescore_utterance(const RescoringParams& params, RescoringLa
             report_bad_row<kClusters>(search, lane, lane.state.frame);
             return Need::nothing;
         }
-        const std::uint32_t row = lane.state.frame + lane.state.started;  // which a frame fetches for the next one
+        // The row that this frame fetches for the next one
+        const std::uint32_t row = lane.state.frame + lane.state.started;
         if (row < lane.utterance.frames && !have_row(search, lane, row)) {
             return Need::log_probs;
         }

@@ -1,4 +1,4 @@
-// What a block of a search with a large language model does in a launch: the queue of utterances, and its lane.
+// The work of a block of a search with a large language model in a launch: the queue of utterances, and its lane.
 #pragma once
 
 #include "rescore/utterance.cuh"
@@ -13,7 +13,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, RescoringLane& la
                     next < params.num_utterances ? simt::load_readonly(params.order + next) : kNoIndex);
     }
     if (simt::thread_rank() == 0U) {
-        simt::store(&lane.words->of_helpers, LookupCounts{});  // of an utterance that had a bad row
+        simt::store(&lane.words->of_helpers, LookupCounts{});  // left by an utterance that had a bad row
     }
     reset_rescoring_frame<BlockTeam>(lane);
     simt::block_barrier();

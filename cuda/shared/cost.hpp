@@ -1,7 +1,7 @@
 // The arithmetic of scores, written once for both engines.
 //
 // A cost is a negative natural-log probability in IEEE float32. Every sum below has one association and one
-// rounding per operation; both compilers are told not to contract a product and a sum into one instruction
+// rounding per operation. Both compilers are told not to contract a product and a sum into one instruction
 // (-fmad=false, -ffp-contract=off), so equal inputs give equal bytes on every machine.
 #pragma once
 
@@ -37,7 +37,7 @@ ARCBEAM_HD bool is_finite(float cost) { return cost >= -kLargestCost && cost <= 
 // Admission: a candidate is kept iff it is finite and within the bound (the bound itself may be +inf).
 ARCBEAM_HD bool admits(float bound, float cost) { return cost <= bound && is_finite(cost); }
 
-// What a survivor stores after a frame; `best` goes to the utterance's float64 offset.
+// The cost that a survivor keeps after a frame; `best` is added to the utterance's float64 offset.
 ARCBEAM_HD float rescale(float cost, float best) { return cost - best; }
 
 // Maps a cost to an unsigned integer of the same order, so that a 64-bit minimum over (cost, arc) settles

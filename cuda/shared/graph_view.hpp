@@ -1,8 +1,9 @@
 // A compiled decoding graph as both engines read it: columns of plain arrays, owned elsewhere.
 //
-// Arcs of a state are contiguous: its epsilon arcs first, in their original order, then its emitting arcs, stably
-// sorted by column. An arc's position is its id; it settles ties, and it survives save and load.
-// Hot columns take 10 bytes an arc (next state, weight, column); output labels are cold and apart.
+// The arcs of a state are contiguous: its epsilon arcs first, in their original order, then its emitting arcs,
+// stably sorted by column. An arc's position is its id, which settles ties and survives save and load. The columns
+// that a search reads often take 10 bytes an arc (next state, weight, column). Output labels are read seldom and
+// are stored apart.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ constexpr std::uint32_t kNoWord = 0U;              // output label of an arc tha
 struct StateRecord {
     std::uint32_t first_arc;
     std::uint32_t first_emitting;  // epsilon arcs are [first_arc, first_emitting)
-    float smallest_weight;         // over the emitting arcs; +inf where there is none
+    float smallest_weight;         // over the emitting arcs; +inf where there are none
     std::uint32_t depth;           // arcs on the longest epsilon path that ends here
 };
 

@@ -1,9 +1,11 @@
-// A back-off language model for who reads it from far: a look-up, all backing off included, waits for memory twice.
+// A back-off language model for readers far from its memory: a look-up waits for memory only twice, however often
+// it backs off.
 //
-// First for the chain of a history: all states that it backs off to, and what that costs, side by side. Then, for
-// all of these states at once, for the two buckets where the arc of the label may be; no arc is anywhere else,
-// which whoever fills the table sees to (cuckoo hashing; Pagh and Rodler 2001), so nobody has to look further. The
-// empty history lists every label and has no buckets: its arcs are an array, read with them.
+// The first wait is for the chain of a history: all states that it backs off to, with their back-off weights,
+// stored side by side. The second wait is, for all of these states at once, for the two buckets that may hold the
+// arc of the label. The code that fills the table puts each arc into one of its two buckets (cuckoo hashing; Pagh
+// and Rodler 2001), so a look-up need not search further. The empty history lists every label and has no buckets:
+// its arcs are an array, which is read at the same time.
 //
 // Answers are those of lm_view.hpp, by the same sums.
 #pragma once
@@ -16,34 +18,35 @@
 namespace arcbeam {
 
 constexpr std::uint32_t kLmBucketEntries = 4U;
-constexpr std::uint32_t kLmMostBuckets = 8192U;  // of a part: 512 KiB, which whoever fills it has in its cache
+// Of a part: 512 KiB, which stay in the cache of the thread that fills it
+constexpr std::uint32_t kLmMostBuckets = 8192U;
 
-// A state of a chain, and what backing off from it costs. Behind the last one there are zeros.
+// A state of a chain, and its back-off weight. Zeros follow the last state.
 struct LmLink {
     std::uint32_t state;
     float weight;
 };
 
 struct alignas(16) LmEntry {
-    std::uint32_t state;  // the empty history: there is nothing
+    std::uint32_t state;  // the empty history: the entry is free
     std::uint32_t label;
     LmArc arc;
 };
 
 struct LmBuckets {
-    const LmLink* chains;          // [num_states][links], each of them within a line of 128 bytes, up to 16 links
+    const LmLink* chains;          // [num_states][links]; chains of up to 16 links lie within a line of 128 bytes
     const LmArc* words;            // [num_labels]: the arcs of the empty history
     const LmEntry* entries;        // [num_parts][buckets_a_part][kLmBucketEntries]; a bucket has 64 bytes
-    std::uint32_t links;           // of a chain, a power of two
-    std::uint32_t num_parts;       // an arc is in one of them, in one of two buckets
+    std::uint32_t links;           // in a chain, a power of two
+    std::uint32_t num_parts;       // an arc is in one of two buckets of one part
     std::uint32_t buckets_a_part;  // up to kLmMostBuckets
     std::uint32_t seed;
 };
 
-// Where an arc may be.
+// The place where an arc may be.
 struct LmBucketPair {
     std::uint32_t part;
-    std::uint32_t first;  // buckets of the part
+    std::uint32_t first;  // bucket of the part
     std::uint32_t second;
 };
 
@@ -65,7 +68,7 @@ ARCBEAM_HD bool lm_is_at(const LmEntry& entry, std::uint32_t state, std::uint32_
     return entry.state == state && entry.label == label;
 }
 
-// As lm_step() of lm_view.hpp, by one thread; `from` is the state of the chain that listed the label.
+// The same as lm_step() of lm_view.hpp, by one thread; `from` is the state of the chain that listed the label.
 ARCBEAM_HD LmStep lm_step(const LmBuckets& lm, std::uint32_t state, std::uint32_t label) {
     const LmLink* const chain = lm.chains + static_cast<std::uint64_t>(state) * lm.links;
     float backoffs = 0.0F;

@@ -1,17 +1,17 @@
 // A back-off language model as an automaton, as both engines read it: columns of plain arrays, owned elsewhere.
 //
-// A state is a history. State 0 is the empty one; the states of a length follow those of the lengths below, and
-// within a length they ascend by back-off state, as sorting words from the last to the first does. So a back-off
-// state lies below its state, and both the first arcs and (within a length) the back-off states ascend, in small
-// steps. 32 states share a base: first arcs are distances from it in 8 bits, back-off states are steps of 2 bits
-// that add up. Blocks with larger ones have their values in a table apart.
+// A state is a history. State 0 is the empty one. The states of a length follow those of shorter lengths, and
+// within a length they ascend by back-off state, as if words were sorted from the last to the first. So the number
+// of a back-off state is below that of its state, and both the first arcs and (within a length) the back-off states
+// ascend, in small steps. 32 states form a block and share a base: first arcs are 8-bit distances from it, and
+// back-off states are 2-bit steps that add up. A block with larger steps has its values in a separate table.
 //
-// Arcs of a state are contiguous and sorted by label; state 0 has one arc for every label. Labels 1 .. are words,
-// the last one is the end of a sentence. A label is kept in two planes: its low 16 bits, and `high_bits` bits an
-// arc.
+// The arcs of a state are contiguous and sorted by label; state 0 has one arc for every label. Labels from 1 on are
+// words; the last label is the end of a sentence. A label is kept in two planes: its low 16 bits, and `high_bits`
+// bits an arc.
 //
-// The index (labels, first arcs, back-off states) is what a search needs to know which arc a word takes; the arcs
-// and the back-off weights, four fifths of the bytes, are read once it is known. They may live elsewhere.
+// The index (labels, first arcs, back-off states) is what a search needs to find the arc that a word takes. The
+// arcs and the back-off weights, four fifths of the bytes, are read afterwards. They may be in another memory.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ namespace arcbeam {
 constexpr std::uint32_t kNoLmArc = 0xffffffffU;
 constexpr std::uint32_t kLmBlockBits = 5U;           // states that share a base: 32
 constexpr std::uint32_t kLmLastPlace = 31U;          // in a block
-constexpr std::uint32_t kLmWideBlock = 0x80000000U;  // of a base: the rest is a place in the table apart
+constexpr std::uint32_t kLmWideBlock = 0x80000000U;  // marks a base: the rest is a position in the separate table
 constexpr std::uint32_t kLmMostOffset = 255U;        // of a first arc from its base
-constexpr std::uint32_t kLmMostStep = 3U;            // to the back-off state of the next state
+constexpr std::uint32_t kLmMostStep = 3U;            // from a state's back-off state to that of the next state
 constexpr std::uint32_t kLmEmptyHistory = 0U;        // the state that everything backs off to
 constexpr std::uint32_t kUnknownLabel = 0U;          // a word that has no label
-constexpr float kUnknownCost = 230.2585093F;         // its cost: 1e-100, as KenLM has it
+constexpr float kUnknownCost = 230.2585093F;         // its cost: the probability 1e-100, as in KenLM
 
 struct LmArc {
     std::uint32_t next_state;
-    float weight;  // cost, with the back-off weights of histories that are no states
+    float weight;  // cost; includes the back-off weights of histories that are not states
 };
 
 // The sum of 32 numbers of 2 bits.
@@ -105,7 +105,7 @@ struct LmView {
     }
 };
 
-// What a label costs after a history, and the history then. Back-off weights are summed from the longest history
+// The cost of a label after a history, and the next history. Back-off weights are summed from the longest history
 // down.
 struct LmStep {
     float cost;
@@ -121,8 +121,8 @@ ARCBEAM_HD LmStep lm_found(float backoffs, const LmArc& arc, std::uint32_t from)
 
 ARCBEAM_HD LmStep lm_unknown(float backoffs) { return {backoffs + kUnknownCost, kLmEmptyHistory, kLmEmptyHistory}; }
 
-// Labels are 1 .. num_labels, and 0 a word that the model does not know and has no <unk> for. Ends, since back-off
-// states descend.
+// Labels are 1 .. num_labels; label 0 is a word that the model does not know, if it has no <unk>. The loop ends,
+// because back-off states descend.
 ARCBEAM_HD LmStep lm_step(const LmView& lm, std::uint32_t state, std::uint32_t label) {
     float backoffs = 0.0F;
     if (label == kUnknownLabel) {

@@ -1,4 +1,4 @@
-// From log10, as ARPA files and KenLM have it, to the costs of a search: one expression.
+// Converts log10, as in ARPA files and KenLM, to the costs of a search, with one expression for all.
 #pragma once
 
 #include "shared/portable.hpp"

@@ -1,4 +1,4 @@
-// What lets one header compile under nvcc and under a plain C++17 compiler.
+// Macros that let one header compile under nvcc and under a plain C++17 compiler.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -7,7 +7,7 @@
 #define ARCBEAM_HD inline
 #endif
 
-// One rounding: a * b + c.
+// a * b + c with one rounding.
 #if defined(__CUDA_ARCH__)
 #define ARCBEAM_FMA(a, b, c) __fmaf_rn(a, b, c)
 #else
@@ -20,9 +20,9 @@
 #define ARCBEAM_INLINED ARCBEAM_HD
 #endif
 
-// Before a loop: the compiler leaves it rolled. For loops that run seldom where frames run often: unrolled, they
-// would take registers, and what is spilled for them is spilled in every frame. A function that is called instead
-// costs more: where there are calls, nvcc 13.0 sets up the base of every access anew.
+// Placed before a loop: the compiler does not unroll it. This is for loops that run seldom in code where frames run
+// often. Unrolled, they would take registers, and values spilled for them are spilled in every frame. A function
+// that is called instead costs more: where there are calls, nvcc 13.0 sets up the base of every access anew.
 #if defined(__CUDACC__)
 #define ARCBEAM_ROLLED _Pragma("unroll 1")
 #else

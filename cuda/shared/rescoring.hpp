@@ -1,9 +1,11 @@
-// Rescoring of a search on the graph of a small language model with a large one: what a word adds to a path's cost.
+// Rescores a search on the graph of a small language model with a large one: a word adds its deviation to a path's
+// cost.
 //
 // A history is a state of each model. On an arc with a word the path's cost gains the deviation
 //   large_scale * large(word | history) - small_scale * small(word | history)
-// (Kim and Lane 2014, equations 6 and 7), each product rounded once, then their difference. The graph holds the
-// small model's costs with small_scale, wherever its arcs have been pushed to; along a whole path they cancel.
+// (Kim and Lane 2014, equations 6 and 7). Each product is rounded once, then their difference. The graph contains
+// the small model's costs times small_scale, on whichever arcs they have been pushed to; along a whole path they
+// cancel.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@ ARCBEAM_HD bool operator<(const History& a, const History& b) {
     return a.large < b.large || (a.large == b.large && a.small < b.small);
 }
 
-// Of a label of the large model: the word is not in it and keeps the cost that the small one gives it.
+// A flag on a label of the large model: the word is not in that model and keeps the cost that the small one gives
+// it.
 constexpr std::uint32_t kKeepsSmallCost = 0x80000000U;
 
 struct RescoringView {
@@ -46,7 +49,7 @@ ARCBEAM_HD float deviation_cost(const RescoringView& lms, float large, float sma
     return lms.large_scale * large - lms.small_scale * small;
 }
 
-// The deviation of a word whose label in the large model is this, from what both models say.
+// The deviation of a word with this label in the large model, from the steps of both models.
 ARCBEAM_HD Deviation deviate(const RescoringView& lms, std::uint32_t label, const LmStep& large,
                              const LmStep& small) {
     const float cost = (label & kKeepsSmallCost) != 0U ? 0.0F : deviation_cost(lms, large.cost, small.cost);
@@ -60,7 +63,7 @@ ARCBEAM_HD Deviation deviate(const RescoringView& lms, const History& history, s
     return deviate(lms, label, large, small);
 }
 
-// What the end of a sentence adds.
+// The deviation that the end of a sentence adds.
 ARCBEAM_HD float end_deviation(const RescoringView& lms, const History& history) {
     return deviation_cost(lms, lm_step(lms.large, history.large, lms.large.num_labels).cost,
                           lm_step(lms.small, history.small, lms.small.num_labels).cost);

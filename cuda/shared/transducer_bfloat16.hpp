@@ -1,8 +1,8 @@
 // bfloat16, the upper half of a float32, written once for both engines.
 //
 // With precision bfloat16 weights are rounded once, and so is every value that a matrix is multiplied by: frames,
-// embeddings, hidden states, the joint network's hidden layer. Products of two are exact in float32, sums, biases,
-// gates and cells stay in float32.
+// embeddings, hidden states, the joint network's hidden layer. The product of two such numbers is exact in float32;
+// sums, biases, gates and cells stay in float32.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace arcbeam::transducer {
 
-// The nearest, of two as near the even one; beyond the largest an infinity; of NaN a NaN.
+// The nearest bfloat16; if two are equally near, the even one. Values beyond the largest give an infinity, NaN
+// gives a NaN.
 ARCBEAM_INLINED std::uint32_t to_bfloat16(float value) {
     const std::uint32_t bits = bits_of(value);
     const std::uint32_t nearest = (bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U;

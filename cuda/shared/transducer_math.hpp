@@ -10,8 +10,8 @@
 //
 //     partial[p] = partial[p] + partial[p + s]        for p < s
 //
-// which is what a warp does with __shfl_xor_sync, lane p holding partial p. A bias is added to the tree's result.
-// Sums over tokens (softmax, entropy) have the same partials and tree, with plain additions.
+// A warp does this with __shfl_xor_sync, where thread p holds partial p. A bias is added to the tree's result. Sums
+// over tokens (softmax, entropy) have the same partials and tree, with plain additions.
 #pragma once
 
 #include <cstdint>
@@ -110,8 +110,8 @@ ARCBEAM_INLINED float tanh_of(float x) {
 
 ARCBEAM_INLINED float relu_of(float x) { return x > 0.0F ? x : 0.0F; }
 
-// An LSTM unit, gates in torch's order; a gate is what comes from the input (with both biases) plus what comes from
-// the units before.
+// An LSTM unit, with gates in torch's order. A gate is the sum of the input's part (with both biases) and the part
+// of the units before.
 ARCBEAM_INLINED float lstm_cell(float input_gate, float forget_gate, float candidate, float cell) {
     return fused(sigmoid_of(forget_gate), cell, sigmoid_of(input_gate) * tanh_of(candidate));
 }

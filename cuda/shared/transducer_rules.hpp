@@ -1,9 +1,9 @@
-// Where greedy transducer decoding goes next, written once for both engines and for every loop
-// (Bataev et al. 2024, Algorithm 1 and section 3.3).
+// The next step of greedy transducer decoding, written once for both engines and for every loop (Bataev et al.
+// 2024, Algorithm 1 and section 3.3).
 //
-// Per frame, at most max_symbols labels: when that many have been written without leaving the frame, the next frame
-// follows, as if a blank had been read. In an RNN-T a label stays on its frame and a blank goes one frame on. In a
-// TDT both go on by the duration that was chosen with them, a blank by at least one frame.
+// A frame has at most max_symbols labels: when that many have been written without leaving the frame, the next
+// frame follows, as if a blank had been read. In an RNN-T a label stays on its frame and a blank moves one frame
+// on. In a TDT both move on by the duration that was chosen with them, and a blank by at least one frame.
 #pragma once
 
 #include <cstdint>

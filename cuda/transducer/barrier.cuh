@@ -1,7 +1,7 @@
 // A barrier of the whole grid, whose blocks are all resident (a cooperative launch).
 //
-// It gives up, in all blocks, if one does not come: then wait() is false, the status word says so, and the kernel
-// must return.
+// If a block does not come, the barrier gives up in all blocks: then wait() returns false, the status word says so,
+// and the kernel must return.
 #pragma once
 
 #include "shared/simt.cuh"
@@ -14,7 +14,7 @@ class GridBarrier {
                                std::uint32_t* verdict)
         : arrived_(arrived), status_(status), patience_(patience), verdict_(verdict) {}
 
-    // All threads of all blocks. What they wrote before is seen by all of them afterwards.
+    // All threads of all blocks call this. Afterwards, each sees what the others wrote before.
     ARCBEAM_DEVICE bool wait() {
         simt::block_barrier();
         target_ += simt::grid_size();
@@ -27,10 +27,10 @@ class GridBarrier {
     }
 
   private:
-    static constexpr std::uint32_t kLooks = 512U;  // before it sleeps between them
+    static constexpr std::uint32_t kLooks = 512U;  // before it sleeps between looks
 
     ARCBEAM_DEVICE bool is_complete() const {
-        // A difference, for the count may wrap around.
+        // This compares a difference, because the count may wrap around.
         return static_cast<std::int32_t>(simt::load_acquire<simt::Scope::device>(arrived_) - target_) >= 0;
     }
 

@@ -1,7 +1,8 @@
-// What the host and the transducer kernels tell each other: plain structs, compiled by both.
+// The structs through which the host and the transducer kernels talk to each other; both compile them.
 //
-// Rows of every matrix are padded with zeros to kStep inputs, and rows of zeros follow to a multiple of kRowGroup.
-// The rows of LSTM layers, their biases and the table come gate by gate of each unit: row 4 * unit + gate.
+// Rows of every matrix are padded with zeros to a multiple of kStep inputs, and rows of zeros are added up to a
+// multiple of kRowGroup. The rows of LSTM layers, their biases and the table are ordered by unit, then gate: row 4
+// * unit + gate.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace arcbeam::transducer {
 
-constexpr std::uint32_t kStep = 32U;  // partial sums of a dot product: one a lane of a warp
+constexpr std::uint32_t kStep = 32U;  // partial sums of a dot product: one for each thread of a warp
 constexpr std::uint32_t kRowGroup = 16U;
 constexpr std::uint32_t kGates = 4U;
 constexpr std::uint32_t kMostLayers = 8U;
@@ -18,7 +19,7 @@ constexpr std::uint32_t kNowhere = 0xffffffffU;
 constexpr std::uint64_t kNothingBad = 0xffffffffffffffffULL;
 constexpr std::uint32_t kKeyBuffers = 3U;  // see joint.cuh
 
-// Of weights and of what they are multiplied by.
+// The precision of weights and of the values they are multiplied by.
 enum class Precision : std::uint32_t { float32 = 0, bfloat16 = 1 };
 
 struct DeviceMatrix {
@@ -58,7 +59,7 @@ struct EncoderView {
     std::int64_t row_stride;
     std::uint32_t frames;
     std::uint32_t is_half;
-    std::uint32_t first_row;  // of its projected frames
+    std::uint32_t first_row;  // in the array of projected frames
     std::uint32_t padding;
 };
 
@@ -81,9 +82,9 @@ struct ProjectParams {
 
 enum class LaneOutcome : std::uint32_t { decoded = 0, bad_input = 1, not_finite = 2 };
 
-// An utterance while it is being decoded. While a kernel runs every block has a copy in shared memory.
+// An utterance while it is being decoded. While a kernel runs, every block has a copy in shared memory.
 struct LaneState {
-    std::uint32_t frame;  // to read next; at the end, how far it came
+    std::uint32_t frame;  // to read next; at the end, the number of frames it has passed
     std::uint32_t frames;
     std::uint32_t symbols;  // written on this frame
     std::uint32_t window;   // frames to test at a time
@@ -105,7 +106,7 @@ struct Record {
     float confidence;
 };
 
-// Why a launch ended. A launch that wants room goes on where it stopped, once every lane has more.
+// Why a launch ended. A launch that needs room is continued where it stopped, once every lane has more.
 enum class Ending : std::uint32_t { done = 0, room = 1, cancelled = 2 };
 
 enum class Statistic : std::uint32_t { none = 0, largest = 1, weighted = 2, power = 3, log_power = 4 };
@@ -128,21 +129,21 @@ struct LoopParams {
     const EncoderView* utterances;    // [num_lanes]
     const std::uint64_t* bad_inputs;  // [num_lanes]
     const float* projected;
-    void* hidden;                  // of the precision: [2][num_lanes][layers, at least 1][prediction.stride]
+    void* hidden;                  // in the precision: [2][num_lanes][layers, at least 1][prediction.stride]
     float* cell;                   // [num_lanes][layers][prediction.stride]
     std::int32_t* contexts;        // [num_lanes][context]
     float* predictions;            // [num_lanes][output.stride]: the prediction network's part of the hidden layer
-    void* joined;                  // of the precision: [most_tests][output.stride]: hidden layers
+    void* joined;                  // in the precision: [most_tests][output.stride]: hidden layers
     float* logits;                 // [most_tests][output.rows]
     std::uint64_t* keys;           // [kKeyBuffers][2][most_tests], 0 at first: best token, best duration
     Record* records;               // [num_lanes][room]
     const std::uint32_t* lengths;  // [durations]: the frames that each stands for
-    std::uint32_t* arrived;        // at barriers, 0 at first
-    std::uint32_t* status;         // 0 at first; 1: a barrier waited in vain
+    std::uint32_t* arrived;        // count of blocks at barriers, 0 at first
+    std::uint32_t* status;         // 0 at first; 1: a barrier has waited in vain
     std::uint32_t* ending;         // an Ending
-    std::uint32_t* cancelled;      // [2], 0 at first: what all blocks take for it in a round
-    const std::uint32_t* cancel;   // the host's wish
-    std::uint64_t patience;        // clock cycles at a barrier
+    std::uint32_t* cancelled;      // [2], 0 at first: the value of `cancel` that all blocks use in a round
+    const std::uint32_t* cancel;   // the host sets it to ask for an end
+    std::uint64_t patience;        // clock cycles that a barrier waits
     std::uint32_t num_lanes;
     std::uint32_t room;  // records of a lane
     std::uint32_t most_tests;
@@ -150,18 +151,19 @@ struct LoopParams {
     std::uint32_t widest_window;
     std::uint32_t blank;
     std::uint32_t max_symbols;
-    std::uint32_t resumed;        // 1: predictions are there
-    std::uint32_t frame_looping;  // 1: nobody goes beyond a frame where somebody else still is
-    std::uint32_t teams;          // of blocks, where weights are kept: see weights.cuh
-    std::uint32_t joins_alone;    // 1, where weights are kept: every block has all tests' hidden layers for itself
+    std::uint32_t resumed;        // 1: predictions are already there
+    std::uint32_t frame_looping;  // 1: no lane goes beyond a frame while another lane is still on it
+    std::uint32_t teams;          // teams of blocks, where weights are kept: see weights.cuh
+    // 1, where weights are kept: every block computes the hidden layers of all tests for itself
+    std::uint32_t joins_alone;
 };
 
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.
 constexpr std::uint64_t padded16(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
-constexpr std::uint32_t kLaneWords = 16U;  // arrays of a word a lane, see lanes.cuh
+constexpr std::uint32_t kLaneWords = 16U;  // arrays that have one word for each lane, see lanes.cuh
 
-// Values of the largest tile.
+// The number of values in the largest tile.
 ARCBEAM_HD constexpr std::uint32_t tile_values(Precision precision) {
     return precision == Precision::float32 ? 128U : 384U;
 }
@@ -177,13 +179,13 @@ ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {
     return precision == Precision::float32 ? 4U : 2U;
 }
 
-// What frames take that a block rounds to bfloat16 and projects together.
+// The shared memory for frames that a block rounds to bfloat16 and projects together.
 constexpr std::uint32_t kStagedFrames = 64U;
 constexpr std::uint64_t staged_frames_bytes(const DeviceNetwork& network) {
     return 2U * std::uint64_t{kStagedFrames} * ((network.encoder.stride / kStep | 1U) * kStep);
 }
 
-// What streamed float32 weights and their inputs pass through, see together.cuh.
+// The shared memory through which streamed float32 weights and their inputs pass, see together.cuh.
 ARCBEAM_HD constexpr std::uint32_t together_bytes() { return 4U * 2U * 32U * kStep * 4U; }
 
 // A block's share of a matrix, and the rows that hold it: as many as a tile has.
@@ -194,13 +196,13 @@ ARCBEAM_HD constexpr std::uint32_t held_rows(Precision precision, std::uint32_t 
     return precision == Precision::float32 ? (rows + 3U) / 4U * 4U : (rows + 7U) / 8U * 8U;
 }
 
-// From one row in shared memory to the next: of bfloat16 an odd number of 64 bytes, for two rows are read together,
-// of 64 bytes each, which then are in different banks.
+// The distance between rows in shared memory. In bfloat16 it is an odd multiple of 64 bytes: 64 bytes of each of
+// two rows are read together, and are then in different banks.
 ARCBEAM_HD constexpr std::uint32_t held_stride(Precision precision, std::uint32_t stride) {
     return precision == Precision::float32 ? stride : (stride / kStep | 1U) * kStep;
 }
 
-// What weights and biases take that stay in shared memory.
+// The shared memory for weights and biases that stay there.
 constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, std::uint32_t blocks) {
     const std::uint64_t units =
         std::uint64_t{value_bytes(precision)} * held_stride(precision, network.prediction.stride);
@@ -214,7 +216,7 @@ constexpr std::uint64_t kept_bytes(Precision precision, const DeviceNetwork& net
            padded16(4U * output);
 }
 
-// What the joint network's hidden layers of all tests take.
+// The shared memory for the joint network's hidden layers of all tests.
 constexpr std::uint64_t joined_bytes(Precision precision, const DeviceNetwork& network, std::uint64_t tests) {
     return padded16(std::uint64_t{value_bytes(precision)} * tests * held_stride(precision, network.output.stride));
 }

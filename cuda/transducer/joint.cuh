@@ -1,9 +1,10 @@
 // Stage joint: the joint network on the frames that are tested, and the best token and duration of each.
 //
 // in    lanes: tests; projected, predictions
-// out   logits [test][output.rows]; keys: of each test the best token's rank_key, and the best duration's
-// keys are raised by atomics, so they begin at 0: there are three buffers of them, and a round clears the one of
-// the next round, which nobody has read since the barrier before.
+// out   logits [test][output.rows]; keys: for each test the rank_key of the best token, and of the best duration
+//
+// Keys are raised by atomics, so they begin at 0. There are three buffers of them. A round clears the buffer of the
+// next round, which no thread has read since the last barrier.
 #pragma once
 
 #include "transducer/lanes.cuh"
@@ -22,7 +23,7 @@ ARCBEAM_DEVICE float activate(JointActivation activation, float x) {
     }
 }
 
-// Four values that a matrix will be multiplied by, at an address that is a multiple of as many.
+// Four values that a matrix will be multiplied by, at an address aligned to all four.
 template <Precision kPrecision>
 ARCBEAM_DEVICE void store_inputs(Value<kPrecision>* to, const float* values) {
     if constexpr (kPrecision == Precision::float32) {
@@ -35,9 +36,9 @@ ARCBEAM_DEVICE void store_inputs(Value<kPrecision>* to, const float* values) {
     }
 }
 
-// The hidden layers of all tests, with zeros up to the stride, by so many warps; `apart` values from each other.
-// Frames come from far, so a lane has several pieces on their way at a time, without branches, which would wait for
-// each.
+// The hidden layers of all tests, with zeros up to the stride, computed by so many warps. Consecutive layers are
+// `apart` values from each other. Frames come from far, so a thread loads several pieces at a time, without
+// branches, which would wait for each load.
 template <Precision kPrecision>
 ARCBEAM_DEVICE void join(const LoopParams& params, const Lanes& lanes, const float* predictions,
                          std::uint32_t worker, std::uint32_t workers, Value<kPrecision>* to, std::uint32_t apart) {
@@ -89,9 +90,9 @@ template <class Rows>
 struct OutputStage {
     const LoopParams& params;
     const Lanes& lanes;
-    Rows rows;  // from row `offset` on
+    Rows rows;  // starting at row `offset`
     std::uint32_t offset;
-    std::uint32_t num_rows;  // of this block, or all
+    std::uint32_t num_rows;  // of this block, or of the matrix
     std::uint32_t num_tests;
     PackedColumns<Rows::kPrecision> hidden;
     std::uint64_t* keys;
@@ -140,7 +141,7 @@ struct OutputStage {
     }
 
   private:
-    // Lanes of one test are kTests apart.
+    // Threads that work on the same test are kTests apart.
     template <std::uint32_t kTests>
     ARCBEAM_DEVICE static std::uint64_t largest_of_tests(std::uint64_t key) {
         for (std::uint32_t d = kTests; d < simt::kWarpSize; d *= 2U) {

@@ -1,5 +1,6 @@
-// The lanes of a launch, in the shared memory of every block: each block decides alike what comes next, so that a
-// round needs no barrier for it. Which frames are tested, where the results lead, who has found a label.
+// The lanes of a launch, in the shared memory of every block. All blocks compute the same plan for the next round,
+// so that a round needs no barrier for it: which frames are tested, where the results lead, which lanes have found
+// a label.
 #pragma once
 
 #include "shared/simt.cuh"
@@ -26,18 +27,18 @@ ARCBEAM_DEVICE Value<kPrecision> as_input(float value) {
     }
 }
 
-// What a thread moves at once.
+// The unit in which a thread moves data.
 struct alignas(16) Piece {
     std::uint32_t words[4];
 };
 
-// The largest of such keys belongs to the largest value, and of equal ones to the smallest index; 0 is below all. A
-// value that is not finite is above all.
+// The largest of such keys belongs to the largest value, and among equal values to the smallest index. Every key is
+// above 0. A value that is not finite is above all others.
 ARCBEAM_DEVICE std::uint64_t rank_key(float value, std::uint32_t index) {
     if (!is_number(value)) {
         return kNotFinite;
     }
-    const std::uint32_t bits = bits_of(value + 0.0F);  // one zero
+    const std::uint32_t bits = bits_of(value + 0.0F);  // makes -0 and +0 equal
     const std::uint32_t ordered = (bits & 0x80000000U) != 0U ? ~bits : bits | 0x80000000U;
     return static_cast<std::uint64_t>(ordered) << 32U | (0xffffffffU - index);
 }
@@ -49,16 +50,16 @@ ARCBEAM_DEVICE float value_of(std::uint64_t key) {
     return from_bits((ordered & 0x80000000U) != 0U ? ordered & 0x7fffffffU : ~ordered);
 }
 
-// Words that the threads of a block share.
+// The words that the threads of a block share.
 struct BlockWords {
-    static constexpr std::uint32_t kVerdict = 0U;  // of the grid's barrier
+    static constexpr std::uint32_t kVerdict = 0U;  // for the grid's barrier
     static constexpr std::uint32_t kTests = 1U;
     static constexpr std::uint32_t kListed = 2U;
     static constexpr std::uint32_t kCancelled = 3U;
-    static constexpr std::uint32_t kActive = 4U;    // of a plan: lanes that are not at their end
+    static constexpr std::uint32_t kActive = 4U;    // in a plan: lanes that are not at their end
     static constexpr std::uint32_t kFull = 5U;      // 1: one of them has no room
-    static constexpr std::uint32_t kEarliest = 6U;  // frame of them
-    static constexpr std::uint32_t kPlan = 7U;      // of up to 32 lanes
+    static constexpr std::uint32_t kEarliest = 6U;  // the first frame of any active lane
+    static constexpr std::uint32_t kPlan = 7U;      // of one part, up to 32 lanes
     static constexpr std::uint32_t kCount = 8U;
 };
 
@@ -68,13 +69,14 @@ struct Lanes {
     simt::Array<std::uint32_t> words;  // BlockWords
     simt::Array<std::uint32_t> frame, frames, symbols, window, count, steps, outcome, bad_frame, first_row;
     simt::Array<std::uint32_t> first_test, tests;  // of this round
-    simt::Array<std::uint32_t> found;              // test that found a label in this round, or kNowhere
+    simt::Array<std::uint32_t> found;              // the test that found a label in this round, or kNowhere
     simt::Array<std::uint32_t> label_frame, token, duration;
-    simt::Array<std::uint32_t> list;         // [listed()]: lanes that a stage works on
-    simt::Array<std::int32_t> context;       // [lanes, context]
-    simt::Array<std::uint32_t> part_takers;  // of 32 lanes each: who is to be listed, or how many tests they get
+    simt::Array<std::uint32_t> list;    // [listed()]: lanes that a stage works on
+    simt::Array<std::int32_t> context;  // [lanes, context]
+    // For each 32 lanes: which ones are to be listed, or how many tests they get
+    simt::Array<std::uint32_t> part_takers;
     simt::Array<std::uint32_t> test_lane, test_row;
-    simt::Array<std::uint64_t> best, best_length;  // keys of the tests
+    simt::Array<std::uint64_t> best, best_length;  // keys of the tests' results
 
     ARCBEAM_DEVICE void carve(simt::Carver& carver, const LoopParams& params) {
         words = carver.take<std::uint32_t>(BlockWords::kCount);
@@ -95,7 +97,7 @@ struct Lanes {
     }
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t listed() const { return simt::load(words.at(BlockWords::kListed)); }
 
-    // Takes the lanes over from the launch before, or from the host. A barrier of the block must follow.
+    // Takes the lanes over from the last launch, or from the host. A barrier of the block must follow.
     ARCBEAM_DEVICE void load(const LoopParams& params) const {
         for (std::uint32_t i = simt::thread_rank(); i < params.num_lanes; i += simt::block_size()) {
             const LaneState state = params.lanes[i];
@@ -119,7 +121,7 @@ struct Lanes {
         forget_plan();
     }
 
-    // One block gives them back.
+    // One block writes the lanes back.
     ARCBEAM_DEVICE void save(const LoopParams& params) const {
         for (std::uint32_t i = simt::thread_rank(); i < params.num_lanes; i += simt::block_size()) {
             LaneState& state = params.lanes[i];
@@ -139,7 +141,7 @@ struct Lanes {
                 simt::store(&state.bad_value, feature_at(params.utterances[i], its_frame, its_feature));
             }
             if (simt::load(outcome.at(i)) == static_cast<std::uint32_t>(LaneOutcome::not_finite)) {
-                simt::store(&state.frames, 0U);  // it has ended
+                simt::store(&state.frames, 0U);  // the utterance has ended
             }
         }
         for (std::uint32_t i = simt::thread_rank(); i < context.size; i += simt::block_size()) {
@@ -151,8 +153,8 @@ struct Lanes {
         return simt::load(frame.at(i)) < simt::load(frames.at(i));
     }
 
-    // The lanes for which `wanted` is true, in their order; warps share them, 32 at a time. Barriers of the block
-    // on both sides.
+    // Lists the lanes for which `wanted` is true, in their order. Warps share the lanes, 32 at a time. There are
+    // barriers of the block before and after.
     template <class Wanted>
     ARCBEAM_DEVICE void make_list(const Wanted& wanted) const {
         simt::block_barrier();
@@ -182,8 +184,8 @@ struct Lanes {
         simt::block_barrier();
     }
 
-    // Which frames this round tests: as many of each active lane as its window and all tests together allow. Warps
-    // share the lanes, 32 at a time. Barriers of the block on both sides.
+    // Plans which frames this round tests: each active lane gets as many as its window and the limit on all tests
+    // allow. Warps share the lanes, 32 at a time. There are barriers of the block before and after.
     ARCBEAM_DEVICE Plan plan(const LoopParams& params) const {
         simt::block_barrier();
         if (frame.size <= simt::kWarpSize) {
@@ -207,8 +209,8 @@ struct Lanes {
         return Plan::test;
     }
 
-    // Fetches what the tests have found, all at a time; false if the host wants an end. Barriers of the block on
-    // both sides.
+    // Fetches the results of all tests at once; false if the host asks for an end. There are barriers of the block
+    // before and after.
     ARCBEAM_DEVICE bool fetch(const LoopParams& params, const std::uint64_t* keys,
                               const std::uint32_t* cancelled) const {
         for (std::uint32_t i = simt::thread_rank(); i < num_tests(); i += simt::block_size()) {
@@ -224,8 +226,8 @@ struct Lanes {
         return simt::load(words.at(BlockWords::kCancelled)) == 0U;
     }
 
-    // Follows the results of the lanes' tests until a label, the end of the tests, or that of the frames (Bataev et
-    // al. 2024, Algorithm 3). A duration may pass over frames that were tested in vain.
+    // Follows the results of a lane's tests until there is a label, or the tests or the frames end (Bataev et al.
+    // 2024, Algorithm 3). A duration may skip frames that were tested in vain.
     ARCBEAM_DEVICE void follow(const LoopParams& params, std::uint32_t i) const {
         simt::store(found.at(i), kNowhere);
         if (is_active(i)) {
@@ -234,7 +236,7 @@ struct Lanes {
     }
 
   private:
-    // Calls take(part, lane) with every 32 lanes, by one warp, also where there is no such lane any more.
+    // Calls take(part, lane) for every 32 lanes, by one warp, even where a part has fewer lanes.
     template <class Take>
     ARCBEAM_DEVICE void each_part(const Take& take) const {
         for (std::uint32_t part = simt::warp(); part * simt::kWarpSize < frame.size; part += simt::num_warps()) {
@@ -242,7 +244,7 @@ struct Lanes {
         }
     }
 
-    // By a warp, of its part; with the last part it is known how many are listed.
+    // Called by a warp for its part. The last part also sets how many lanes are listed.
     ARCBEAM_DEVICE void put_in_list(bool take, std::uint32_t takers, std::uint32_t before, std::uint32_t i) const {
         if (take) {
             simt::store(list.at(before + simt::place_in(takers)), i);
@@ -260,7 +262,7 @@ struct Lanes {
         }
     }
 
-    // Of 32 lanes.
+    // The active lanes among 32.
     struct Active {
         std::uint32_t count;
         std::uint32_t earliest;
@@ -289,7 +291,7 @@ struct Lanes {
         }
     }
 
-    // The plan of up to 32 lanes, by one warp.
+    // Plans the tests of up to 32 lanes, by one warp.
     ARCBEAM_DEVICE Plan plan_one_part(const LoopParams& params) const {
         const std::uint32_t i = simt::warp_thread();
         if (simt::warp() == 0U) {
@@ -327,7 +329,7 @@ struct Lanes {
         return wanted < share ? wanted : share;
     }
 
-    // Of this lane of the warp and those before.
+    // The sum over this thread of the warp and those before it.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t sum_up_to(std::uint32_t value) {
         for (std::uint32_t d = 1U; d < simt::kWarpSize; d *= 2U) {
             const std::uint32_t before = simt::shuffle_up(simt::kAllThreads, value, d);
@@ -348,7 +350,7 @@ struct Lanes {
         }
     }
 
-    // How many tests a lane gets, and after how many of its part.
+    // Notes how many tests a lane gets, and how many the lanes before it in its part get.
     ARCBEAM_DEVICE void want_tests(const LoopParams& params, std::uint32_t share, std::uint32_t earliest,
                                    std::uint32_t part, std::uint32_t i) const {
         const std::uint32_t wanted = wanted_of(params, share, earliest, i);

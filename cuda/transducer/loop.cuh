@@ -1,12 +1,12 @@
-// The loop over labels (Bataev et al. 2024, Algorithm 3), from the first frame to the last without the host. A
-// round tests the next frames of every lane that is not at its end, and runs the prediction network of those that
-// have found a label; the others go on with their next frames, without waiting for them.
+// The loop over labels (Bataev et al. 2024, Algorithm 3), which runs from the first frame to the last without the
+// host. A round tests the next frames of every lane that is not at its end, and runs the prediction network of the
+// lanes that have found a label. The other lanes go on with their next frames without waiting for those.
 //
-// Weights are kept, a share of every matrix in the shared memory of each block, or streamed. What they are
-// multiplied by is read where it is, in global memory.
+// Weights are either kept, as a share of every matrix in the shared memory of each block, or streamed. The values
+// that they are multiplied by are read from global memory.
 //
-// Barriers of the grid: two a round, or one where every block makes the hidden layers of all tests for itself; for
-// rounds that find a label one more a layer and one more; with stateless networks two more.
+// A round has two barriers of the grid, or one if every block computes the hidden layers of all tests for itself. A
+// round that finds a label has one more for each layer and one more; with stateless networks it has two more.
 #pragma once
 
 #include "transducer/barrier.cuh"
@@ -105,7 +105,7 @@ class Loop {
         });
     }
 
-    // What the tests of this round find is then in the keys.
+    // Runs the tests of this round; their results are in the keys afterwards.
     ARCBEAM_DEVICE bool test(std::uint32_t round) {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t num_tests = lanes_.num_tests();
@@ -137,18 +137,18 @@ class Loop {
         return barrier_.wait();
     }
 
-    // The warps of the grid.
+    // The number of this warp among those of the grid.
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t worker() {
         return simt::warp() * simt::grid_size() + simt::block_rank();
     }
     [[nodiscard]] ARCBEAM_DEVICE static std::uint32_t workers() { return simt::num_warps() * simt::grid_size(); }
 
-    // One step of the prediction network of the listed lanes.
+    // Runs one step of the prediction network for the listed lanes.
     ARCBEAM_DEVICE bool predict() {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t listed = lanes_.listed();
         if (network.num_layers == 0U || listed == 0U) {
-            return true;  // contexts have moved on, which is all
+            return true;  // contexts have moved on, and nothing else is needed
         }
         const Share share = weights_.share_of_rows(network.units);
         for (std::uint32_t layer = 0U; layer < network.num_layers; ++layer) {
@@ -177,7 +177,7 @@ class Loop {
         return true;
     }
 
-    // The listed lanes' part of the joint network's hidden layer.
+    // Computes the listed lanes' part of the joint network's hidden layer.
     ARCBEAM_DEVICE bool project_predictions() {
         const DeviceNetwork& network = params_.network;
         const std::uint32_t listed = lanes_.listed();
@@ -205,7 +205,7 @@ class Loop {
         return barrier_.wait();
     }
 
-    // The listed lanes' outputs of a stateless network, with zeros up to the stride.
+    // Computes the listed lanes' outputs of a stateless network, with zeros up to the stride.
     ARCBEAM_DEVICE void look_up_all() const {
         const std::uint32_t stride = params_.network.prediction.stride;
         const std::uint32_t parts = stride / kStep;

@@ -1,8 +1,8 @@
-// Stage predict: the prediction network after a lane's last token, and its part of the joint network's hidden
-// layer.
+// Stage predict: runs the prediction network after a lane's last token, and computes its part of the joint
+// network's hidden layer.
 //
-// in    lanes: list, token or context; hidden of buffer steps % 2, cell
-// out   hidden of the other buffer, cell; predictions
+// in    lanes: list, token or context; cell; hidden, in buffer steps % 2
+// out   cell; hidden, in the other buffer; predictions
 #pragma once
 
 #include "transducer/lanes.cuh"
@@ -56,10 +56,10 @@ struct LstmStage {
     const LoopParams& params;
     const Lanes& lanes;
     std::uint32_t layer;
-    Rows recurrent;  // from unit `offset` on
+    Rows recurrent;  // starting at unit `offset`
     Rows input;
     std::uint32_t offset;
-    std::uint32_t num_units;  // of this block, or all
+    std::uint32_t num_units;  // of this block, or of the layer
     std::uint32_t num_columns;
     Hidden before;  // of this layer
     Hidden below;   // of the layer below, one step ahead
@@ -98,9 +98,9 @@ struct LstmStage {
     }
 
   private:
-    // What a step needs besides the products, fetched before they are computed.
+    // The values that a step needs besides the products, fetched before the products are computed.
     struct Ahead {
-        float added[kGates];  // to what comes from the layer below; of the first layer all there is
+        float added[kGates];  // to the product with the layer below; in the first layer it replaces that product
         float cell;
     };
 
@@ -123,7 +123,7 @@ struct LstmStage {
         return ahead;
     }
 
-    // A unit of a lane; its gates' sums are `apart` from each other in the scratch memory.
+    // Computes a unit of a lane; the sums of its gates are `apart` from each other in the scratch memory.
     ARCBEAM_DEVICE void step(std::uint32_t lane, std::uint32_t unit, const Ahead& ahead, std::uint32_t at,
                              std::uint32_t apart) const {
         float gates[kGates];
@@ -144,7 +144,7 @@ template <class Rows, class Hidden>
 struct PredictionStage {
     const LoopParams& params;
     const Lanes& lanes;
-    Rows rows;  // from row `offset` on
+    Rows rows;  // starting at row `offset`
     std::uint32_t offset;
     std::uint32_t num_rows;
     std::uint32_t num_columns;

@@ -1,13 +1,14 @@
-// Products of a matrix with columns of activations, in the written order: lane p of a warp holds the partial sums p
-// of a tile of kRows rows and kColumns columns, which are then added across the lanes.
+// Products of a matrix with columns of activations, in the defined order: thread p of a warp holds the partial sums
+// p of a tile of kRows rows and kColumns columns, which are then added across the threads.
 //
-// Adding 32 tiles' values lane by lane would take 5 shuffles each. Here lanes keep half of the values they hold and
-// give away the other half at every step of the tree, so 32 values take 31, and lane i ends with value i:
+// Adding 32 values of a tile one by one would take 5 shuffles each. Here, at every step of the tree, threads keep
+// half of the values they hold and give away the other half, so 32 values take 31 shuffles, and thread i ends with
+// value i:
 //
-//     lanes 0 to 15  keep values 0 to 15,  add those of lane + 16
-//     lanes 16 to 31 keep values 16 to 31, add those of lane - 16       and so on with 8, 4, 2, 1
+//     threads 0 to 15  keep values 0 to 15,  add those of thread + 16
+//     threads 16 to 31 keep values 16 to 31, add those of thread - 16       and so on with 8, 4, 2, 1
 //
-// An addition has no order, so both give partial[p] + partial[p + s].
+// An addition does not depend on the order of its operands, so both give partial[p] + partial[p + s].
 #pragma once
 
 #include "shared/simt.cuh"
@@ -17,7 +18,7 @@
 
 namespace arcbeam::transducer {
 
-// The sum of 32 lanes' partials, in every lane.
+// The sum of 32 threads' partials, in every thread.
 ARCBEAM_DEVICE float add_lanes(float partial) {
     for (std::uint32_t s = 16U; s > 0U; s /= 2U) {
         partial = partial + simt::shuffle_xor(simt::kAllThreads, partial, s);
@@ -25,7 +26,8 @@ ARCBEAM_DEVICE float add_lanes(float partial) {
     return partial;
 }
 
-// kValues values a lane, a power of two up to 32: afterwards value lane / (32 / kValues) is summed, in values[0].
+// Sums kValues values of each thread, a power of two up to 32. Afterwards, values[0] of each thread holds the sum
+// of value number thread / (32 / kValues).
 template <int kValues, int kApart = 16>
 ARCBEAM_DEVICE void add_across(float* values) {
     if constexpr (kApart > 0) {
@@ -46,11 +48,11 @@ ARCBEAM_DEVICE void add_across(float* values) {
     }
 }
 
-// Rows of a matrix, in shared memory or in global memory that nobody writes.
+// Rows of a matrix, in shared memory or in global memory that no thread writes.
 template <Precision kOf>
 struct SharedRows {
     static constexpr Precision kPrecision = kOf;
-    static constexpr bool kAtHand = true;  // to load them takes no time beside loads from L2
+    static constexpr bool kAtHand = true;  // loading them takes no time, compared with loads from L2
     const Value<kOf>* values;
     std::uint32_t count;
     std::uint32_t inputs;  // a multiple of kStep
@@ -71,15 +73,15 @@ struct GlobalRows {
     std::uint32_t inputs;
     std::uint32_t stride;
     const float* bias;
-    float* staging;  // of float32, see together.cuh
+    float* staging;  // for float32, see together.cuh
     template <class T>
     ARCBEAM_DEVICE static T load(const T* at) {
         return simt::load_readonly(at);
     }
 };
 
-// Calls take(count, first) for all steps, kDeep at a time as long as there are so many, then 4, then 1: their loads
-// are then on their way together, for one from L2 takes as long as the products of several steps.
+// Calls take(count, first) for all steps: kDeep at a time while there are so many, then 4, then 1. The loads of one
+// call are on their way together, because a load from L2 takes as long as the products of several steps.
 template <int kDeep, class Take>
 ARCBEAM_DEVICE void in_steps(std::uint32_t steps, const Take& take, std::uint32_t step = 0U) {
     for (; step + static_cast<std::uint32_t>(kDeep) <= steps; step += static_cast<std::uint32_t>(kDeep)) {
@@ -90,7 +92,7 @@ ARCBEAM_DEVICE void in_steps(std::uint32_t steps, const Take& take, std::uint32_
     }
 }
 
-// A lane's partials of kValues outputs to sums, in `out`; a warp_sync follows.
+// Sums a thread's partials of kValues outputs, into `out`. A warp_sync follows.
 template <int kValues>
 ARCBEAM_DEVICE void add_up(float* sum, float* out) {
     constexpr int kAtOnce = kValues < 32 ? kValues : 32;
@@ -104,7 +106,7 @@ ARCBEAM_DEVICE void add_up(float* sum, float* out) {
 }
 
 // out[row * kColumns + column] = dot(rows[first_row + row], columns(first_column + column)), by one warp. Columns
-// from num_columns on repeat the last one. `out` is the warp's own; a warp_sync follows.
+// from num_columns on repeat the last one. `out` belongs to the warp; a warp_sync follows.
 template <int kRows, int kColumns, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                      std::uint32_t first_column, std::uint32_t num_columns, float* out) {
@@ -148,10 +150,10 @@ ARCBEAM_DEVICE void multiply_exactly(const Rows& rows, std::uint32_t first_row, 
     add_up<kValues>(sum, out);
 }
 
-// The same of bfloat16 on tensor cores, 16 columns: rows of the matrix are the columns of simt's b, kRows / 8 of
-// them. Which inputs are multiplied at the same time is free, so a lane takes 8 that follow each other: place p of
-// 4 those from 8 p on of every kStep, half of them in one product and half in the next. Sums are in the order of
-// the steps, and do not depend on the other rows and columns.
+// The same in bfloat16 on tensor cores, for 16 columns. The rows of the matrix are the columns of simt's b, kRows /
+// 8 of them. Any inputs may be multiplied at the same time, so a thread takes 8 successive ones: place p of 4 takes
+// those from 8 p on of every kStep, half of them in one product and half in the next. Sums are in the order of the
+// steps, and do not depend on the other rows and columns.
 template <int kRows, class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                              std::uint32_t first_column, std::uint32_t num_columns, float* out) {
@@ -160,10 +162,11 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
     const std::uint32_t place = simt::warp_thread() % 4U;
     const Piece* weights[kTiles];
     const Piece* inputs[2];
-    float sum[kTiles][2][4];  // of the first and second halves
+    float sum[kTiles][2][4];  // of the first halves and of the second halves
     for (int r = 0; r < kTiles; ++r) {
         const std::uint32_t row = first_row + 8U * static_cast<std::uint32_t>(r) + group;
-        const std::size_t at = row < rows.count ? row : rows.count - 1U;  // beyond: in vain
+        // Rows beyond the last one are computed in vain
+        const std::size_t at = row < rows.count ? row : rows.count - 1U;
         weights[r] = reinterpret_cast<const Piece*>(rows.values + at * rows.stride) + place;
         for (int i = 0; i < 8; ++i) {
             sum[r][i / 4][i % 4] = 0.0F;
@@ -211,7 +214,7 @@ ARCBEAM_DEVICE void multiply_on_tensor_cores(const Rows& rows, std::uint32_t fir
     }
 }
 
-// All warps of a block together, see together.cuh; first_row and first_column are this warp's.
+// The same by all warps of a block together, see together.cuh; first_row and first_column are this warp's.
 template <class Rows, class Columns>
 ARCBEAM_DEVICE void multiply_together(const Rows& rows, std::uint32_t first_row, const Columns& columns,
                                       std::uint32_t first_column, std::uint32_t num_columns, float* out) {
@@ -240,16 +243,16 @@ ARCBEAM_DEVICE void multiply(const Rows& rows, std::uint32_t first_row, const Co
     }
 }
 
-// Tiles of columns: `first`, and every `apart` from there.
+// Tiles of columns: number `first`, and every `apart`-th from there.
 struct Tiles {
     std::uint32_t first;
     std::uint32_t apart;
 };
 
-// Calls stage.tile<kRows, kColumns>(first row, first column) for the tiles of this warp. The warps of a block with
-// weights of its own share the block's rows; else all warps of the grid share all rows. There neighbours take tiles
-// of two groups of rows, so that weights and inputs both stay in the multiprocessor's cache; if there are fewer
-// tiles than warps, they are spread over the blocks.
+// Calls stage.tile<kRows, kColumns>(first row, first column) for the tiles of this warp. If blocks keep weights,
+// the warps of a block share the block's rows; otherwise all warps of the grid share all rows. In that case
+// neighbouring warps take tiles of two groups of rows, so that weights and inputs both stay in the multiprocessor's
+// cache; if there are fewer tiles than warps, they are spread over the blocks.
 template <bool kKept, int kRows, int kColumns, class Stage>
 ARCBEAM_DEVICE void share_tiles(const Stage& stage, std::uint32_t rows, std::uint32_t columns,
                                 Tiles tiles = {0U, 1U}) {
@@ -299,7 +302,8 @@ template <Precision kPrecision, bool kKept, class Stage>
 ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint32_t columns, Tiles tiles) {
     const std::uint32_t workers = kKept ? simt::num_warps() : simt::num_warps() * simt::grid_size();
     if constexpr (kPrecision == Precision::bfloat16) {
-        // Inputs in global memory are read once for all of a block's rows, unless warps would have nothing to do.
+        // Inputs in global memory are read once for all of a block's rows, unless that would leave warps without
+        // work.
         const std::uint32_t across = ((columns + 15U) / 16U + tiles.apart - 1U) / tiles.apart;
         const std::uint32_t small = (rows + 7U) / 8U * across;
         const std::uint32_t large = (rows + 23U) / 24U * across;
@@ -312,7 +316,7 @@ ARCBEAM_DEVICE void run_stage(const Stage& stage, std::uint32_t rows, std::uint3
         const std::uint32_t across = ((columns + 3U) / 4U + tiles.apart - 1U) / tiles.apart;
         if ((rows + 3U) / 4U * columns <= workers) {
             share_tiles<true, 4, 1>(stage, rows, columns, tiles);
-        } else if (rows % 8U == 0U && rows / 8U * across >= workers) {  // inputs are then read half as often
+        } else if (rows % 8U == 0U && rows / 8U * across >= workers) {  // this reads inputs half as often
             share_tiles<true, 8, 4>(stage, rows, columns, tiles);
         } else {
             share_tiles<true, 4, 4>(stage, rows, columns, tiles);

@@ -1,4 +1,4 @@
-// Stage project: the encoder's part of the joint network's hidden layer, of all frames of all utterances.
+// Stage project: the encoder's part of the joint network's hidden layer, for all frames of all utterances.
 //
 // in    utterances: rows of features, float32 or float16; groups of up to 8 of their frames
 // out   projected [frame][output.stride]: dot(encoder row, features) + bias; bad_inputs, where a value is not
@@ -17,7 +17,7 @@ ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, c
     constexpr int kFrames = static_cast<int>(FrameGroup::kFrames);
     std::uint64_t first_bad = kNothingBad;
     for (std::uint32_t i = simt::warp_thread(); i < params.network.features; i += kStep) {
-        float values[kFrames];  // on their way together
+        float values[kFrames];  // loaded together
         for (int k = 0; k < kFrames; ++k) {
             const std::uint32_t frame = group.first_frame + static_cast<std::uint32_t>(k);
             values[k] = frame < view.frames ? load_feature<kHalf>(view.data, frame * view.row_stride + i) : 0.0F;
@@ -33,14 +33,15 @@ ARCBEAM_DEVICE void check_group(const ProjectParams& params, FrameGroup group, c
     }
 }
 
-// Of the tiles of a group, one checks it, each time of other rows: else the blocks that happen to have the first
-// rows would do it all.
+// One tile of each group checks the group's frames. The tile differs from group to group: otherwise the blocks that
+// happen to have the first rows would do all checks.
 ARCBEAM_DEVICE bool is_checker(std::uint32_t tile, std::uint32_t last_full, std::uint32_t group) {
     const std::uint32_t tiles = last_full > 0U ? last_full : 1U;
     return tile == group % tiles;
 }
 
-// Sums of a tile of kRowGroup rows and a group's frames, a partial a lane.
+// Sums a tile of kRowGroup rows and a group's frames, of which each thread holds one partial, and stores the
+// results.
 ARCBEAM_DEVICE void store_tile(const ProjectParams& params, std::uint32_t first_row, FrameGroup group,
                                const EncoderView& view, float* sum) {
     constexpr int kValues = static_cast<int>(kRowGroup * FrameGroup::kFrames);
@@ -97,7 +98,7 @@ ARCBEAM_DEVICE void project_tile(const ProjectParams& params, std::uint32_t firs
     store_tile(params, first_row, group, view, sum);
 }
 
-// The same by the 8 warps of a block, 32 rows and four groups; first_row: of the block.
+// The same by the 8 warps of a block, for 32 rows and four groups; first_row is the block's.
 ARCBEAM_DEVICE void project_together(const ProjectParams& params, std::uint32_t first_row,
                                      std::uint32_t first_group, float* staging) {
     const DeviceMatrix& encoder = params.network.encoder;
@@ -149,8 +150,8 @@ ARCBEAM_DEVICE void project_together(const ProjectParams& params, std::uint32_t 
     }
 }
 
-// The same of bfloat16 on tensor cores, kRows / 16 times 16 rows: see multiply_on_tensor_cores, where rows and
-// columns are the other way round.
+// The same in bfloat16 on tensor cores, for kRows rows: see multiply_on_tensor_cores, where rows and columns are
+// swapped.
 template <bool kHalf, int kRows>
 ARCBEAM_DEVICE void project_on_tensor_cores(const ProjectParams& params, std::uint32_t first_row, FrameGroup group,
                                             const EncoderView& view) {
@@ -163,7 +164,8 @@ ARCBEAM_DEVICE void project_on_tensor_cores(const ProjectParams& params, std::ui
     for (int r = 0; r < kTiles; ++r) {
         for (std::uint32_t half = 0U; half < 2U; ++half) {
             const std::uint32_t row = first_row + 16U * static_cast<std::uint32_t>(r) + 8U * half + of_eight;
-            const std::size_t at = row < encoder.rows ? row : encoder.rows - 1U;  // beyond: in vain
+            // Rows beyond the last one are computed in vain
+            const std::size_t at = row < encoder.rows ? row : encoder.rows - 1U;
             weights[r][half] = reinterpret_cast<const Piece*>(static_cast<const std::uint16_t*>(encoder.values) +
                                                               at * encoder.stride) +
                                place;

@@ -1,5 +1,5 @@
-// Stage project of many frames in bfloat16: a block rounds 64 frames into shared memory, where its warps multiply
-// all rows by them on tensor cores. Sums are those of project_on_tensor_cores.
+// Stage project for many frames in bfloat16. A block rounds 64 frames into shared memory, where its warps multiply
+// all rows by them on tensor cores. The sums are those of project_on_tensor_cores.
 //
 //     warp 0   rows 0 to 31 and 128 to 159 and so on, frames 0 to 31       warp 2   rows 32 to 63 ...
 //     warp 1   the same rows, frames 32 to 63                              warp 3   ...
@@ -40,7 +40,7 @@ ARCBEAM_DEVICE void load_features(const EncoderView& view, std::int64_t at, std:
     }
 }
 
-// Rounds the frames of these groups, and tells of the first of an utterance that is not finite.
+// Rounds the frames of these groups, and reports the first value of an utterance that is not finite.
 ARCBEAM_DEVICE void stage_frames(const ProjectParams& params, std::uint32_t first_group, std::uint16_t* to,
                                  std::uint32_t apart) {
     const std::uint32_t features = params.network.features;
@@ -68,7 +68,7 @@ ARCBEAM_DEVICE void stage_frames(const ProjectParams& params, std::uint32_t firs
     }
 }
 
-// 32 rows by half of the frames that are staged, by one warp.
+// Multiplies 32 rows by half of the staged frames, by one warp.
 ARCBEAM_DEVICE void project_half(const ProjectParams& params, std::uint32_t first_row, std::uint32_t first_group,
                                  const std::uint16_t* frames, std::uint32_t apart) {
     constexpr int kTiles = 2;
@@ -81,7 +81,8 @@ ARCBEAM_DEVICE void project_half(const ProjectParams& params, std::uint32_t firs
     for (int t = 0; t < kTiles; ++t) {
         for (std::uint32_t half = 0U; half < 2U; ++half) {
             const std::uint32_t row = first_row + 16U * static_cast<std::uint32_t>(t) + 8U * half + of_eight;
-            const std::size_t at = row < encoder.rows ? row : encoder.rows - 1U;  // beyond: in vain
+            // Rows beyond the last one are computed in vain
+            const std::size_t at = row < encoder.rows ? row : encoder.rows - 1U;
             weights[t][half] = reinterpret_cast<const Piece*>(static_cast<const std::uint16_t*>(encoder.values) +
                                                               at * encoder.stride) +
                                place;
@@ -142,7 +143,7 @@ ARCBEAM_DEVICE void project_half(const ProjectParams& params, std::uint32_t firs
     }
 }
 
-// Blocks of an even number of warps.
+// Blocks must have an even number of warps.
 ARCBEAM_DEVICE void project_staged(const ProjectParams& params) {
     constexpr std::uint32_t kGroups = kStagedFrames / FrameGroup::kFrames;
     constexpr std::uint32_t kRows = 32U;

@@ -1,4 +1,4 @@
-// Stage result: what is told of a label: its log-prob among all tokens, and how sure it is.
+// Stage result: the record of a label: its log-prob among all tokens, and how sure it is.
 //
 // in    lanes: list, found, token; best; logits of the round
 // out   records [lane][count - 1]
@@ -20,7 +20,7 @@ struct PlainLogits {
     }
 };
 
-// The sum of term(logit), by one warp. Several logits are on their way at a time.
+// The sum of term(logit), by one warp. Several logits are loaded at a time.
 template <class Logits, class Term>
 ARCBEAM_DEVICE float sum_of(const Logits& logits, std::uint32_t n, const Term& term) {
     constexpr int kAtOnce = 12;
@@ -90,7 +90,8 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
     }
 }
 
-// The records of all listed lanes, by the warps of the grid; the last ones first, for the first have tiles to do.
+// Makes the records of all listed lanes, by the warps of the grid. It starts with the last warps, because the first
+// ones have tiles to do.
 template <class LogitsOf>
 ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes, const LogitsOf& logits_of) {
     const std::uint32_t warps = simt::num_warps() * simt::grid_size();

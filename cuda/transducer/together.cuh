@@ -1,8 +1,8 @@
-// The exact product of 32 rows and 32 columns by the 8 warps of a block: 16 rows and 8 columns each, in the written
-// order. Weights and inputs come through shared memory, so that each is read once for the block, and some steps of
-// 32 inputs ahead of their use.
+// The exact product of 32 rows and 32 columns by the 8 warps of a block, each of which has 16 rows and 8 columns,
+// in the defined order. Weights and inputs pass through shared memory, so that the block reads each only once, and
+// some steps of 32 inputs ahead of their use.
 //
-//     step s    wait for its weights; all warps are done with step s - 1, whose place takes step s + 3
+//     step s    wait for its weights; all warps are done with step s - 1; load step s + 3 to the place of s - 1
 #pragma once
 
 #include "transducer/lanes.cuh"
@@ -13,12 +13,13 @@ constexpr std::uint32_t kTogetherWarps = 8U;
 constexpr std::uint32_t kTogetherRows = 32U;  // and columns
 constexpr std::uint32_t kAhead = 4U;          // steps in shared memory
 
-// kAhead times the rows' inputs of a step, then the columns'.
+// The size of one step's inputs of all rows. Shared memory holds these for kAhead steps, and after them the
+// columns' inputs.
 constexpr std::uint32_t kTogetherPart = kTogetherRows * kStep;
 static_assert(together_bytes() == sizeof(float) * 2U * kTogetherPart * kAhead, "what the host sets aside");
 
-// `row`: of the matrix, this thread's of the 32. `inputs(step, to)`: copies four inputs of this thread's column,
-// best asynchronously. This warp's sums are sum[16 * 8], a partial a lane.
+// `row` is this thread's row of the matrix, one of the 32. `inputs(step, to)` copies four inputs of this thread's
+// column, if possible asynchronously. The sums of this warp are sum[16 * 8], of which each thread holds a partial.
 template <class Inputs>
 ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const Inputs& inputs, float* staging,
                                  float* sum) {
@@ -35,7 +36,7 @@ ARCBEAM_DEVICE void sum_together(const float* row, std::uint32_t steps, const In
         }
         simt::copy_commit();
     };
-    simt::block_barrier();  // nobody reads what was there before
+    simt::block_barrier();  // no thread still reads the old content
     for (std::uint32_t step = 0U; step + 1U < kAhead; ++step) {
         fetch(step);
     }

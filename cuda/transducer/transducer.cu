@@ -1,12 +1,12 @@
 // Greedy decoding of transducers. Two launches decode a group of utterances:
 //
 // project   any grid: the encoder's projections of all frames
-// kept      all blocks resident: weights are kept in shared memory, a share of each matrix a block; what they are
-//           multiplied by is in global memory, behind barriers of the grid
+// kept      all blocks resident: weights are kept in shared memory, each block a share of every matrix; the values
+//           that they are multiplied by are in global memory, behind barriers of the grid
 // many      as kept, but weights are streamed, and tiles are shared out over the grid
 //
-// In float32 the bytes of a result depend neither on which of the loops runs, nor on blocks, threads, windows or
-// groups; in bfloat16 neither, but they depend on the machine's tensor cores. Blocks are of whole warps.
+// In neither precision do the bytes of a result depend on which of the loops runs, or on blocks, threads, windows
+// or groups. In bfloat16 they do depend on the machine's tensor cores. Blocks consist of whole warps.
 #include "transducer/loop.cuh"
 #include "transducer/project.cuh"
 

@@ -1,7 +1,7 @@
-// The weights of the loop: kept, a share of every matrix in the shared memory of each block, or streamed.
+// The weights of the loop: either kept, as a share of every matrix in the shared memory of each block, or streamed.
 //
-// Where they are kept, the blocks are in teams. Each team has all rows, and a share of the columns: with more teams
-// a block holds more rows, and reads fewer inputs.
+// Where weights are kept, the blocks form teams. Each team has all rows and a share of the columns. With more
+// teams, a block holds more rows and reads fewer inputs.
 #pragma once
 
 #include "transducer/product.cuh"
@@ -35,12 +35,12 @@ class Weights {
         take(carver);
     }
 
-    // The rows that a block computes, of a matrix or of units.
+    // The rows of a matrix, or the units, that a block computes.
     [[nodiscard]] ARCBEAM_DEVICE Share share_of_rows(std::uint32_t rows) const {
         return kKept ? share_among(rows, team_size()) : Share{0U, rows};
     }
 
-    // Which tiles of columns are the block's: `first`, and every so many from there. Blocks left over have none.
+    // The tiles of columns that belong to the block. Blocks that are left over have none.
     [[nodiscard]] ARCBEAM_DEVICE Tiles tiles() const {
         return kKept ? Tiles{simt::block_rank() / team_size(), teams_} : Tiles{0U, 1U};
     }
@@ -59,7 +59,7 @@ class Weights {
   private:
     [[nodiscard]] ARCBEAM_DEVICE std::uint32_t team_size() const { return simt::grid_size() / teams_; }
 
-    // `place`: among the matrices of layers that are kept.
+    // `place` is the matrix's number among the layers that are kept.
     [[nodiscard]] ARCBEAM_DEVICE Rows of_layer(const DeviceMatrix& matrix, std::uint32_t place) const {
         if constexpr (kKept) {
             Rows rows = layer_weights_;
@@ -124,14 +124,14 @@ class Weights {
         return Rows{to, held, matrix.stride, apart, bias};
     }
 
-    // Rows of a tile beyond the share are zeros, and computed in vain.
+    // Rows of a tile beyond the share are zeros and are computed in vain.
     ARCBEAM_DEVICE static void copy_rows(const DeviceMatrix& matrix, Share share, std::uint32_t held, Input* to) {
         const Input* const from =
             static_cast<const Input*>(matrix.values) + static_cast<std::size_t>(share.first) * matrix.stride;
         const std::uint32_t apart = held_stride(kPrecision, matrix.stride);
         const std::uint32_t pieces =
             matrix.stride * value_bytes(kPrecision) / static_cast<std::uint32_t>(sizeof(Piece));
-        constexpr std::uint32_t kAtOnce = 8U;  // from the device's memory
+        constexpr std::uint32_t kAtOnce = 8U;  // loaded from the device's memory at the same time
         const std::uint32_t count = held * pieces;
         for (std::uint32_t first = simt::thread_rank(); first < count; first += kAtOnce * simt::block_size()) {
             Piece found[kAtOnce];
@@ -155,7 +155,7 @@ class Weights {
     std::uint32_t teams_;
     Rows prediction_{};
     Rows output_{};
-    Rows layer_weights_{};  // of the first layer's recurrent matrix; the others follow
+    Rows layer_weights_{};  // of the first layer's recurrent matrix; the other layers follow
     float* staging_ = nullptr;
 };
 

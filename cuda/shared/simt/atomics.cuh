@@ -3,8 +3,9 @@
 
 #include "shared/simt/memory.cuh"
 
-// Built-ins rather than inline PTX: the compiler then knows a pointer into shared memory and takes the faster
-// instruction. They are relaxed; fences around them give the other orders, as the hardware does.
+// These are built-ins rather than inline PTX: with built-ins the compiler recognises a pointer into shared memory
+// and takes the faster instruction. They are relaxed; fences around them give the other orders, as the hardware
+// does.
 namespace arcbeam::simt {
 namespace detail {
 
@@ -14,7 +15,7 @@ struct AtomicType {
 };
 template <>
 struct AtomicType<std::uint64_t> {
-    using type = unsigned long long;  // what the built-ins call it
+    using type = unsigned long long;  // the type that the built-ins use
 };
 template <class T>
 using Atomic = typename AtomicType<T>::type;
@@ -35,9 +36,10 @@ ARCBEAM_DEVICE void after_atomic() {
 
 }  // namespace detail
 
-// Each gives the value before. T: uint32, uint64, int32. Cluster scope takes the device's: there is no built-in.
-// For 8 bytes it swaps and compares, since of the built-ins the compiler makes a plain load and store where the
-// address may be another block's shared memory. `combined` is the new value, of `found` and `operand`.
+// Each returns the old value. T is uint32, uint64 or int32. Cluster scope uses the device's, because there is no
+// built-in for it. For 8 bytes it swaps and compares instead: the compiler turns the built-ins into a plain load
+// and store where the address may be in another block's shared memory. `combined` is the new value, made from
+// `found` and `operand`.
 #define ARCBEAM_ATOMIC(function, builtin, combined)                                  \
     template <Scope scope = Scope::device, Order order = Order::relaxed, class T>    \
     ARCBEAM_DEVICE T function(T* address, std::remove_cv_t<T> value) {               \
@@ -72,7 +74,7 @@ ARCBEAM_ATOMIC(atomic_and, atomicAnd, found& operand)
 ARCBEAM_ATOMIC(atomic_exchange, atomicExch, operand)
 #undef ARCBEAM_ATOMIC
 
-// Writes `value` where `expected` is found; gives what was found.
+// Writes `value` if `expected` is found; returns the value that was found.
 template <Scope scope = Scope::device, Order order = Order::relaxed, class T>
 ARCBEAM_DEVICE T atomic_cas(T* address, std::remove_cv_t<T> expected, std::remove_cv_t<T> value) {
     detail::before_atomic<scope, order>();

@@ -1,7 +1,7 @@
 // CUDA bodies: blocks of one cluster. Use through shared/simt.cuh.
 #pragma once
 
-// Before 9.0 there are no clusters and a launch makes none: one block is its own cluster.
+// Before 9.0 there are no clusters, and a launch makes none: each block is its own cluster.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define ARCBEAM_HAS_CLUSTERS 1
 #else
@@ -45,7 +45,7 @@ ARCBEAM_DEVICE void cluster_barrier() {
 }
 
 // The same place in the shared memory of another block of the cluster. That block must have started (one
-// cluster_barrier) and must not end before the last access (another one).
+// cluster_barrier ensures it) and must not end before the last access (another one).
 template <class T>
 ARCBEAM_DEVICE T* map_shared(T* address, std::uint32_t rank) {
 #if ARCBEAM_HAS_CLUSTERS

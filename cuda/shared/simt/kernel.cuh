@@ -5,7 +5,7 @@
 #define ARCBEAM_KERNEL(name, max_threads, Params) \
     extern "C" __global__ void __launch_bounds__(max_threads) name(const __grid_constant__ Params params)
 
-// The same with a least number of blocks that must fit one multiprocessor: bounds the registers.
+// The same with the least number of blocks that must fit one multiprocessor, which limits the registers.
 #define ARCBEAM_KERNEL_OCCUPANCY(name, max_threads, min_blocks, Params)   \
     extern "C" __global__ void __launch_bounds__(max_threads, min_blocks) \
         name(const __grid_constant__ Params params)
@@ -30,12 +30,12 @@ ARCBEAM_DEVICE std::uint32_t block_barrier_count(bool vote) {
 ARCBEAM_DEVICE bool block_barrier_or(bool vote) { return __syncthreads_or(vote ? 1 : 0) != 0; }
 ARCBEAM_DEVICE bool block_barrier_and(bool vote) { return __syncthreads_and(vote ? 1 : 0) != 0; }
 
-// A barrier of `threads` threads (whole warps) of the block; id 1 to 15, for 0 is the block's own.
+// A barrier of `threads` threads (whole warps) of the block; the id is 1 to 15, because 0 is the block's own.
 ARCBEAM_DEVICE void named_barrier(std::uint32_t id, std::uint32_t threads) {
     asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Counts towards the barrier without waiting: a producer's side.
+// Counts towards the barrier without waiting, as a producer does.
 ARCBEAM_DEVICE void named_barrier_arrive(std::uint32_t id, std::uint32_t threads) {
     asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -58,14 +58,14 @@ ARCBEAM_DEVICE std::uint32_t shared_memory_bytes() {
 
 ARCBEAM_DEVICE std::uint32_t popcount(std::uint32_t bits) { return static_cast<std::uint32_t>(__popc(bits)); }
 ARCBEAM_DEVICE std::uint32_t popcount(std::uint64_t bits) { return static_cast<std::uint32_t>(__popcll(bits)); }
-// 32 or 64 where no bit is set.
+// 32 or 64 if no bit is set.
 ARCBEAM_DEVICE std::uint32_t leading_zeros(std::uint32_t bits) {
     return static_cast<std::uint32_t>(__clz(static_cast<int>(bits)));
 }
 ARCBEAM_DEVICE std::uint32_t leading_zeros(std::uint64_t bits) {
     return static_cast<std::uint32_t>(__clzll(static_cast<long long>(bits)));
 }
-// Position of the lowest set bit; some bit is set.
+// Position of the lowest set bit; at least one bit must be set.
 ARCBEAM_DEVICE std::uint32_t lowest_bit(std::uint32_t bits) {
     return static_cast<std::uint32_t>(__ffs(static_cast<int>(bits))) - 1U;
 }

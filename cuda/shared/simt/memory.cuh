@@ -53,7 +53,7 @@ ARCBEAM_DEVICE Raw<T> to_raw(const T& value) {
     return bits;
 }
 
-// Not volatile: the compiler may keep one policy for all loads.
+// The asm is not volatile, so the compiler may keep one policy for all loads.
 ARCBEAM_DEVICE std::uint64_t evict_last_policy() {
     std::uint64_t policy;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
@@ -65,7 +65,7 @@ ARCBEAM_DEVICE std::uint64_t evict_first_policy() {
     return policy;
 }
 
-// Read-only data never changes while a kernel runs, so the compiler may move or merge these.
+// Read-only data never changes while a kernel runs, so the compiler may move or merge these loads.
 template <class T>
 ARCBEAM_DEVICE T load_with_policy(const T* address, std::uint64_t policy) {
     const std::size_t global = __cvta_generic_to_global(address);
@@ -97,12 +97,12 @@ ARCBEAM_DEVICE void store(T* address, std::remove_cv_t<T> value) {
     *detail::raw(address) = detail::to_raw(value);
 }
 
-// Global memory that nobody writes while the kernel runs.
+// Loads from global memory that no thread writes while the kernel runs.
 template <class T>
 ARCBEAM_DEVICE T load_readonly(const T* address) {
     return detail::from_raw<T>(__ldg(detail::raw(address)));
 }
-// The same, asking L2 to keep the line (hot graph columns) or to drop it first (read once).
+// The same, with a hint to L2 to keep the line (graph columns that are read often) or to drop it first (read once).
 template <class T>
 ARCBEAM_DEVICE T load_readonly_keep(const T* address) {
     return detail::load_with_policy(address, detail::evict_last_policy());
@@ -129,7 +129,7 @@ ARCBEAM_DEVICE void prefetch_keep(const void* address) {
     asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(__cvta_generic_to_global(address)));
 }
 
-// Clusters start with 9.0; before, a cluster is one block.
+// Clusters exist from 9.0 on; before that, a cluster is one block.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define ARCBEAM_PTX_CLUSTER "cluster"
 #else
@@ -147,7 +147,8 @@ ARCBEAM_DEVICE void prefetch_keep(const void* address) {
         statement("sys");                           \
     }
 
-// Orders this thread's earlier accesses before its later ones for everybody in scope; acquire and release in one.
+// Orders this thread's earlier accesses before its later ones, for all threads in scope; acquire and release in
+// one.
 template <Scope scope>
 ARCBEAM_DEVICE void fence(){
 #define ARCBEAM_STATEMENT(name) asm volatile("fence.acq_rel." name ";" ::: "memory")
@@ -155,7 +156,7 @@ ARCBEAM_DEVICE void fence(){
 #undef ARCBEAM_STATEMENT
 }
 
-// Single accesses of 4 or 8 bytes that may meet others: relaxed ones order nothing else.
+// Single accesses of 4 or 8 bytes that may race with others. Relaxed ones order nothing else.
 #define ARCBEAM_LOAD(function, order)                                    \
     template <Scope scope = Scope::device, class T>                      \
     ARCBEAM_DEVICE T function(const T* address) {                        \

@@ -1,21 +1,21 @@
-// CUDA bodies: what the lanes of a warp do together. Use through shared/simt.cuh.
+// CUDA bodies: operations that the threads of a warp do together. Use through shared/simt.cuh.
 #pragma once
 
 namespace arcbeam::simt {
 
-// Waits for the lanes of the mask and orders their memory accesses.
+// Waits for the threads of the mask and orders their memory accesses.
 ARCBEAM_DEVICE void warp_sync(std::uint32_t mask) { __syncwarp(mask); }
 
-// All lanes of this warp that exist: not 32 in the last warp of a block whose size is no multiple of 32.
+// All threads of this warp that exist: fewer than 32 in the last warp of a block whose size is no multiple of 32.
 ARCBEAM_DEVICE std::uint32_t warp_mask() {
     const std::uint32_t lanes = block_size() - warp() * kWarpSize;
     return lanes >= kWarpSize ? kAllThreads : (1U << lanes) - 1U;
 }
 
-// Lanes that happen to run this instruction together: a hint for aggregation, never a fact about the program.
+// Threads that happen to run this instruction together: a hint for aggregation, never a fact about the program.
 ARCBEAM_DEVICE std::uint32_t converged_mask() { return __activemask(); }
 
-// Values of 4 or 8 bytes. A lane that the mask does not name gives an undefined value.
+// For values of 4 or 8 bytes. The value of a thread that the mask does not name is undefined.
 template <class T>
 ARCBEAM_DEVICE T shuffle(std::uint32_t mask, T value, std::uint32_t source_lane) {
     return __shfl_sync(mask, value, static_cast<int>(source_lane));
@@ -37,7 +37,7 @@ ARCBEAM_DEVICE std::uint32_t ballot(std::uint32_t mask, bool vote) { return __ba
 ARCBEAM_DEVICE bool any(std::uint32_t mask, bool vote) { return __any_sync(mask, vote ? 1 : 0) != 0; }
 ARCBEAM_DEVICE bool all(std::uint32_t mask, bool vote) { return __all_sync(mask, vote ? 1 : 0) != 0; }
 
-// The lanes whose value equals this lane's.
+// The threads whose value equals this thread's.
 template <class T>
 ARCBEAM_DEVICE std::uint32_t match_any(std::uint32_t mask, T value) {
     return __match_any_sync(mask, value);

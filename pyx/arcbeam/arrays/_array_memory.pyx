@@ -1,23 +1,23 @@
-"""Whether kernels of a device may read all of an array that somebody else has made: what its makers say is looked at."""
+"""Checks whether kernels of a device may read all of an array made elsewhere, without trusting what its maker says."""
 
 from libc.stdint cimport uint64_t
 
 from arcbeam.gpu._cuda cimport Context, Memory, memory_at
 
-LARGEST = 1 << 62  # of addresses and strides, in bytes: sums of both have 64 bits
+LARGEST = 1 << 62  # limit of addresses and strides, in bytes: sums of both fit 64 bits
 
 
 def why_not(Context context not None, address, tuple shape, tuple strides, int value_bytes):
-    """What kernels cannot read of an array; asks the driver once. The context must be current.
+    """Says what kernels cannot read of an array; asks the driver once. The context must be current.
 
-    Rows may overlap, lie in reverse or be the same one: all of the array has to lie within its allocation.
+    Rows may overlap, be in reverse order or be the same row, but all of the array has to lie within its allocation.
 
     Parameters
     ----------
     context : Context
-        Of the device that reads.
+        The context of the device that reads.
     address : int
-        Of the first value.
+        The address of the first value.
     shape, strides : tuple of int
         Strides in values.
     value_bytes : int
@@ -25,7 +25,7 @@ def why_not(Context context not None, address, tuple shape, tuple strides, int v
     Returns
     -------
     (str, str) or None
-        What is expected of the array, and what is there instead; None if it can be read.
+        What is expected of the array, and what was found instead; None if it can be read.
     """
     cdef Memory memory
     cdef bint empty = False

@@ -1,4 +1,4 @@
-"""A DLPack capsule taken over from its producer, and given back when the last reader is gone."""
+"""Takes a DLPack capsule over from its producer, and gives it back when the last reader is gone."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
@@ -33,23 +33,23 @@ _TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
 
 cdef class Import:
-    """Takes a capsule over; its producer's deleter runs when this object goes.
+    """Takes a capsule over. When this object goes, the deleter of the producer runs.
 
     Attributes
     ----------
     address : int
-        Of the first value.
+        The address of the first value.
     shape, strides : tuple of int
-        Strides in values, also where the producer leaves them out.
+        Strides in values, even if the producer leaves them out.
     dtype : str
-        As ``"float32"``.
+        For example ``"float32"``.
     device : (int, int)
         DLPack's device type and number.
 
     Raises
     ------
     TypeError
-        Not a capsule of DLPack, one that was taken already, or of a version with another layout.
+        It is no capsule of DLPack, it was taken before, or its version has another layout.
     """
 
     cdef Managed* managed
@@ -65,7 +65,7 @@ cdef class Import:
         cdef Versioned* versioned
         if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
             versioned = <Versioned*> PyCapsule_GetPointer(capsule, b"dltensor_versioned")
-            if versioned.major != 1:  # the capsule stays its producer's
+            if versioned.major != 1:  # the capsule still belongs to its producer
                 raise TypeError(f"expected DLPack of version 1, got {versioned.major}.{versioned.minor}")
             PyCapsule_SetName(capsule, b"used_dltensor_versioned")
             self.versioned = versioned

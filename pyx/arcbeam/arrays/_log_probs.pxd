@@ -1,4 +1,4 @@
-"""Log-probs of utterances, for the engines of the CPU: views of memory that others keep."""
+"""Log-probs of utterances for the engines of the CPU: views of memory with other owners."""
 
 from libc.stdint cimport int64_t, uint32_t, uintptr_t
 from libcpp cimport bool as cbool
@@ -15,7 +15,7 @@ cdef extern from "decode/acoustic.hpp" namespace "arcbeam::twin" nogil:
 
 
 cdef inline vector[LogProbs] batch_of(const int64_t[:, ::1] utterances, uint32_t columns) except *:
-    """Views of a table: address, row stride in values, frames, and whether the values are float16."""
+    """Views from a table: address, row stride in values, frames, and whether the values are float16."""
     cdef vector[LogProbs] batch
     cdef Py_ssize_t i
     batch.reserve(utterances.shape[0])

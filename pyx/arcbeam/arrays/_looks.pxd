@@ -1,4 +1,4 @@
-"""What Cython knows of ``pyx/arcbeam/arrays/_looks/looks.hpp``, and its owner."""
+"""The Cython declarations of ``pyx/arcbeam/arrays/_looks/looks.hpp``, and its owner."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t

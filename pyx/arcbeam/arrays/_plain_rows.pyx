@@ -1,27 +1,27 @@
-"""The table of a list of plain numpy arrays, in one loop without Python: there may be thousands."""
+"""The table of a list of plain numpy arrays, in one loop without Python objects, because there may be thousands."""
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uintptr_t
 
 
 def plain_rows(items, kind, int64_t[:, ::1] table, Py_ssize_t columns, bint exact):
-    """Fills the table of utterances, or leaves the list to who can say what is wrong with it or make copies.
+    """Fills the table of utterances. A list with faults or other kinds of arrays is left to slower code.
 
     Parameters
     ----------
     items : list or tuple
     kind : type
-        numpy.ndarray; what derives from it is not plain.
+        numpy.ndarray; its subclasses are not plain.
     table : int64[items, 4]
         Address, row stride in values, frames, 1 for float16.
     columns, exact
-        Columns the graph needs, and whether more than these are an error.
+        The number of columns that the graph needs, and whether more columns are an error.
 
     Returns
     -------
     int
-        Columns of all arrays; 0 unless each is [frames, columns], float32 or float16 of this machine, and can be read
-        where it lies.
+        The columns of all arrays. 0 unless each array is [frames, columns], float32 or float16 in the byte order of
+        this machine, and can be read in its place.
     """
     cdef Py_buffer view
     cdef Py_ssize_t i = 0, width = 0
@@ -31,7 +31,7 @@ def plain_rows(items, kind, int64_t[:, ::1] table, Py_ssize_t columns, bint exac
             return 0
         try:
             PyObject_GetBuffer(item, &view, PyBUF_STRIDES | PyBUF_FORMAT)
-        except (ValueError, BufferError):  # a type that buffers have no letter for
+        except (ValueError, BufferError):  # a type for which buffers have no letter
             return 0
         fits = view.ndim == 2 and _is_float(view.format) and _is_readable(&view)
         if fits:

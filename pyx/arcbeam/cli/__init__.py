@@ -6,7 +6,7 @@ May import: ctc, files.
 import sys
 from importlib import import_module
 
-#: Packages that every command needs; jiwer and kaldiio are asked for where they are used.
+#: Packages that every command needs. The commands that use jiwer or kaldiio ask for these themselves.
 REQUIRED = ("typer", "rich")
 MISSING = "error: the arcbeam command needs the package {package!r}; install it with: pip install 'arcbeam[cli]'"
 INTERRUPTED = 130

@@ -24,7 +24,7 @@ KINDS = "fciubUS"
 
 
 class Header(NamedTuple):
-    """What an array is, and where its values begin."""
+    """The type and shape of an array, and where its values begin."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -38,7 +38,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes) -> Header:
-    """The header of a .npy file, of whose beginning `data` is enough; FormatError where it has none."""
+    """The header of a .npy file; `data` need only be the file's beginning. FormatError if there is none."""
     if data.startswith(ZIP):
         raise FormatError("expected an array, got an archive of arrays; call it .npz")
     if len(data) < 10 or not data.startswith(MAGIC):
@@ -64,7 +64,7 @@ def read_header(data: bytes) -> Header:
 
 
 def map_npy(path: Path) -> np.ndarray:
-    """The array of a .npy file, mapped."""
+    """The array of a .npy file, memory-mapped."""
     with open(path, "rb") as file, reading(path, "an array in NumPy's format"):
         size = os.fstat(file.fileno()).st_size
         header = read_header(file.read(LONGEST_HEADER + 12))
@@ -80,7 +80,7 @@ def _check_size(header: Header, size: int) -> None:
 
 
 def _aligned(array: np.ndarray) -> np.ndarray:
-    # A header of any length may push values where a machine cannot read them.
+    # A header may have any length, so values may begin at an address that the machine cannot read.
     return array if array.flags.aligned else array.copy()
 
 
@@ -91,7 +91,7 @@ class Archive:
     ----------
     path : Path
     max_bytes : int, str or None
-        What they may come to in all; see `arcbeam.files.reading.Budget`.
+        The most bytes that they may have together; see `arcbeam.files.reading.Budget`.
 
     Attributes
     ----------

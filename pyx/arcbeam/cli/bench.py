@@ -23,8 +23,8 @@ def is_checkout(folder: Path) -> bool:
 def find_checkout(named: Path | None = None) -> Path:
     """Return the root of arcbeam's source.
 
-    The folder that is named counts (argument, then environment), else the current folder and those around it, else
-    the source that this package is imported from.
+    The named folder counts (the argument, then the environment variable). Otherwise it is the current folder or one
+    around it, or the source from which this package is imported.
     """
     if named is None and os.environ.get(ENVIRONMENT):
         named = Path(os.environ[ENVIRONMENT])

@@ -27,7 +27,7 @@ def build_lm(
     from arcbeam import LanguageModel
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
+        warnings.simplefilter("ignore")  # the steps reported on stderr include these notes
         model = LanguageModel.build(arpa, max_bytes=max_bytes)
     model.save(output)
     info = model.info()

@@ -1,4 +1,4 @@
-"""Where the command keeps graphs that it can build again."""
+"""The folder in which the command keeps graphs that it can build again."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def folder() -> Path:
-    """Return the user's cache folder for arcbeam; ``ARCBEAM_CACHE`` overrides the system's custom."""
+    """Return the user's cache folder for arcbeam; ``ARCBEAM_CACHE`` overrides the system's usual place."""
     chosen = os.environ.get("ARCBEAM_CACHE")
     if chosen:
         return Path(chosen)
@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def key(files: Iterable[Path], recipe: str) -> str:
-    """Return a name that changes with the content of `files` and with `recipe`, the rest that the graph depends on."""
+    """Return a name that depends on the content of `files` and on `recipe`, which is all else that shapes the graph."""
     digest = hashlib.sha256(recipe.encode())
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())

@@ -1,7 +1,8 @@
-"""What all commands share at the terminal: errors to exit codes, notes, progress.
+"""Code that all commands share for the terminal: exit codes for errors, notes, progress.
 
-Results go to stdout and nothing else does; notes, summaries and progress go to stderr. Exit codes: 0 fine, 1 an error
-told in one line, 2 usage (also a missing optional package), 130 interrupted, 141 the reader of our output went away.
+Results go to stdout and nothing else does; notes, summaries and progress go to stderr. Exit codes: 0 success, 1 an
+error reported in one line, 2 usage (also a missing optional package), 130 interrupted, 141 the reader of our output has
+gone.
 """
 
 import functools
@@ -23,7 +24,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Failure(Exception):
-    """An error of the command itself; the message is all that the user needs."""
+    """An error of the command itself; its message is everything that the user needs."""
 
 
 def note(message: str) -> None:
@@ -45,9 +46,9 @@ def explain(error: BaseException) -> str:
 
 
 def guarded(command: Command) -> Command:
-    """Make every failure of a command one line on stderr and an exit code, and every warning a note.
+    """Turn every failure of a command into one line on stderr and an exit code, and every warning into a note.
 
-    The command's ``debug`` argument, where it has one, asks for the traceback as well.
+    If the command has a ``debug`` argument, it asks for the traceback as well.
     """
 
     @functools.wraps(command)
@@ -75,7 +76,7 @@ def guarded(command: Command) -> Command:
 
 
 def _note_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """What Python calls with a warning: of a user's no line of the program's is of use at the terminal."""
+    """Python calls this with a warning. A line of the program's source would not help a user at the terminal."""
     note(f"note: {message}" if category is UserWarning else f"{category.__name__}: {message}")
 
 
@@ -93,7 +94,7 @@ def _silence_stdout() -> None:
 def progress(what: str, count: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on stderr if that is a terminal, else nothing.
 
-    Yields ``update(done)``; `count` returns of how many, None if that is not known, and is not asked without a bar.
+    Yields ``update(done)``. `count` returns the total, or None if it is not known; it is only called if there is a bar.
     """
     if not sys.stderr.isatty():
         yield lambda done: None

@@ -1,4 +1,4 @@
-"""``arcbeam demo``: real recordings decoded with a language model, beside what was said and beside greedy decoding."""
+"""``arcbeam demo``: decodes real recordings with a language model, and compares with the truth and greedy decoding."""
 
 from importlib import resources
 from pathlib import Path
@@ -50,7 +50,7 @@ def run(*, rebuild: bool, threads: int | None, device: str) -> None:
     graph = demo_graph(folder, rebuild=rebuild)
     decoder = CtcDecoder(graph, acoustic_scale=ACOUSTIC_SCALE, frame_shift=FRAME_SHIFT, threads=threads, device=device)
     found: dict[str, Hypothesis] = {}
-    # All of it takes milliseconds, so one run tells little; the first one warms the memory up.
+    # All of it takes milliseconds, so a single run tells little; the first run warms the memory up.
     speeds = [
         decode_all(decoder, graph, utterances, lambda u, h: found.update({u.id: h}), batch_size=len(utterances))
         for _ in range(1 + RUNS)
@@ -124,7 +124,7 @@ def _print_table(utterances: list[Utterance], score: Score) -> None:
 
 
 def mark_errors(reference: list[str], transcript: list[str], alignment: list[Any]) -> tuple["Text", "Text"]:
-    """Return transcript and reference with errors in capitals, and a gap where the other has a word too many."""
+    """Return transcript and reference with errors in capitals, and a gap where the other one has an extra word."""
     from rich.text import Text
 
     said, heard = Text(), Text()

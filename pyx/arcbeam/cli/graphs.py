@@ -1,4 +1,4 @@
-"""What commands need of graphs: loading with the tables of other tools, building with progress, describing."""
+"""Help for commands that use graphs: loading with the tables of other tools, building with progress, describing."""
 
 import dataclasses
 import os
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from arcbeam.graph.info import GraphInfo
     from arcbeam.lm.language_model import LanguageModelInfo
 
-COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # how files of gzip, xz and bzip2 begin
+COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")  # the first bytes of gzip, xz and bzip2 files
 
 
 def version() -> str:
-    """Return the version of arcbeam, also where it runs from its source folder."""
+    """Return the version of arcbeam, even if it runs from its source folder."""
     try:
         return metadata.version("arcbeam")
     except metadata.PackageNotFoundError:
@@ -44,7 +44,7 @@ def load_graph(
 
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
-    """Describe a graph, with the `tables` of `load_graph`, or a language model; which, the file's first bytes say."""
+    """Describe a graph, with the `tables` of `load_graph`, or a language model; the first bytes say which."""
     from arcbeam import LanguageModel
     from arcbeam.lm import kenlm_file, lm_file
 
@@ -99,7 +99,7 @@ def build(
     max_bytes: str | None = None,
     **options: Any,
 ) -> "Graph":
-    """Build a graph with `arcbeam.recipe`, which tells its steps on stderr.
+    """Build a graph with `arcbeam.recipe`, which reports its steps on stderr.
 
     At most one of `lexicon` (a file of pronunciations), `word_list` (a file of words) and `lm_words` (the words of the
     LM) is given; with none of them the vocabulary is open. Words are cut into pieces by `sentencepiece_model` if there

@@ -1,6 +1,6 @@
 """Readers of log-probs: NumPy files, Kaldi archives, folders of them.
 
-In: paths. Out: a stream of `Utterance`, in the order of the arguments and of each file, read when they are asked for.
+In: paths. Out: a stream of `Utterance`, in the order of the arguments and of each file, read on demand.
 
 =============  =======================================================================================
 ``.npz`` (a)   ``log_probs`` [all frames, columns] or [batch, frames, columns], ``lengths``, ``ids``
@@ -48,7 +48,7 @@ class Utterance:
 
 @dataclass(frozen=True)
 class Input:
-    """One file of log-probs; `max_bytes` is what a packed one may come to, see `arcbeam.files.reading.Budget`."""
+    """One file of log-probs; `max_bytes` limits the size of a packed one, see `arcbeam.files.reading.Budget`."""
 
     path: Path
     read: "Reader"
@@ -64,7 +64,7 @@ Reader = Callable[[Path, str | None], Iterator[tuple[str, np.ndarray]]]
 
 
 def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Input]:
-    """Return the files that `paths` name, folders opened.
+    """Return the files that `paths` name, and the files in folders among them.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def find_inputs(paths: Iterable[str], max_bytes: str | None = None) -> list[Inpu
 
 
 def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
-    """Yield the utterances of all `inputs`; an id that comes twice is a `FormatError` that names both files."""
+    """Yield the utterances of all `inputs`; an id that occurs twice is a `FormatError` that names both files."""
     seen: dict[str, Path] = {}
     for source in inputs:
         for utterance in source.utterances():
@@ -90,7 +90,7 @@ def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
 
 
 def count(inputs: Iterable[Input]) -> int | None:
-    """Return how many utterances `inputs` hold, or None where only reading them to the end would tell."""
+    """Return how many utterances `inputs` have, or None if only reading them to the end would tell."""
     total = 0
     for source in inputs:
         if source.read not in COUNTERS or not source.path.is_file():
@@ -166,7 +166,7 @@ def _read_npy(path: Path, _: str | None) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _check_count(array: np.ndarray, path: Path) -> None:
-    """FormatError where a few bytes say that there are utterances without end, all of them empty."""
+    """FormatError if a few bytes claim any number of utterances, all of them empty."""
     if len(array) > max(array.size, path.stat().st_size):
         raise FormatError(f"{path}: expected utterances with frames, got the shape {array.shape}")
 
@@ -260,7 +260,7 @@ def _count_npz(path: Path, max_bytes: str | None) -> int:
         return archive.read("lengths").size if "lengths" in archive.names else 1
 
 
-#: What tells the number of utterances without reading them; an archive of Kaldi's has nothing that does.
+#: Functions that return the number of utterances without reading them. A Kaldi archive does not contain it.
 COUNTERS: dict[Reader, Callable[[Path, str | None], int]] = {
     _read_npz: _count_npz,
     _read_npy: _count_npy,

@@ -1,10 +1,10 @@
-"""Kaldi archives of matrices: ``.ark`` (binary, compressed or text) and ``.scp`` (where each matrix lies).
+"""Kaldi archives of matrices: ``.ark`` (binary, compressed or text) and ``.scp`` (the place of each matrix).
 
 In: a path. Out: (utterance id, float32 or float64 array [frames, columns]) one at a time, in file order.
 
-Sizes in a binary header are checked against the file before anything is allocated. Only matrices are read: an archive
-entry that is a Python pickle, and an ``.scp`` line that is a shell command, would run whatever the file says, and are
-refused.
+Sizes in a binary header are checked against the file before anything is allocated. Only matrices are read. An archive
+entry that is a Python pickle and an ``.scp`` line that is a shell command would run any code that the file contains, so
+both are refused.
 """
 
 import os
@@ -38,7 +38,7 @@ def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
 def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yield each matrix that an index names, in the order of the index.
 
-    A relative path in it is looked up from the working folder, as Kaldi does, then from the folder of the index.
+    A relative path in it is looked up in the working folder, as Kaldi does, and then in the folder of the index.
     """
     opened: BinaryIO | None = None
     opened_path: Path | None = None
@@ -112,7 +112,7 @@ def _read_id(file: BinaryIO, path: Path) -> str | None:
             raise FormatError(f"{path}: byte {start}: the file ends after {bytes(name[:40])!r}, expected an utterance")
         return None
     try:
-        # A text archive ends its entries with a line feed, which is then in front of the next id.
+        # A text archive ends its entries with a line feed, which comes before the next id.
         return name.decode("utf-8").lstrip()
     except UnicodeDecodeError:
         raise FormatError(f"{path}: byte {start}: the utterance id is not UTF-8; is this a Kaldi archive?") from None

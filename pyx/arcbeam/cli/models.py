@@ -1,4 +1,4 @@
-"""Language models of ``arcbeam decode``: files of any kind in, a decoder that uses them out."""
+"""Language models of ``arcbeam decode``: takes files of any kind, returns a decoder that uses them."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ BY_DEFAULT = DecoderOptions()
 
 
 def check_given(large: Path | None, small: Path | None, settings: DecoderOptions) -> None:
-    """Complain about options for large language models, as usage, before anything is loaded."""
+    """Report misuse of the options for large language models before anything is loaded."""
     if large is None:
         changed = [name for name in rescoring.OPTIONS if getattr(settings, name) != getattr(BY_DEFAULT, name)]
         for name in ["graph_language_model"] * (small is not None) + changed:
@@ -32,7 +32,7 @@ def check_given(large: Path | None, small: Path | None, settings: DecoderOptions
 
 
 def read_head(path: Path) -> bytes:
-    """Return the first bytes of a file that can be read once more."""
+    """Return the first bytes of a file that can be read again."""
     with path.open("rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise Failure(f"{path}: expected a regular file, not a pipe or a device")
@@ -40,7 +40,7 @@ def read_head(path: Path) -> bytes:
 
 
 def load_large(path: Path, max_bytes: str | None) -> "rescoring.LargeModel":
-    """Load a model of any kind; the file's first bytes say which. One of an ARPA is built."""
+    """Load a model of any kind; the file's first bytes say which. From an ARPA file the model is built."""
     from arcbeam import KenLM
     from arcbeam.lm import kenlm_file
 
@@ -48,7 +48,7 @@ def load_large(path: Path, max_bytes: str | None) -> "rescoring.LargeModel":
 
 
 def load(path: Path, max_bytes: str | None) -> "LanguageModel":
-    """Load a model of ours, or build it of an ARPA, which packed may come to `max_bytes`."""
+    """Load a model of arcbeam, or build it from an ARPA file, which unpacked may have up to `max_bytes`."""
     from arcbeam import LanguageModel
     from arcbeam.graph import graph_file
     from arcbeam.lm import kenlm_file, lm_file
@@ -62,7 +62,7 @@ def load(path: Path, max_bytes: str | None) -> "LanguageModel":
         raise Failure(f"{path}: the graph's own model is needed as ARPA or from build-lm, got KenLM's binary format")
     note(f"building {path}; build-lm makes a file that loads at once")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the steps that are told on stderr include these notes
+        warnings.simplefilter("ignore")  # the steps reported on stderr include these notes
         return LanguageModel.build(path, max_bytes=max_bytes)
 
 
@@ -74,7 +74,7 @@ def make_decoder(
 
     if large is None or small is None:
         return CtcDecoder(graph, **settings)
-    read_head(large)  # that it is there is known before the small one is built, which may take a while
+    read_head(large)  # finds a missing file before the small model is built, which may take a while
     models: dict[str, Any] = {
         "graph_language_model": load(small, max_bytes),
         "language_model": load_large(large, max_bytes),

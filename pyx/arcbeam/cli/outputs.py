@@ -8,8 +8,8 @@
            is known), scores (natural logs; the higher the better), reached_final, complete, frames
 =========  =================================================================================================
 
-A search that died has in any of them the words up to its last live frame; JSON says complete: false and, since it has
-no infinity, score: null.
+If a search died, every format has the words up to its last live frame. JSON then has complete: false and, because it
+cannot express infinity, score: null.
 """
 
 import json
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 PARTIAL = ".partial"
-LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON: utterances with an error are not written
+LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON, which has no utterances with an error
 
 
 class Format(StrEnum):
@@ -43,13 +43,13 @@ class Format(StrEnum):
 
 
 class Output:
-    """Where transcripts go; knows whether any have."""
+    """The file that transcripts go to; knows whether any have been written."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file, self.utterances = file, 0
 
     def write(self, text: str) -> None:
-        """Write what is said of one utterance."""
+        """Write the text of one utterance."""
         self.file.write(text)
         self.utterances += 1
 
@@ -58,8 +58,8 @@ class Output:
 def open_output(path: str) -> Iterator[Output]:
     """Open `path` for text in UTF-8; "-" is stdout, which stays open.
 
-    The file gets its name when it is complete. What there was when something broke off stays in ``PATH.partial``, and
-    a note on stderr says so.
+    The file gets its name when it is complete. If writing breaks off, the text so far stays in ``PATH.partial``, and a
+    note on stderr says so.
     """
     output: Output | None = None
     try:
@@ -73,7 +73,7 @@ def open_output(path: str) -> Iterator[Output]:
             with replacing(path, "w", path + PARTIAL, encoding="utf-8", newline="\n") as file:
                 output = Output(file)
                 yield output
-    except BrokenPipeError:  # nobody wants the rest
+    except BrokenPipeError:  # the reader does not want the rest
         raise
     except BaseException:
         if output is not None and output.utterances:
@@ -132,7 +132,7 @@ def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
 
 
 def _rounded(value: Any) -> Any:
-    # Multiples of a frame shift are wanted without the noise of binary fractions.
+    # Multiples of a frame shift are rounded to remove the noise of binary fractions.
     if isinstance(value, dict):
         return {name: _rounded(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Readers of reference transcripts: from files to ``{utterance id: transcript}``.
 
-``.tsv`` is ``id<TAB>transcript``; ``.trn`` is ``transcript (id)``; any other name is ``id transcript``, which are
+``.tsv`` is ``id<TAB>transcript``; ``.trn`` is ``transcript (id)``; any other name is ``id transcript``, the format of
 Kaldi's ``text`` and LibriSpeech's ``.trans.txt``. A folder stands for all ``.trans.txt`` below it.
 """
 
@@ -24,7 +24,7 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
     Raises
     ------
     FormatError
-        A malformed line or an id that comes twice: the message names the file and the line.
+        A line is malformed or an id occurs twice: the message names the file and the line.
     OSError
         A file cannot be read.
     """

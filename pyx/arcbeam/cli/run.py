@@ -1,4 +1,4 @@
-"""The loop behind ``arcbeam decode``: batches of utterances in, transcripts, word error rate and speed out."""
+"""The loop behind ``arcbeam decode``: takes batches of utterances, returns transcripts, word error rate and speed."""
 
 import re
 import time
@@ -21,16 +21,16 @@ NAMED = 5
 
 @dataclass
 class Speed:
-    """What was decoded, and in what time.
+    """The amount that was decoded, and the time it took.
 
     Attributes
     ----------
     utterances, frames : int
         How many were decoded.
     seconds : float
-        Wall time within the decoder; reading and writing files is not in it.
+        Wall time within the decoder, without reading and writing files.
     unfinished : int
-        How many ended in no final state.
+        How many did not end in a final state.
     dead : list of str
         Utterances whose search died before the last frame.
     """
@@ -42,7 +42,7 @@ class Speed:
     dead: list[str] = field(default_factory=list)
 
     def describe(self, frame_shift: float | None, device: str) -> str:
-        """Return the summary line; audio seconds and RTFx are in it where `frame_shift` (seconds) is known."""
+        """Return the summary line; it includes audio seconds and RTFx if `frame_shift` (seconds) is known."""
         amount = f"{self.utterances} utterance{'s'[: self.utterances != 1]}, {self.frames} frames"
         if frame_shift is None:
             rate = f"{self.frames / max(self.seconds, 1e-9):.0f} frames/s; RTFx needs --frame-shift"
@@ -61,7 +61,7 @@ class Speed:
 
 @dataclass
 class Referee:
-    """Compares transcripts with references as they come, and knows which side lacks an utterance."""
+    """Compares transcripts with references as they come, and knows which of the two lacks an utterance."""
 
     references: Mapping[str, str]
     allow_missing: bool = False
@@ -74,7 +74,7 @@ class Referee:
         self.score = Score(ignore_case=self.ignore_case)
 
     def expect(self, batch: Iterable[Utterance]) -> None:
-        """Fail before any work on utterances without a reference."""
+        """Fail on utterances without a reference, before any work is done on them."""
         missing = [u.id for u in batch if u.id not in self.references]
         self.without_reference += len(missing)
         if missing and not self.allow_missing:
@@ -88,7 +88,7 @@ class Referee:
         self.score.add([self.references[name] for name, _ in pairs], [text for _, text in pairs])
 
     def finish(self) -> list[str]:
-        """Return notes on what was left out; fail where a reference has no transcript."""
+        """Return notes on what was left out; fail if a reference has no transcript."""
         missing = [name for name in self.references if name not in self.seen]
         if missing and not self.allow_missing:
             raise Failure(f"the input lacks {_named(missing)} of the reference; --allow-missing scores the others")
@@ -157,9 +157,9 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
 
 
 def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
-    """The hypotheses of a decoder, of either kind; those of utterances that are not to be decoded say so.
+    """Return the hypotheses of a decoder of either kind. If an utterance cannot be decoded, its hypothesis says so.
 
-    Its warnings become notes, in which utterances have their names.
+    Its warnings become notes in which utterances have their names.
     """
     with warnings.catch_warnings(record=True) as caught:
         hypotheses = decoder.decode([u.log_probs for u in batch], errors="return")
@@ -170,10 +170,10 @@ def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
 
 
 def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utterance, Any]]:
-    """Pairs of both, up to the first that could not be decoded: a `ValueError` that names file and utterance."""
+    """Yield pairs up to the first with an error: that is a `ValueError` that names file and utterance."""
     for i, (utterance, hypothesis) in enumerate(zip(batch, hypotheses, strict=True)):
         if hypothesis.error is not None:
-            what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # it has a name here
+            what = str(hypothesis.error).replace(f"in utterance {i}, ", "in ")  # the name replaces the number
             raise ValueError(f"{utterance.source}: utterance {utterance.id!r}: {what}") from hypothesis.error
         yield utterance, hypothesis
 

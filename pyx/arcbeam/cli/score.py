@@ -1,6 +1,6 @@
 """Word error rate with its parts, by jiwer.
 
-Words are compared as they are written, unless case is ignored: no other normalisation.
+Words are compared as they are written, except that case may be ignored; there is no other normalisation.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ class Score:
     substitutions, insertions, deletions : int
         Word errors.
     words, utterances : int
-        What the references hold.
+        The number of words and utterances in the references.
     wrong : int
-        Utterances with any error.
+        The number of utterances with any error.
     """
 
     substitutions: int = 0
@@ -44,7 +44,7 @@ class Score:
 
     @property
     def wer(self) -> float | None:
-        """Word error rate as a fraction; None where the references hold no word."""
+        """Word error rate as a fraction; None if the references have no words."""
         return self.errors / self.words if self.words else None
 
     def add(self, references: Sequence[str], transcripts: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command ``arcbeam transduce``: encoder output of an RNN-T or TDT model in, transcripts out."""
+"""The command ``arcbeam transduce``: takes encoder output of an RNN-T or TDT model, returns transcripts."""
 
 import json
 import time

@@ -1,6 +1,6 @@
-"""Files that are mapped to be read: what a file loses reads as zeros, whichever of them it is, and ends no process.
+"""Maps files to be read. Any part that a file loses reads as zeros, and the process goes on.
 
-Besides, the checksum of their sections.
+This module also computes the checksum of their sections.
 """
 
 from cpython.buffer cimport PyBuffer_FillInfo
@@ -27,7 +27,7 @@ cdef extern from "arcbeam/files/_file_map/map_guard.hpp" namespace "arcbeam" nog
 
 
 cdef class MapGuard:
-    """Guards a map that somebody else has made, and unmaps after this has gone.
+    """Guards a map that other code has made. That code must unmap it only after this object has gone.
 
     Parameters
     ----------
@@ -51,19 +51,19 @@ cdef class MapGuard:
 
 
 cdef class FileMap:
-    """A file as a buffer of bytes, guarded as long as somebody looks into it. It holds no descriptor.
+    """A file as a buffer of bytes, guarded while anything reads it. It holds no descriptor.
 
     Parameters
     ----------
     file : int
         A descriptor, which may be closed afterwards.
     size : int
-        Bytes of the file, more than none.
+        Bytes of the file, at least one.
 
     Raises
     ------
     OSError
-        It cannot be mapped.
+        The file cannot be mapped.
     """
 
     cdef void* start
@@ -89,7 +89,7 @@ cdef class FileMap:
 
     @property
     def address(self):
-        """int : of the first byte."""
+        """int : the address of the first byte."""
         return <uintptr_t> self.start
 
     @property

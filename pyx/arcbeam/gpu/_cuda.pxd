@@ -15,11 +15,11 @@ from libc.stdint cimport int64_t, uint64_t
 
 from arcbeam.gpu._driver_table cimport DriverTable
 
-# What is known of one device; lives as long as the process, whoever holds contexts.
+# The state of one device; it lives as long as the process, whether or not a context is held.
 cdef struct DeviceState:
     int ordinal
     int device  # the driver's number
-    int known  # whether the numbers below were read
+    int known  # whether the numbers below have been read
     int lost  # the code after which the context is unusable, or 0
     int told_refused  # whether a warning has said that the host refuses pinned memory
     char name[128]
@@ -34,15 +34,15 @@ cdef struct DeviceState:
     int clusters
     uint64_t memory_bytes
 
-# What the driver knows of the memory at an address.
+# The driver's knowledge of the memory at an address.
 cdef struct Memory:
     int is_known
     int is_managed
     int is_hosts  # pinned or registered
     int on_device  # whether kernels of the current context reach it at this very address
-    int device  # the number of that which it is on; of host memory, of that which it was pinned for
-    uint64_t start  # of the allocation, or of the range of addresses that allocations are mapped into
-    uint64_t bytes  # of the same; 0 where the driver does not say
+    int device  # the device that the memory is on; for host memory, the device for which it was pinned
+    uint64_t start  # of the allocation, or of the address range into which allocations are mapped
+    uint64_t bytes  # of the same range; 0 if the driver does not say
 
 cdef DriverTable* driver() noexcept nogil
 cdef int check(DeviceState* state, int code, const char* action) except -1 nogil

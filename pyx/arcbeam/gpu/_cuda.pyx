@@ -1,4 +1,4 @@
-"""The driver, its devices and their primary contexts; where a driver's code becomes an exception."""
+"""The driver, its devices and their primary contexts; turns the driver's codes into exceptions."""
 
 import os
 import threading
@@ -37,7 +37,7 @@ cdef DriverTable* driver() noexcept nogil:
 
 
 cdef str _pending():
-    """Takes the exception that cuda-python left behind with its code, for the text of ours."""
+    """Takes the exception that cuda-python left behind with its code, to add its text to ours."""
     cdef PyObject* kind
     cdef PyObject* value
     cdef PyObject* trace
@@ -59,7 +59,7 @@ cdef int check(DeviceState* state, int code, const char* action) except -1 nogil
 
 
 cdef void ignore(DeviceState* state, int code) noexcept nogil:
-    """For calls that free: what they answer changes nothing, but a lost context is remembered."""
+    """For calls that free: their result codes are ignored, but a lost context is remembered."""
     if code == 0:
         return
     if state != NULL and is_sticky(code):
@@ -127,12 +127,12 @@ cdef int _raise_unusable(DeviceState* state) except -1:
 
 
 def use_driver(size_t address=0):
-    """Puts another driver in place (tests do), or with 0 none, so that the next use finds cuda-python's.
+    """Installs another driver, as tests do. With 0 the next use finds cuda-python's again.
 
     Raises
     ------
     RuntimeError
-        There are owners of the former one's handles yet.
+        Some handles of the former driver still have owners.
     """
     global loaded
     with _lock:
@@ -194,7 +194,7 @@ cdef size_t _address_from_cuda_python() except? 0:
         from arcbeam.gpu import _cydriver
     except ImportError as error:
         raise MissingDependencyError(_why_no_bindings(str(error))) from error
-    except TypeError as error:  # a call whose types changed between versions
+    except TypeError as error:  # the types of a call have changed between versions
         raise MissingDependencyError(_why_no_bindings(str(error))) from error
     return _cydriver.address()
 
@@ -281,10 +281,10 @@ def device_properties(int ordinal):
 
 @cython.no_gc
 cdef class Context:
-    """A device's primary context, the one that PyTorch, CuPy and JAX use, too; retained until this object goes.
+    """A device's primary context, which PyTorch, CuPy and JAX use, too; retained until this object goes.
 
-    Made by :func:`context_of`, one a device for all who want it. In Python code it is a context manager that makes
-    the device current to the thread, and the thread's former one afterwards.
+    :func:`context_of` makes one for each device, which all users share. In Python code it is a context manager that
+    makes the device current in the thread, and restores the former device afterwards.
     """
 
     def __cinit__(self, int ordinal):
@@ -304,7 +304,7 @@ cdef class Context:
             ignore(self.state, table.context_release(self.state.device))
 
     cdef int enter(self) except -1 nogil:
-        """Makes the device current to this thread; fails at once on a lost device and in a forked child."""
+        """Makes the device current in this thread; fails at once on a lost device and in a forked child."""
         require_usable(self.state)
         return check(self.state, table.context_push(self.handle), b"making the context current")
 
@@ -315,7 +315,7 @@ cdef class Context:
         return 0
 
     cdef int enter_to_free(self) noexcept nogil:
-        """Like enter, for owners that go: 1 if the driver may be called, and leave() must follow."""
+        """Like enter, for owners that are being deleted: 1 if the driver may be called, and leave() must follow."""
         cdef int code
         if forked():
             return 0
@@ -324,7 +324,7 @@ cdef class Context:
         return code == 0
 
     cdef int memory_info(self, size_t* free_bytes, size_t* total_bytes) except -1 nogil:
-        """Inside enter(): memory of the device that nobody uses, and all of it."""
+        """Inside enter(): bytes of the device that are free, and all of them."""
         return check(self.state, table.memory_info(free_bytes, total_bytes), b"asking for the free memory")
 
     def __enter__(self):
@@ -355,7 +355,7 @@ cdef class Context:
 
 
 cpdef Context context_of(int ordinal):
-    """The device's context, shared with everyone in this process who holds it."""
+    """The device's context, shared with all its holders in this process."""
     _load()
     with _lock:
         context = _contexts.get(ordinal)
@@ -366,10 +366,10 @@ cpdef Context context_of(int ordinal):
 
 
 cdef Memory memory_at(Context context, uint64_t address) except *:
-    """Inside enter(): whose memory an address is in, by one call.
+    """Inside enter(): says to which device the memory at an address belongs, with one call.
 
-    The range is not cuMemGetAddressRange's, which for memory that is mapped in pieces, as growing segments of torch are,
-    is one piece of an array.
+    The range is not that of cuMemGetAddressRange. For memory that is mapped in pieces, as growing segments of torch
+    are, that range is only one piece of an array.
     """
     cdef Memory found
     cdef unsigned int kind = 0, managed = 0
@@ -382,7 +382,7 @@ cdef Memory memory_at(Context context, uint64_t address) except *:
     memset(&found, 0, sizeof(found))
     found.device = -1
     code = table.pointer_attributes(6, attributes, values, address)
-    if code != kInvalidValue and code != kInvalidContext:  # which say that the address is not the driver's
+    if code != kInvalidValue and code != kInvalidContext:  # these codes say that the address is not the driver's
         check(context.state, code, b"asking whose memory an address is")
         found.is_known = kind != 0 or managed != 0
         found.is_managed, found.is_hosts = managed != 0, kind == kHostMemory
@@ -391,7 +391,7 @@ cdef Memory memory_at(Context context, uint64_t address) except *:
 
 
 def device_of_address(Context context, uint64_t address):
-    """int : the device whose memory an address is in; -1 if the driver does not know the address."""
+    """int : the device to which the memory at an address belongs; -1 if the driver does not know the address."""
     cdef Memory found
     with context:
         found = memory_at(context, address)

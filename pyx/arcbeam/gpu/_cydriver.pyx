@@ -1,4 +1,4 @@
-"""The driver table from cuda-python: the one module that needs cuda-bindings and cuda.h, and is left out without them."""
+"""The driver table from cuda-python: the only module that needs cuda-bindings and cuda.h to be built."""
 
 from libc.stdint cimport uintptr_t
 from libc.string cimport memset
@@ -7,7 +7,7 @@ from cuda.bindings cimport cydriver
 
 from arcbeam.gpu._driver_table cimport Address, DriverTable, LaunchShape
 
-# The table's types are neutral; the machine passes them as it passes the driver's own.
+# The table's types are neutral; at the level of the machine they are passed in the same way as the driver's own.
 cdef extern from *:
     """
     #include <dlfcn.h>
@@ -146,8 +146,8 @@ cdef extern from *:
     cydriver.CUlaunchConfig launch_config "arcbeam::gpu::launch_config"(
         const LaunchShape&, cydriver.CUstream, cydriver.CUlaunchAttribute*) nogil
 
-# cuda-python reports a call that the driver lacks by CUDA_ERROR_NOT_FOUND and a pending Python exception, which the
-# caller collects with the code; so do these.
+# If the driver lacks a call, cuda-python reports CUDA_ERROR_NOT_FOUND and a pending Python exception, which the
+# caller collects with the code. These functions do the same.
 
 
 cdef int module_load(void** module, const void* image, char* log, size_t log_bytes) except? 500 nogil:
@@ -242,5 +242,5 @@ fill(table.pointer_attributes, cydriver.cuPointerGetAttributes)
 
 
 def address():
-    """int : where the filled table lies, for ``arcbeam.gpu._cuda``."""
+    """int : the address of the filled table, for ``arcbeam.gpu._cuda``."""
     return <uintptr_t> &table

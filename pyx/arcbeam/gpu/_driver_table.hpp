@@ -1,8 +1,8 @@
 // The driver's calls that arcbeam makes, as one table of pointers, and the few of its numbers that arcbeam knows.
 //
-// The types are neutral (handles are void*, results int), so that the host layer compiles without cuda.h and a test
-// can put another driver in place. `_cydriver.pyx` fills the table from cuda-python and checks the numbers against
-// cuda.h. Every call returns the driver's result code, 0 for success, and acts on the context current to the
+// The types are neutral (handles are void*, results int), so the host layer compiles without cuda.h and a test can
+// install another driver. `_cydriver.pyx` fills the table from cuda-python and checks the numbers against cuda.h.
+// Every call returns the driver's result code, 0 for success, and acts on the context that is current in the
 // thread.
 #pragma once
 
@@ -17,8 +17,8 @@ namespace arcbeam::gpu {
 
 using Address = uint64_t;  // of device memory; 0 is none
 
-// What a launch covers. `cluster` is the number of blocks of a cluster; 1 launches without clusters. The blocks of
-// a cooperative launch, which has none, all run at the same time, or it fails.
+// The shape of a launch. `cluster` is the number of blocks in a cluster; 1 launches without clusters. The blocks of
+// a cooperative launch, which has no clusters, all run at the same time; otherwise the launch fails.
 struct LaunchShape {
     uint32_t blocks;
     uint32_t threads;
@@ -90,7 +90,7 @@ struct DriverTable {
     int (*pointer_attributes)(unsigned count, int* attributes, void** values, Address address);
 };
 
-// The driver's numbers, by cuda.h's names without their prefixes.
+// The driver's numbers, named as in cuda.h without the prefixes.
 enum Code {
     kSuccess = 0,
     kInvalidValue = 1,
@@ -129,7 +129,8 @@ enum Code {
     kNotPermitted = 800,
     kNotSupported = 801,
     kSystemDriverMismatch = 803,
-    kCaptureUnsupported = 900,  // and up to the next: what a capture of a CUDA graph forbids, or is spoiled by
+    // This and the next codes: a capture of a CUDA graph forbids the call, or is invalidated by it
+    kCaptureUnsupported = 900,
     kCaptureWrongThread = 908,
     kUnknown = 999,
 };
@@ -184,7 +185,7 @@ enum Flag {
     kManagedGlobal = 1,
     kAdvisePreferredLocation = 3,
     kAdviseAccessedBy = 5,
-    kOnHost = -1,  // of advice: the device
+    kOnHost = -1,  // device number in an advice that stands for the host
 };
 
 // After these the context answers every call with the same error, until the process ends.
@@ -212,12 +213,12 @@ inline bool is_sticky(int code) {
     }
 }
 
-// What the system answers that does not let memory be pinned; the driver works on.
+// Result codes that mean that the system does not let memory be pinned; the driver still works.
 inline bool is_refusal(int code) {
     return code == kOutOfMemory || code == kOperatingSystem || code == kNotPermitted || code == kNotSupported;
 }
 
-// A forked child inherits our handles but not the driver's threads: none of its calls would work.
+// A forked child inherits our handles but not the driver's threads, so none of its calls would work.
 struct ForkWatch {
     bool watching = false;
     bool forked = false;
@@ -228,7 +229,7 @@ inline ForkWatch& fork_watch() {
     return watch;
 }
 
-// From the first use of the driver on, a fork leaves a mark in the child.
+// After the first use of the driver, a fork leaves a mark in the child.
 inline int watch_forks() {
     ForkWatch& watch = fork_watch();
     if (watch.watching) return 0;
@@ -244,9 +245,9 @@ inline int64_t now_ns() {
     return static_cast<int64_t>(now.tv_sec) * 1000000000 + now.tv_nsec;
 }
 
-// The wait between two looks at an event: short work is polled for, long work slept for.
+// The pause between two looks at an event: short waits poll, long waits sleep.
 inline void pause_between_looks(int64_t waited_ns) {
-    constexpr int64_t kPollFor = 20000000;  // a nap, 100 us with what the kernel adds, is little then
+    constexpr int64_t kPollFor = 20000000;  // after this time a nap (100 us and what the kernel adds) costs little
     if (waited_ns < kPollFor) {
         sched_yield();
     } else {

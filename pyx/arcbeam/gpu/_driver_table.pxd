@@ -1,4 +1,4 @@
-"""What Cython knows of ``_driver_table.hpp``."""
+"""The Cython declarations of ``_driver_table.hpp``."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t

@@ -3,7 +3,7 @@
     cdef HostBuffer results = HostBuffer(context)
     results.reserve(bytes)                                  # nogil; results.data may change: let copies end first
     cdef SharedBuffer buffers = SharedBuffer(context)
-    buffers.reserve(bytes)                                    # buffers.data may change: nobody may look into it
+    buffers.reserve(bytes)                                    # buffers.data may change: no kernel may read it
 """
 
 from libc.stddef cimport size_t

@@ -1,7 +1,8 @@
-"""Memory of the host for copies, and for what kernels look into: pinned, and the next best where the system refuses that.
+"""Host memory for copies, and for data that kernels read in place: pinned, or a substitute if the system refuses.
 
-A device translates the addresses of pinned memory by small pages: beyond some 0.7 GiB it waits for translations, and
-gets a tenth of the reads a second (docs/design/memory.md). Managed memory that prefers the host is mapped by large ones.
+A device translates the addresses of pinned memory by small pages. Beyond some 0.7 GiB it waits for translations and
+makes only a tenth of the reads per second (docs/design/memory.md). Managed memory that prefers the host uses large
+pages.
 """
 
 
@@ -40,11 +41,11 @@ cdef int tell_refused(Context context, size_t bytes, int code) except -1:
 
 @cython.no_gc
 cdef class HostBuffer:
-    """Memory that copies from and to a device go through; it grows and never shrinks, and its content does not move along.
+    """Memory that copies from and to a device pass through. It grows and never shrinks; growing loses the content.
 
-    Pinned. Where the system refuses that it is pageable, after one warning: then a copy to the device returns when the
-    memory may change, and one from the device when all that its stream has had to do before is done. So of a kernel
-    that runs nothing may be asked for that way.
+    It is pinned. If the system refuses that, it is pageable, after one warning. Then a copy to the device returns when
+    the memory may change, and a copy from the device returns when all earlier work of its stream is done. So nothing
+    may be asked of a running kernel in that way.
     """
 
     def __cinit__(self, Context context not None):
@@ -54,7 +55,7 @@ cdef class HostBuffer:
         free(self.pageable)
 
     cdef int reserve(self, size_t bytes) except -1 nogil:
-        """Room for so many bytes; after a failure the buffer is empty, and can be reserved again."""
+        """Makes room for so many bytes; after a failure the buffer is empty, and can be reserved again."""
         cdef size_t wanted
         cdef int code
         if bytes <= self.capacity:
@@ -88,28 +89,28 @@ cdef class HostBuffer:
 
     @property
     def host_address(self):
-        """int : where the memory is."""
+        """int : the address of the memory."""
         return <uintptr_t> self.data
 
     @property
     def pageable_bytes(self):
-        """int : bytes of it that are not pinned, all or none."""
+        """int : bytes that are not pinned: all or none."""
         return self.capacity - self.pinned.capacity
 
 
 @cython.no_gc
 cdef class SharedBuffer:
-    """Memory of the host that kernels of one device look into; it grows, and its content does not move along.
+    """Host memory that kernels of one device read in place. It grows; growing loses the content.
 
-    Pinned, and managed memory that stays on the host where the system refuses that, after one warning. Managed memory
-    is given out before there are pages for it, so none is asked for where the host has too little left; nor more than
-    the device has free, for a program that does may hang the device.
+    It is pinned. If the system refuses that, it is managed memory that stays on the host, after one warning. The system
+    grants managed memory before it has pages for it, so none is requested if the host has too little left. Nor is more
+    requested than the device has free, because a program that does so may hang the device.
 
     Parameters
     ----------
     context : Context
     pinned_most : int
-        Bytes beyond which managed memory comes first; all, if it is not given.
+        Bytes beyond which managed memory is tried first; by default there is no such limit.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ cdef class SharedBuffer:
             self.context.leave()
 
     cdef int reserve(self, size_t bytes) except -1:
-        """Room for so many bytes. CudaOutOfMemoryError, of pinned memory, where there is neither; it is empty then."""
+        """Makes room for so many bytes; CudaOutOfMemoryError if there is no memory of either kind."""
         cdef size_t wanted
         cdef int code
         if bytes <= self.capacity:
@@ -146,7 +147,7 @@ cdef class SharedBuffer:
         return self.pinned.refuse(wanted, code)
 
     cdef int _pin(self, size_t bytes) except -1:
-        """0, or the code with which the system refuses it."""
+        """0, or the code with which the system refuses pinned memory."""
         cdef int code
         with nogil:
             code = self.pinned.take(bytes)
@@ -155,7 +156,7 @@ cdef class SharedBuffer:
         return code
 
     cdef bint _manage(self, size_t bytes) except -1:
-        """Whether there is managed memory now that stays on the host and is mapped for the device."""
+        """Makes managed memory that stays on the host and is mapped for the device; returns whether that worked."""
         cdef uint64_t address = 0
         cdef size_t free_bytes = 0, total_bytes = 0
         cdef int device = self.context.state.device, able = 0, code
@@ -191,5 +192,5 @@ cdef class SharedBuffer:
 
     @property
     def host_address(self):
-        """int : where the memory is, for the host and for kernels."""
+        """int : the address of the memory, for the host and for kernels."""
         return <uintptr_t> self.data

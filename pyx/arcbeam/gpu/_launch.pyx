@@ -1,4 +1,4 @@
-"""Kernels, streams and events, each freed by its owner, in any order."""
+"""Kernels, CUDA streams and events. Each is freed by its owner, in any order."""
 
 import threading
 import weakref
@@ -78,10 +78,11 @@ cdef int _raise_no_kernel(Context context, str name, int code, str log) except -
 
 
 cpdef Module load(Context context, str name):
-    """The module of ``cuda/**/NAME.cu`` in a context, shared with everyone who holds it."""
+    """The module of ``cuda/**/NAME.cu`` in a context, shared by all its holders."""
     from arcbeam.gpu.kernel_images import image
 
-    # Keyed by the context's address as well, for a new context of the same device has nothing of the old one's.
+    # The key includes the context's address, because a new context of the same device shares nothing with the old
+    # one.
     key = (<uintptr_t> <void*> context, name)
     with _lock:
         module = _modules.get(key)
@@ -97,8 +98,8 @@ cdef class Function:
     Attributes
     ----------
     architecture : int
-        The compute capability that the code was compiled for, as 90 for 9.0: what ``__CUDA_ARCH__`` told it. It may be
-        older than the device.
+        The compute capability for which the code was compiled, such as 90 for 9.0, which is the value of
+        ``__CUDA_ARCH__``. It may be older than the device's.
     """
 
     def __cinit__(self, Module module not None, str name not None):
@@ -114,24 +115,24 @@ cdef class Function:
                 raise CudaError(f"CUDA_ERROR_NOT_FOUND (500): the kernels of {module.name!r} have no {name!r}",
                                 name="CUDA_ERROR_NOT_FOUND", code=code, action="looking for a kernel")
             check(module.context.state, code, b"looking for a kernel")
-            # Of code that the driver has compiled from PTX the binary's version is the device's, and the PTX's is what
-            # the code has seen; nvcc may have made a binary from older PTX, too.
+            # If the driver has compiled the code from PTX, the binary's version is the device's, and the PTX's
+            # version is what the code has seen. nvcc may have made a binary from older PTX, too.
             self.architecture = min(self.attribute(kFunctionBinaryVersion), self.attribute(kFunctionPtxVersion))
         finally:
             module.context.leave()
 
     cdef bint has_clusters(self) noexcept nogil:
-        """Whether launches may have clusters: the device can, and the code knows of the other blocks."""
+        """Whether launches may have clusters: the device supports them, and the code was compiled for them."""
         return self.module.context.state.clusters != 0 and self.architecture >= FIRST_WITH_CLUSTERS
 
     cdef int allow_shared(self, size_t bytes) except -1 nogil:
-        """Lets launches ask for so much dynamic shared memory (bytes) in a block."""
+        """Lets launches use so much dynamic shared memory (bytes) in a block."""
         return check(self.module.context.state,
                      driver().function_set(self.handle, kFunctionDynamicShared, <int> bytes),
                      b"asking for shared memory")
 
     cdef int allow_large_clusters(self) except -1 nogil:
-        """Lets launches use clusters of more than 8 blocks, where the device can."""
+        """Lets launches use clusters of more than 8 blocks, if the device supports them."""
         return check(self.module.context.state, driver().function_set(self.handle, kFunctionNonPortableCluster, 1),
                      b"asking for large clusters")
 
@@ -142,14 +143,14 @@ cdef class Function:
         return value
 
     cdef int blocks_per_multiprocessor(self, int threads, size_t shared_bytes) except -1 nogil:
-        """Blocks of so many threads and so much dynamic shared memory that a multiprocessor holds at once."""
+        """How many blocks of so many threads and so much dynamic shared memory fit a multiprocessor."""
         cdef int blocks = 0
         check(self.module.context.state, driver().occupancy_blocks(&blocks, self.handle, threads, shared_bytes),
               b"asking how many blocks fit")
         return blocks
 
     cdef int clusters_on_device(self, const LaunchShape* shape) except -1 nogil:
-        """Clusters of this shape that the device holds at once; 0 for code that knows no clusters."""
+        """The number of clusters of this shape that fit the device at once; 0 for code without clusters."""
         cdef int clusters = 0
         if not self.has_clusters():
             return 0
@@ -173,7 +174,7 @@ cdef class Function:
             return self.clusters_on_device(&shape)
 
     def resources(self):
-        """dict : registers a thread; bytes of local memory a thread and of static shared memory a block; threads."""
+        """dict : registers and bytes of local memory of a thread; bytes of static shared memory of a block; threads."""
         with self.module.context:
             return {
                 "registers": self.attribute(kFunctionRegisters),
@@ -205,7 +206,7 @@ def launch_kernel(Function function not None, Stream stream not None, const unsi
     Parameters
     ----------
     parameter : bytes
-        The kernel's one parameter, as the struct lies in memory.
+        The bytes of the struct that is the kernel's one parameter.
     blocks, threads, cluster, shared_bytes, cooperative
         Blocks, threads a block, blocks a cluster, bytes of dynamic shared memory a block; whether all blocks must run
         at the same time.
@@ -223,7 +224,7 @@ def launch_kernel(Function function not None, Stream stream not None, const unsi
 
 @cython.no_gc
 cdef class Stream:
-    """A stream of our own, which does not wait for the legacy default stream.
+    """A CUDA stream of our own, which does not wait for the legacy default stream.
 
     Parameters
     ----------
@@ -248,7 +249,7 @@ cdef class Stream:
 
     @property
     def address(self):
-        """int : the driver's handle, as DLPack wants it."""
+        """int : the driver's handle, in the form that DLPack expects."""
         return <uintptr_t> self.handle
 
     cdef int synchronize(self) except -1 nogil:
@@ -264,14 +265,14 @@ cdef class Stream:
         return 1
 
     cdef int wait_for(self, Event event) except -1 nogil:
-        """Later work of this stream starts when the event has come."""
+        """Later work of this stream starts after the event has come."""
         return check(self.context.state, driver().stream_wait_event(self.handle, event.handle, 0),
                      b"ordering streams")
 
     def refuse_capture(self, size_t stream=0):
         """CudaError if another stream (a driver's handle), or this one, is being captured into a CUDA graph.
 
-        A stream that waits for such a one is pulled into the capture: nothing that it is given runs then.
+        A stream that waits for a captured stream becomes part of the capture: its later work does not run then.
         """
         cdef int status = kNotCapturing
         cdef void* handle = <void*> <uintptr_t> stream if stream else self.handle
@@ -298,13 +299,13 @@ cdef class Stream:
 
 @cython.no_gc
 cdef class Event:
-    """A mark in a stream.
+    """A mark in a CUDA stream.
 
     Parameters
     ----------
     context : Context
     timed : bool
-        Whether :meth:`milliseconds_since` will be asked; a mark without time costs less.
+        Whether :meth:`milliseconds_since` will be called; a mark without time costs less.
     """
 
     def __cinit__(self, Context context not None, bint timed=False):
@@ -322,7 +323,7 @@ cdef class Event:
             self.context.leave()
 
     cdef int record(self, Stream stream) except -1 nogil:
-        """Puts the mark behind the work that the stream has now."""
+        """Puts the mark after the work that the stream has now."""
         return check(self.context.state, driver().event_record(self.handle, stream.handle), b"recording an event")
 
     cdef int record_on(self, uint64_t stream) except -1 nogil:
@@ -331,7 +332,7 @@ cdef class Event:
                      b"recording an event on the producer's stream")
 
     cdef int is_done(self) except -1 nogil:
-        """1 if the mark was reached, else 0; errors of the work before it appear here."""
+        """1 if the mark has been reached, else 0; errors of the work before it appear here."""
         cdef int code = driver().event_query(self.handle)
         if code == kNotReady:
             return 0
@@ -339,7 +340,7 @@ cdef class Event:
         return 1
 
     cdef int wait(self, int milliseconds) except -1 nogil:
-        """1 once the mark is reached, 0 if it was not within so many milliseconds; polls at first, then naps."""
+        """1 once the mark has been reached, 0 if it was not within so many milliseconds; first polls, then sleeps."""
         cdef int64_t start = now_ns()
         cdef int64_t waited = 0
         while True:
@@ -351,7 +352,7 @@ cdef class Event:
             pause_between_looks(waited)
 
     cdef int milliseconds_since(self, Event start, float* milliseconds) except -1 nogil:
-        """Time between two marks that were reached, both made with ``timed``."""
+        """The time between two marks that have been reached, both made with ``timed``."""
         return check(self.context.state, driver().event_elapsed(milliseconds, start.handle, self.handle),
                      b"reading the time between events")
 
@@ -363,7 +364,7 @@ cdef class Event:
             self.record(stream)
 
     def reached(self, int milliseconds=0):
-        """bool : whether the mark is reached within so many milliseconds, waited for without the GIL."""
+        """bool : whether the mark is reached within so many milliseconds; waits without the GIL."""
         cdef int done
         with self.context:
             with nogil:
@@ -371,7 +372,7 @@ cdef class Event:
         return bool(done)
 
     def seconds_since(self, Event start not None):
-        """float : time between two timed marks that were reached."""
+        """float : the time between two timed marks that have been reached."""
         cdef float milliseconds = 0
         with self.context:
             self.milliseconds_since(start, &milliseconds)

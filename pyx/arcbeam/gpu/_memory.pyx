@@ -10,7 +10,7 @@ from arcbeam.gpu._driver_table cimport kHostPortable, kOutOfMemory, kReleaseThre
 
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
-# Sizes are rounded up to these, so that a batch a little larger than the last finds room already.
+# Sizes are rounded up to multiples of these, so that a slightly larger batch finds enough room already.
 cdef enum:
     DEVICE_GRAIN = 1 << 16
 
@@ -18,20 +18,20 @@ cdef size_t MAX_BYTES = <size_t> 1 << 62
 
 
 cdef size_t grown(size_t bytes, size_t capacity, size_t grain) noexcept nogil:
-    """At least `bytes`, and half as much again as now, so that growing step by step costs a constant a byte."""
+    """At least `bytes`, and half as much again as now, so that growing step by step has a constant cost per byte."""
     cdef size_t wanted = max(bytes, capacity + capacity // 2)
     return (wanted + grain - 1) // grain * grain
 
 
 @cython.no_gc
 cdef class MemoryPool:
-    """A stream-ordered pool of device memory; what is freed stays in it until :meth:`trim` or until it goes.
+    """A stream-ordered pool of device memory; freed memory stays in it until :meth:`trim` or until the pool goes.
 
     Parameters
     ----------
     context : Context
     limit_bytes : int
-        More than this is never handed out: CapacityError names the option memory_limit. 0: no limit.
+        The most that is handed out. Beyond it CapacityError names the option memory_limit. 0: no limit.
     counted_bytes : int
         Memory from elsewhere that counts against the limit, too.
     """
@@ -54,7 +54,7 @@ cdef class MemoryPool:
             self.context.leave()
 
     cdef size_t room(self) noexcept nogil:
-        """Bytes that the limit leaves."""
+        """Bytes that the limit still allows."""
         if self.limit_bytes == 0:
             return MAX_BYTES
         return self.limit_bytes - min(self.limit_bytes, self.used_bytes)
@@ -67,7 +67,8 @@ cdef class MemoryPool:
                 self._raise_limit(bytes, what)
         code = driver().allocate(address, bytes, self.handle, stream.handle)
         if code == kOutOfMemory:
-            # What other streams of the engine freed comes back to the device only once their work is done.
+            # Memory that other streams of the engine have freed comes back to the device only after their work is
+            # done.
             check(self.context.state, driver().stream_synchronize(stream.handle), b"waiting for memory")
             ignore(self.context.state, driver().pool_trim(self.handle, 0))
             code = driver().allocate(address, bytes, self.handle, stream.handle)
@@ -80,13 +81,13 @@ cdef class MemoryPool:
         return 0
 
     cdef void release(self, uint64_t address, size_t bytes, Stream stream) noexcept nogil:
-        """Gives memory back, once the stream's work so far is done."""
+        """Gives memory back after the stream's work so far is done."""
         if address != 0:
             ignore(self.context.state, driver().release(address, stream.handle))
             self.used_bytes -= bytes
 
     cdef int trim(self) except -1 nogil:
-        """Returns what nobody uses to the device."""
+        """Returns unused memory to the device."""
         return check(self.context.state, driver().pool_trim(self.handle, 0), b"trimming a memory pool")
 
     cdef int _raise_limit(self, size_t bytes, const char* what) except -1:
@@ -139,9 +140,9 @@ cdef class DeviceBuffer:
             self.pool.context.leave()
 
     cdef int reserve(self, size_t bytes, bint keep) except -1 nogil:
-        """Room for at least so many bytes; with `keep` the old content moves along.
+        """Makes room for at least so many bytes; with `keep` the old content moves along.
 
-        On failure the buffer is as it was, or without `keep` it is empty and can be reserved again.
+        After a failure the buffer is unchanged, or without `keep` it is empty and can be reserved again.
         """
         cdef uint64_t address = 0
         cdef size_t capacity
@@ -150,7 +151,7 @@ cdef class DeviceBuffer:
             return 0
         capacity = grown(bytes, self.capacity, DEVICE_GRAIN)
         if not keep:
-            self.clear()  # what it held may be just what is missing
+            self.clear()  # the memory that it holds may be just what is missing
         if capacity > self.pool.room():
             capacity = bytes
         self.pool.allocate(&address, capacity, self.stream, self.what)
@@ -170,7 +171,7 @@ cdef class DeviceBuffer:
         self.address = 0
         self.capacity = 0
 
-    # For tests and for what is done once, such as sending a graph.
+    # For tests and for work that is done once, such as sending a graph.
 
     def resize(self, size_t bytes, bint keep=False):
         """:meth:`reserve` from Python."""
@@ -190,7 +191,7 @@ cdef class DeviceBuffer:
             copy_on_device(self.address + offset, address, bytes, self.stream)
 
     def write(self, const unsigned char[::1] data not None, size_t offset=0):
-        """Copies host bytes to the buffer, growing it, and waits until they may change."""
+        """Copies host bytes to the buffer, growing it, and waits until the bytes may change."""
         cdef size_t bytes = data.shape[0]
         with self.pool.context:
             with nogil:
@@ -200,7 +201,7 @@ cdef class DeviceBuffer:
                 self.stream.synchronize()
 
     def read(self, size_t bytes, size_t offset=0):
-        """bytes : a copy of what the stream has written."""
+        """bytes : a copy of the bytes that the stream has written."""
         if offset + bytes > self.capacity:
             raise ValueError(f"expected at most {self.capacity} bytes, got {offset} + {bytes}")
         data = bytearray(bytes)
@@ -215,10 +216,10 @@ cdef class DeviceBuffer:
 
 @cython.no_gc
 cdef class PinnedBuffer:
-    """Page-locked host memory that grows and never shrinks: the only kind that copies leave without waiting.
+    """Page-locked host memory that grows and never shrinks: copies do not wait only with this kind of memory.
 
-    Growing moves the memory: copies from or to it must have ended. The old content does not move along. It has Python's
-    buffer protocol (bytes, writable), for ``numpy.frombuffer``; while there are such views it cannot grow.
+    Growing moves the memory without its content, so copies from or to it must have ended. It supports Python's buffer
+    protocol (bytes, writable), for ``numpy.frombuffer``; while such views exist it cannot grow.
     """
 
     def __cinit__(self, Context context not None):
@@ -236,7 +237,7 @@ cdef class PinnedBuffer:
         return 0
 
     cdef int take(self, size_t bytes) except -1 nogil:
-        """Room for so many bytes: 0, or the code with which the system refuses it; there is no memory then."""
+        """Makes room for so many bytes: 0, or the code with which the system refuses; then there is no memory."""
         cdef void* data = NULL
         cdef size_t capacity
         cdef int code
@@ -257,7 +258,7 @@ cdef class PinnedBuffer:
         return 0
 
     cdef int refuse(self, size_t bytes, int code) except -1 nogil:
-        """The error of what the system refuses."""
+        """Raises the error for a refusal of the system."""
         with gil:
             name, _ = describe(code)
             raise CudaOutOfMemoryError(
@@ -313,12 +314,12 @@ cdef class PinnedBuffer:
 
     @property
     def host_address(self):
-        """int : where the memory is."""
+        """int : the address of the memory."""
         return <uintptr_t> self.data
 
 
 cdef int copy_to_device(uint64_t to, const void* source, size_t bytes, Stream stream) except -1 nogil:
-    """Copies host memory to the device, in the stream's order; pinned memory must stay as it is until then."""
+    """Copies host memory to the device, in the stream's order; pinned memory must not change until then."""
     if bytes == 0:
         return 0
     return check(stream.context.state, driver().copy_to_device(to, source, bytes, stream.handle),
@@ -326,7 +327,7 @@ cdef int copy_to_device(uint64_t to, const void* source, size_t bytes, Stream st
 
 
 cdef int copy_to_host(void* to, uint64_t source, size_t bytes, Stream stream) except -1 nogil:
-    """Copies device memory to the host; it is there once the stream has come so far."""
+    """Copies device memory to the host; it has arrived once the stream has reached this point."""
     if bytes == 0:
         return 0
     return check(stream.context.state, driver().copy_to_host(to, source, bytes, stream.handle),

@@ -1,7 +1,7 @@
-"""Arrays of the host, page-locked where they lie.
+"""Arrays of the host that are page-locked in place.
 
     cdef RegisteredMemory pinned = RegisteredMemory(context, model, [model.columns["arcs"]], False)
-    pinned.bytes                                            # 0 where it was refused: pinned.refused says by what
+    pinned.bytes                                            # 0 if it was refused: pinned.refused says why
 """
 
 from libc.stddef cimport size_t

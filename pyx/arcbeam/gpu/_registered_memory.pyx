@@ -1,4 +1,4 @@
-"""Arrays of the host, page-locked where they lie: pages of a mapped file are in memory from then on, and stay there."""
+"""Page-locks arrays of the host in place: pages of a mapped file are then in memory, and stay there."""
 
 import mmap
 
@@ -14,14 +14,14 @@ from arcbeam.gpu.host_memory import host_bytes_left
 
 
 def span_of(size_t start, size_t size):
-    """(first, end) of the whole pages within so many bytes from an address; nothing between them where there are none."""
+    """(first, end) of the whole pages within so many bytes from an address; an empty range if there are none."""
     cdef size_t page = mmap.PAGESIZE
     first = (start + page - 1) // page * page
     return first, max(first, (start + size) // page * page)
 
 
 def parts_of(size_t start, size_t size):
-    """(begin, end) of the parts in which so many bytes from an address are copied, counted from there.
+    """(begin, end) of the parts in which so many bytes from an address are copied, relative to that address.
 
     The driver refuses a copy that reaches over the border of registered memory, and that lies at these pages, if any.
     """
@@ -32,27 +32,28 @@ def parts_of(size_t start, size_t size):
 
 @cython.no_gc
 cdef class RegisteredMemory:
-    """Arrays whose whole pages stay pinned until this goes: all of them, or none where the system refuses that.
+    """Pins the whole pages of arrays until this object goes: all of them, or none if the system refuses.
 
-    A page that holds something else, too, is left as it is, or copies of that would reach over a border. What someone
-    else has registered already counts as pinned, and stays so.
+    A page that also holds other data is not pinned, because copies of that data would cross a border. Memory that other
+    code has registered already counts as pinned, and stays so.
 
     Parameters
     ----------
     context : Context
-    source : object
+    The owner of the arrays, kept alive by this object.
         Owner of the arrays, alive as long as this.
     arrays : list of numpy arrays
         Contiguous; they are only read.
     mapped : bool
-        Whether they lie in a file, whose pages take memory only now: more than the host has left are not asked for.
+        Whether they are in a mapped file, whose pages take memory only now. More than the host has left is not
+        requested.
 
     Attributes
     ----------
     bytes : int
-        That are pinned, in whole pages; 0 where it was refused.
+        The number of bytes that are pinned, in whole pages; 0 if it was refused.
     refused : str or None
-        What the system has answered then.
+        The reason of the refusal.
     told : bool
         Whether a warning has said so.
     """
@@ -79,7 +80,7 @@ cdef class RegisteredMemory:
         check(self.context.state, driver().device_attribute(&able, kReadOnlyRegister, self.context.state.device),
               b"asking what the device can do")
         if able:
-            flags |= kRegisterReadOnly  # without it a file that is mapped to be read is refused
+            flags |= kRegisterReadOnly  # without it, a file that is mapped for reading is refused
         for first, end in spans:
             address, bytes = first, end - first
             with nogil:
@@ -104,7 +105,7 @@ cdef class RegisteredMemory:
         self.held, self.bytes = [], 0
 
     def tell(self):
-        """True once, if it was refused: a warning is due."""
+        """True once, if pinning was refused: a warning is due."""
         due = self.refused is not None and not self.told
         self.told = True
         return due

@@ -1,7 +1,7 @@
 """Border to the graph layer in C++: arrays to pointers, GIL released, one call, one check.
 
-Arrays come in as buffers of bytes; the callers (``graph.py``, ``openfst.py``, ``graph_file.py``) make them with the
-dtypes that ``cpu_reference/graph/columns.hpp`` states, and sizes are checked here once more.
+Arrays come in as buffers of bytes. The callers (``graph.py``, ``openfst.py``, ``graph_file.py``) make them with the
+dtypes that ``cpu_reference/graph/columns.hpp`` states, and this module checks the sizes again.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -111,7 +111,7 @@ cdef extern from "graph/validate.hpp" namespace "arcbeam" nogil:
 
 
 cdef check(const Status& status, source):
-    """The Python exception of a failure; ``source`` (a file or None) goes before the message."""
+    """The Python exception for a failure; its message begins with ``source`` (a file or None)."""
     if status.code == Code.kOk:
         return
     text = bytes(status.message).decode("utf-8", "replace")
@@ -121,7 +121,7 @@ cdef check(const Status& status, source):
 
 
 cdef const unsigned char* address(array, dtype, size_t size, str name) except? NULL:
-    """Where the elements of a C-contiguous array begin, after a check of its dtype and size."""
+    """The address of the elements of a C-contiguous array, after a check of its dtype and size."""
     if array.dtype != np.dtype(dtype) or array.shape != (size,) or not array.flags.c_contiguous:
         raise ValueError(f"{name}: expected {np.dtype(dtype)} [{size}], C-contiguous, got {array.dtype} {array.shape}")
     return <const unsigned char*><size_t>array.ctypes.data
@@ -271,8 +271,8 @@ cdef symbols_of(const unsigned char[::1] data, const SymbolSpans& spans, source,
 def read_openfst(const unsigned char[::1] data, source, label_to_column, num_columns_of):
     """Parses, compiles and checks an OpenFst file.
 
-    ``num_columns_of(input symbols)`` gives the number of columns, or None where it is not known, from the embedded
-    input symbols ((keys, symbols) or None).
+    ``num_columns_of(input symbols)`` returns the number of columns for the embedded input symbols ((keys, symbols) or
+    None), or None if the number is not known.
     Returns (columns by name, start, largest depth, input symbols, output symbols).
     """
     cdef Bytes file
@@ -303,7 +303,7 @@ def read_openfst(const unsigned char[::1] data, source, label_to_column, num_col
 
 
 def validate(graph, uint32_t start, uint32_t max_depth, uint32_t num_columns, source):
-    """Raises GraphError unless a decoder may read these columns without looking once more."""
+    """Raises GraphError unless a decoder may read these columns without further checks."""
     cdef GraphView view = view_of(graph, start, max_depth)
     cdef unsigned threads = memory_bound_threads()
     cdef Status status

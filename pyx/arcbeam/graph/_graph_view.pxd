@@ -1,4 +1,4 @@
-"""How a Graph's columns reach C++: addresses of arrays that the holder keeps alive."""
+"""Passes a Graph's columns to C++: addresses of arrays that the holder keeps alive."""
 
 from libc.stdint cimport uint16_t, uint32_t, uintptr_t
 

@@ -64,7 +64,7 @@ cdef class WordReader:
     """
 
     cdef WordSource source
-    cdef list arrays  # what the addresses point into
+    cdef list arrays  # keeps the arrays that the addresses point into alive
 
     def __init__(self, graph):
         self.arrays = [graph.columns, graph.words, graph.targets]
@@ -95,20 +95,20 @@ cdef class WordReader:
         return arrays
 
     def text(self, const uint32_t[::1] arcs):
-        """The words of a path, a space between them."""
+        """The words of a path, with a space between them."""
         cdef string text
         write_text(self.source, path_of(arcs), text)
         return text.data()[:text.size()].decode("utf-8")
 
     def words(self, const uint32_t[::1] arcs, frame_shift, word):
-        """The words of a path with their frames and, if the seconds of a frame are given, their seconds.
+        """The words of a path with their frames and, if the frame shift is given, their seconds.
 
         Parameters
         ----------
         arcs : uint32[n]
         frame_shift : float or None
         word : callable
-            Makes the result's items from text, first frame, frame behind the last, and the same in seconds or None.
+            Makes the items of the result from text, first frame, end frame, and the same two in seconds or None.
         """
         cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
         cdef vector[Span] spans = label_spans(self.source, tokens)

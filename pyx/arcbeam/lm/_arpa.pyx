@@ -1,5 +1,5 @@
 # distutils: language = c++
-"""Border to the ARPA reader in cpu_reference/arpa: words and blocks of text in, the arrays of the automaton out."""
+"""Border to the ARPA reader in C++: takes words and blocks of text, returns the arrays of the automaton."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -105,7 +105,7 @@ ctypedef fused Element:
 
 
 cdef _array(vector[Element]& values, dtype):
-    """The values as an array; the vector lets go of them."""
+    """The values as an array; the vector gives up its memory."""
     array = np.empty(values.size(), dtype=dtype)
     cdef unsigned char[::1] view
     if values.size():
@@ -127,12 +127,12 @@ cdef class ArpaReader:
     name : str
         The file's name, for messages.
     most_bytes : int
-        The text has no more bytes than this, so a header that asks for more n-grams than fit is refused.
+        An upper limit of the text's bytes, so that a header with more n-grams than fit is refused.
 
     Raises
     ------
     ValueError
-        A word comes twice, or is ``<s>`` or ``</s>``.
+        A word occurs twice, or is ``<s>`` or ``</s>``.
     """
 
     cdef Reader* reader
@@ -161,7 +161,7 @@ cdef class ArpaReader:
             raise FormatError(f"{self.name}, line {outcome.line}: {message}")
 
     def feed(self, const unsigned char[::1] block):
-        """Read the next bytes of the file; FormatError names the line."""
+        """Reads the next bytes of the file; FormatError names the line."""
         cdef size_t size = block.shape[0]
         cdef const char* data = <const char*>&block[0] if size else NULL
         cdef Outcome outcome
@@ -170,7 +170,7 @@ cdef class ArpaReader:
         self._check(outcome)
 
     def finish(self):
-        """Say that the file has ended; FormatError if it ended too early."""
+        """Marks the end of the file; FormatError if it ended too early."""
         cdef Outcome outcome = finish(self.reader[0])
         self._check(outcome)
         self.finished = True
@@ -180,7 +180,7 @@ cdef class ArpaReader:
         return self.reader.ngrams_read()
 
     def tally(self):
-        """What was read and what was left out, as a dict."""
+        """A dict that counts what was read and what was left out."""
         cdef const Tally* tally = &self.reader.tally()
         return {
             "ngrams": tuple(tally.header),
@@ -212,9 +212,9 @@ cdef class ArpaReader:
                 _array[float](made.finals, np.float32), made.start)
 
     def language_model(self):
-        """The columns of `arcbeam.LanguageModel` by name, and what is known about them, as two dicts.
+        """The columns of `arcbeam.LanguageModel` by name, and the facts about them, as two dicts.
 
-        For a reader of an open vocabulary; ``words.ends`` and ``words.text`` are the words.
+        Only for a reader of an open vocabulary; ``words.ends`` and ``words.text`` are the words.
         """
         if not self.finished:
             raise RuntimeError("language_model() comes after finish()")

@@ -1,4 +1,4 @@
-"""KenLM's models, for the extensions that ask them. They hold the KenLmModel that they take a KenLm from."""
+"""KenLM's models, for the extensions that use them. They keep the KenLmModel whose KenLm they use."""
 
 from libc.stdint cimport uint8_t, uint32_t
 from libcpp.memory cimport unique_ptr

@@ -10,11 +10,11 @@ from libcpp.vector cimport vector
 
 
 class LibraryError(Exception):
-    """The KenLM library cannot be used; the caller words the message."""
+    """The KenLM library cannot be used; the caller writes the message."""
 
 
 class ModelError(Exception):
-    """KenLM does not take the model's file; the caller words the message."""
+    """KenLM rejects the model's file; the caller writes the message."""
 
 
 cdef class KenLmModel:
@@ -47,7 +47,7 @@ cdef class KenLmModel:
         return self.lm.get().end_sentence()
 
     def word(self, str text):
-        """The model's index of a word, 0 where it has none."""
+        """The model's index of a word; 0 if it does not have the word."""
         return self.lm.get().word(text.encode())
 
     def first_scores(self, const uint32_t[::1] words):

@@ -28,7 +28,7 @@ cdef extern from "arcbeam/lm/_language_model/validate.hpp" namespace "arcbeam" n
 
 
 def validate(columns, about):
-    """FormatError unless the columns can be searched without looking once more."""
+    """Raises FormatError unless the columns can be searched without further checks."""
     states, arcs = len(columns["backoff.weights"]), len(columns["arcs"])
     blocks = -(-states // STATES_A_BLOCK)
     sizes = {
@@ -52,7 +52,7 @@ def validate(columns, about):
 
 
 def walk(columns, about, uint32_t state, const uint32_t[::1] labels):
-    """Costs f4 [labels], and the histories u4 that listed each label and that follow it. Labels are not checked."""
+    """Costs f4 [labels], and the histories u4 that list and that follow each label. Labels are not checked."""
     cdef Py_ssize_t n = labels.shape[0]
     costs, sources, states = np.empty(n, np.float32), np.empty(n, np.uint32), np.empty(n, np.uint32)
     cdef float[::1] cost = costs

@@ -1,4 +1,4 @@
-"""A language model in buckets: a look-up waits for memory twice, wherever that is."""
+"""A language model in buckets: a look-up waits for memory only twice, wherever the memory is."""
 
 import os
 
@@ -12,8 +12,8 @@ from arcbeam.lm._lm_view cimport LmStep, LmView, lm_view_of
 from arcbeam.lm._language_model import ARC
 from arcbeam.errors import CapacityError
 
-FULLNESS = 0.85  # of the buckets; at 0.95 they are filled, too, in twice the time
-LINE = 128  # bytes to which their memory is aligned
+FULLNESS = 0.85  # share of the entries in use; 0.95 works, too, but filling takes twice the time
+LINE = 128  # bytes; their memory is aligned to it
 LINK = np.dtype([("state", "<u4"), ("weight", "<f4")])
 ENTRY = np.dtype([("state", "<u4"), ("label", "<u4"), ("next_state", "<u4"), ("weight", "<f4")])
 
@@ -33,7 +33,7 @@ cdef extern from "arcbeam/lm/_lm_buckets/fill.hpp" namespace "arcbeam" nogil:
 
 
 def filling_threads():
-    """Threads that fill buckets: the processors this process may use, 32 at most."""
+    """The number of threads that fill buckets: the processors that this process may use, at most 32."""
     return max(1, min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
 
 
@@ -56,14 +56,14 @@ cdef int fill(const LmView& lm, const BucketSizes& sizes, unsigned char* memory,
 
 
 cdef class Buckets:
-    """Of a model, in memory of its own: for tests, and to tell how large and how slow they are.
+    """The buckets of a model, in memory of their own: for tests, and to measure their size and speed.
 
     Parameters
     ----------
     columns, about
         Of an arcbeam.LanguageModel.
     fullness : float
-        The share of the entries that are taken.
+        The share of the entries that are in use.
     threads : int, optional
 
     Attributes
@@ -95,7 +95,7 @@ cdef class Buckets:
         self.entries = self.entries.reshape(sizes.num_parts, sizes.buckets_a_part, kLmBucketEntries)
 
     def steps(self, const uint32_t[::1] states, const uint32_t[::1] labels):
-        """Costs f4 of labels after histories, and the histories u4 that listed and that follow them; neither is checked."""
+        """Costs f4 of labels after histories, and the histories u4 that list and follow them; nothing is checked."""
         cdef Py_ssize_t n = labels.shape[0], i
         costs, sources, following = np.empty(n, np.float32), np.empty(n, np.uint32), np.empty(n, np.uint32)
         cdef float[::1] cost = costs

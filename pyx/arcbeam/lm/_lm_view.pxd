@@ -1,4 +1,4 @@
-"""How a LanguageModel's columns reach C++: addresses of arrays that the holder keeps alive."""
+"""Passes a LanguageModel's columns to C++: addresses of arrays that the holder keeps alive."""
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memset
@@ -78,7 +78,7 @@ cdef inline LmView lm_view_of(columns, about):
 
 
 cdef inline RescoringView rescoring_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring, valid as long as that lives; of a KenLM model without `large`."""
+    """The view of an arcbeam.ctc.rescoring.Rescoring, valid while that lives; without `large` for KenLM."""
     cdef RescoringView view
     memset(&view, 0, sizeof(view))
     if rescoring.kenlm is None:

@@ -1,4 +1,4 @@
-"""Building decoding graphs: topology (T), lexicon (L) and language model (G) to one graph (TLG), with kaldifst.
+"""Builds decoding graphs: kaldifst composes topology (T), lexicon (L) and language model (G) into one graph (TLG).
 
 ``pip install arcbeam[build]`` installs what this room needs; decoding a saved graph needs none of it. May import:
 files, lm.

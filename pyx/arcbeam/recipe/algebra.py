@@ -1,4 +1,4 @@
-"""What the recipe asks of kaldifst, one function a step. Inputs are consumed where that saves memory."""
+"""The recipe's operations in kaldifst, one function each. Inputs are consumed if that saves memory."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def determinize_and_minimize(fst: Any, reporter: Any) -> Any:
 
 
 def topology_reader(topology: ArcArrays, unmark: ArcArrays) -> Any:
-    """T that writes marked tokens and #0 beside plain tokens.
+    """T that writes marked tokens and #0 besides plain tokens.
 
-    The composition puts T's own epsilons (and what it reads without writing) before #0, so back-off arcs are
-    followed as late as can be: between the last frame of one token and the first of the next, with no blank loop in
-    between that would keep backed-off tokens alive from frame to frame.
+    The composition puts T's own epsilons (and arcs that read without writing) before #0, so back-off arcs are followed
+    as late as possible: between the last frame of one token and the first frame of the next. So no blank loop lies in
+    between, which would keep backed-off tokens alive from frame to frame.
     """
     kaldifst = _kaldifst()
     right = unmark.to_kaldifst()
@@ -45,12 +45,12 @@ def topology_reader(topology: ArcArrays, unmark: ArcArrays) -> Any:
 
 
 def check_available() -> None:
-    """MissingDependencyError now rather than after minutes of reading."""
+    """Raise MissingDependencyError now, rather than after minutes of reading."""
     _kaldifst()
 
 
 def remove_epsilons(fst: Any) -> Any:
-    """Remove the arcs that neither read nor write."""
+    """Remove the arcs that neither read nor write a label."""
     _kaldifst().rmepsilon(fst)
     return fst
 

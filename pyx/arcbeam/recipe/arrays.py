@@ -1,4 +1,4 @@
-"""A transducer as arrays of arcs, and how kaldifst gets it: as OpenFst's vector file, written in one go."""
+"""A transducer as arrays of arcs. kaldifst gets it as OpenFst's vector file, written in one pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from arcbeam.recipe.dependencies import require
 
 @dataclass
 class ArcArrays:
-    """Arcs in any order, one array a field; costs are natural logs. Start state and finals beside them.
+    """Arcs in any order, one array for each field; costs are natural logs. Start state and finals are separate.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class ArcArrays:
         Labels, 0 for epsilon.
     costs : float32 [arcs]
     finals : float32 [states]
-        +inf where a state is not final.
+        +inf for a state that is not final.
     start : int
     """
 
@@ -39,17 +39,17 @@ class ArcArrays:
 
     @property
     def num_states(self) -> int:
-        """States, whether arcs touch them or not."""
+        """The number of states, including states without arcs."""
         return len(self.finals)
 
     @property
     def num_arcs(self) -> int:
-        """Arcs."""
+        """The number of arcs."""
         return len(self.targets)
 
     @classmethod
     def join(cls, groups: Iterable[tuple[Any, ...]], finals: Mapping[int, float], start: int = 0) -> ArcArrays:
-        """From groups (sources, targets, inputs, outputs[, costs]) whose members broadcast against each other."""
+        """Join groups (sources, targets, inputs, outputs[, costs]) whose members broadcast against each other."""
         columns: list[list[npt.NDArray[Any]]] = [[], [], [], [], []]
         for group in groups:
             members = np.broadcast_arrays(*(np.atleast_1d(np.asarray(m)) for m in (*group, *[0.0][: 5 - len(group)])))
@@ -64,7 +64,7 @@ class ArcArrays:
         return cls(sources, targets, inputs, outputs, costs, final_costs, start)
 
     def to_kaldifst(self) -> Any:
-        """The same as a kaldifst.StdVectorFst."""
+        """Return the same transducer as a kaldifst.StdVectorFst."""
         from arcbeam.graph.openfst import write_vector
 
         kaldifst = require("kaldifst", "building a decoding graph")

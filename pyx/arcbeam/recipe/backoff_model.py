@@ -1,4 +1,4 @@
-"""From an ARPA file to the columns of `arcbeam.LanguageModel`."""
+"""Turns an ARPA file into the columns of `arcbeam.LanguageModel`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN_WORDS = (b"<unk>", b"<UNK>")
 
 
 def new_digest() -> Any:
-    """What an ARPA file is recognised by: a digest of its text, however that is compressed."""
+    """A digest that identifies an ARPA file by its text, whatever its compression."""
     return hashlib.blake2b(digest_size=16)
 
 
@@ -33,7 +33,7 @@ def read_text(
     reporter: Reporter,
     max_bytes: int | str | None,
 ) -> tuple[Any, str]:
-    """An `ArpaReader` that has read a file, and the digest of its text; `say` is told now and then what was read.
+    """An `ArpaReader` that has read a file, and the digest of its text. `say` reports progress now and then.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def read_text(
         The known words, as `ArpaReader` takes them.
     say : callable
     reporter : Reporter
-        Its clock.
+        The clock of the progress reports.
     max_bytes : int, str or None
-        What a packed file may come to; see `arcbeam.files.packed_files.PackedFile`.
+        The most bytes that a packed file may unpack to; see `arcbeam.files.packed_files.PackedFile`.
     """
     from arcbeam.lm._arpa import ArpaReader  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -72,7 +72,7 @@ def read_text(
 def read(
     path: str | os.PathLike[str], reporter: Reporter, max_bytes: int | str | None = None
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-    """Columns of a model, and what is known about it.
+    """Columns of a model, and the facts about it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Optional packages, imported where they are needed, with a message that says how to get them."""
+"""Imports optional packages where they are needed; a missing one gives a message that says how to install it."""
 
 from __future__ import annotations
 

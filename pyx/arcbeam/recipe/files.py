@@ -14,7 +14,7 @@ LONGEST_LINE = 1 << 20
 def lines(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Iterator[tuple[int, str]]:
     """Numbered lines (from 1) of a UTF-8 file, without their line ends; a byte order mark is skipped.
 
-    FormatError for a line of more than a MiB, and for a packed file that comes to more than `max_bytes`; see
+    Raises FormatError for a line of more than a MiB, and for a packed file that unpacks to more than `max_bytes`; see
     `arcbeam.files.packed_files.PackedFile`.
     """
     number = 0
@@ -30,7 +30,7 @@ def lines(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> I
 
 
 def fields(line: str) -> list[str]:
-    """Fields parted by blanks and tabs alone: other Unicode spaces may be part of a word or token."""
+    """Fields separated only by spaces and tabs: other Unicode spaces may be part of a word or token."""
     return [f for f in line.replace("\t", " ").split(" ") if f]
 
 

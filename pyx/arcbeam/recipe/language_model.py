@@ -18,22 +18,21 @@ from arcbeam.recipe.progress import Reporter
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A read ARPA model.
+    """An ARPA model that has been read.
 
     Attributes
     ----------
     acceptor : ArcArrays
-        G. Labels are the words' positions + 1; the back-off label as asked for, on the input side only. Costs are
-        natural logs, scaled, with the word insertion penalty on every word's arc.
+        G. Labels are the words' positions + 1. Back-off arcs have the label that was asked for, on the input side only.
+        Costs are natural logs, scaled, with the word insertion penalty on every word's arc.
     words_in_lm : bool [words]
         Which of the words the model has.
     tally : dict
-        ``ngrams`` by order as the header counts them, ``unknown_words`` (unigrams outside the lexicon),
-        ``unknown_ngrams`` left out for them, ``misplaced_ngrams`` with <s> or </s> where they cannot be,
-        ``added_ngrams`` (contexts the file lacks, added with their backed-off probability),
-        ``words_without_unigram``, ``has_sentence_end``.
+        ``ngrams`` by order as in the header, ``unknown_words`` (unigrams outside the lexicon), ``unknown_ngrams`` left
+        out because of these, ``misplaced_ngrams`` with <s> or </s> in a wrong place, ``added_ngrams`` (contexts that
+        the file lacks, added with their backed-off probability), ``words_without_unigram``, ``has_sentence_end``.
     digest : str
-        Of the text of the file: `arcbeam.LanguageModel` has the same.
+        The digest of the file's text; `arcbeam.LanguageModel` has the same.
     """
 
     acceptor: ArcArrays
@@ -58,7 +57,7 @@ def read_language_model(
     ----------
     path : path
     words : sequence of str
-        The known words; n-grams with others are left out and counted.
+        The known words; n-grams with other words are left out and counted.
     scale : float
         Factor of the model's log probabilities.
     word_insertion_penalty : float
@@ -67,7 +66,7 @@ def read_language_model(
         Input label of the back-off arcs; their output label is 0.
     reporter : Reporter, optional
     max_bytes : int, str or None
-        What a packed file may come to; see `arcbeam.files.packed_files.PackedFile`.
+        The most bytes that a packed file may unpack to; see `arcbeam.files.packed_files.PackedFile`.
 
     Raises
     ------

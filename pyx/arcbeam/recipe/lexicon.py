@@ -1,4 +1,4 @@
-"""Lexicons: which tokens say a word. From a file, by spelling, or by a SentencePiece model."""
+"""Lexicons: the tokens that spell each word, from a file, by characters, or by a SentencePiece model."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class Lexicon:
     words : tuple of str
         Word i has the label i + 1 in the graph.
     word_index : uint32 [pronunciations]
-        Whose pronunciation it is, as a position in `words`; ascending.
+        The word of each pronunciation, as a position in `words`; ascending.
     offsets : uint32 [pronunciations + 1]
-        Where in `columns` a pronunciation begins; the last one is where it all ends.
+        Where each pronunciation begins in `columns`; the last offset is the end of all.
     columns : uint16 [offsets[-1]]
         Columns of the log-probs.
     costs : float32 [pronunciations]
         Negative natural log of the pronunciation's probability.
     separator : str or None
         The token between words, or the mark that a word's first piece begins with.
-    separator_column : int or None
+    The column of the separator, if it is a token of its own.
         The column of the separator, where it is a token of its own.
-    skipped : dict
+    The number of words that could not be used, by reason.
         Words that could not be taken, counted by reason.
     """
 
@@ -78,7 +78,7 @@ class Lexicon:
         return len(self.word_index)
 
     def pronunciations(self) -> Iterator[tuple[str, tuple[int, ...], float]]:
-        """(word, columns, cost) one by one; for reading, not for speed."""
+        """Yield (word, columns, cost) one by one; meant for reading, not for speed."""
         for i, word in enumerate(self.word_index):
             tokens = self.columns[self.offsets[i] : self.offsets[i + 1]]
             yield self.words[word], tuple(int(c) for c in tokens), float(self.costs[i])
@@ -99,14 +99,15 @@ class Lexicon:
         Parameters
         ----------
         path : path
-            Plain, .gz, .xz or .bz2, UTF-8. A word may have several lines, one a pronunciation. Empty lines are skipped.
+            Plain, .gz, .xz or .bz2, UTF-8. A word may have several lines, one for each pronunciation. Empty lines are
+            skipped.
         tokens : TokenTable
             The model's tokens.
         probabilities : bool, optional
             Whether the second field is a probability, above 0 and at most 1 (as in Kaldi's lexiconp.txt). None: it is
-            if every line's second field is such a number and none of these is a token.
+            one if the second field of every line is such a number and none of these fields is a token.
         separator : str, optional
-            A token that stands between words and is not part of the pronunciations.
+            A token that is written between words and is not part of the pronunciations.
         max_bytes : int, str or None
             Bytes, or a size such as ``"2GiB"``, that the text of a packed file may have. None: 20 times the size of
             the file, and 32 MiB at least.
@@ -114,8 +115,8 @@ class Lexicon:
         Raises
         ------
         FormatError
-            With the line: a word without tokens, an unknown token, a reserved word, a bad probability; or it cannot
-            be told whether there are probabilities.
+            The message names the line: a word without tokens, an unknown token, a reserved word, or a bad probability.
+            Also if it is unclear whether there are probabilities.
         """
         if probabilities is None:
             probabilities = _has_probabilities(path, tokens, max_bytes)
@@ -158,16 +159,16 @@ class Lexicon:
         *,
         max_bytes: int | str | None = None,
     ) -> Lexicon:
-        """Spell words: one token a character.
+        """Spell words with one token for each character.
 
         Parameters
         ----------
         words : path or iterable of str
-            A file with a word a line, or one of Kaldi's words.txt (its ids are not used); or the words themselves.
+            A file with one word a line, or one of Kaldi's words.txt (its ids are not used); or the words themselves.
             Words with a character that is no token are skipped, and counted in `skipped`.
         tokens : TokenTable
         separator : str, optional
-            The token between words. "auto": the one among <space>, " ", |, ... that is a token, if one is.
+            The token between words. "auto": the one among <space>, " ", |, ... that is a token, if there is one.
         max_bytes : int, str or None
             As in `from_file`, for a file of words.
         """
@@ -207,7 +208,7 @@ class Lexicon:
         model : path
             The SentencePiece ``.model`` file.
         tokens : TokenTable
-            The acoustic model's tokens: the pieces, by name.
+            The acoustic model's tokens, which are the pieces by name.
         max_bytes : int, str or None
             As in `from_file`, for a file of words.
 
@@ -216,7 +217,7 @@ class Lexicon:
         MissingDependencyError
             The package sentencepiece is missing.
         FormatError
-            The model is none, or damaged.
+            The file is no SentencePiece model, or is damaged.
         OSError
             The model cannot be read.
         """
@@ -238,7 +239,7 @@ class Lexicon:
 def find_separator(tokens: TokenTable) -> str | None:
     """The token that stands for the space between words, or None. ValueError if there are several.
 
-    Where tokens begin with SentencePiece's mark of a word's beginning, it is that mark.
+    If tokens begin with SentencePiece's mark for the beginning of a word, the result is that mark.
     """
     column = _column_finder(tokens)
     if any(token.startswith(WORD_START) and token != WORD_START for token in tokens.tokens):
@@ -250,9 +251,9 @@ def find_separator(tokens: TokenTable) -> str | None:
 
 
 def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and doubles are left out.
+    """Words of a file: one a line, or Kaldi's ``word id``; reserved symbols and duplicates are left out.
 
-    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    `max_bytes` limits what a packed file may unpack to, as in `Lexicon.from_file`.
     """
     words: dict[str, None] = {}
     for number, line in files.lines(path, max_bytes):
@@ -266,9 +267,9 @@ def read_words(path: str | os.PathLike[str], max_bytes: int | str | None = None)
 
 
 def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> list[str]:
-    """The words that an ARPA model has unigrams for, without <s>, </s> and <unk>.
+    """The words for which an ARPA model has unigrams, without <s>, </s> and <unk>.
 
-    `max_bytes` is what a packed file may come to, as in `Lexicon.from_file`.
+    `max_bytes` limits what a packed file may unpack to, as in `Lexicon.from_file`.
     """
     words: list[str] = []
     inside = False
@@ -286,7 +287,7 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
 
 
 class _Builder:
-    """Collects pronunciations, then sorts them by word; of equal ones the most probable stays."""
+    """Collects pronunciations, then sorts them by word; of equal ones only the most probable stays."""
 
     def __init__(self) -> None:
         self.labels: dict[str, int] = {}

@@ -1,9 +1,9 @@
-"""L: from tokens to words, with what keeps its composition with G determinizable.
+"""L: from tokens to words, with marks that keep its composition with G determinizable.
 
-Two words that the same tokens say would keep determinization waiting for ever; so would, where nothing has to stand
-between words, a word that begins another. The usual remedy is a disambiguation symbol after the word, in the end an
-epsilon arc. Here the word's *last token* gets a label of its own instead, a marked token, which `Labels.unmark` reads
-as the plain token again: no epsilon arc is left behind, and the word is written on an arc that reads a frame.
+If two words have the same tokens, determinization would never end. The same holds for a word that begins another word,
+if nothing has to separate words. The usual remedy is a disambiguation symbol after the word, which becomes an epsilon
+arc. Here the word's *last token* gets its own label instead, a marked token, which `Labels.unmark` turns into the plain
+token again. So no epsilon arc is left behind, and the word is written on an arc that reads a frame.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.lexicon import Lexicon
 
-#: What may stand between words: nothing at all, a separator or none, any number of separators, exactly one, or one
-#: or more. With the last two, sentences may begin and end with or without.
+#: The separators that may stand between words: none at all, at most one, any number, exactly one, or at least one.
+#: With the last two, sentences may begin and end with or without a separator.
 SEPARATOR_RULES = ("none", "optional", "loop", "one", "many")
 
 
@@ -29,7 +29,7 @@ class Labels:
     Attributes
     ----------
     num_columns : int
-    marked : dict
+    Maps (column, number from 1) to the label of that marked token.
         (column, number from 1) to the label of that marked token.
     """
 
@@ -42,11 +42,11 @@ class Labels:
         return self.num_columns + 1
 
     def mark(self, column: int, number: int) -> int:
-        """The label of a marked token, a new one if there is none yet."""
+        """The label of a marked token; a new label if it has none yet."""
         return self.marked.setdefault((column, number), self.num_columns + 2 + len(self.marked))
 
     def unmark(self) -> ArcArrays:
-        """One state that reads tokens and writes tokens, marked tokens and, reading nothing, #0."""
+        """One state that reads tokens and writes tokens and marked tokens; #0 is written without reading."""
         plain = np.arange(1, self.num_columns + 1)
         groups: list[tuple[object, ...]] = [(0, 0, plain, plain), (0, 0, 0, self.backoff)]
         if self.marked:
@@ -56,15 +56,15 @@ class Labels:
 
 
 def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) -> dict[int, int]:
-    """Pronunciations that need a mark, each with its number from 1.
+    """The pronunciations that need a mark, each with its number from 1.
 
     Parameters
     ----------
     lexicon : Lexicon
     chosen : int [n]
-        The pronunciations that matter.
+        The pronunciations to consider.
     prefixes : bool
-        Whether a pronunciation that begins another needs one too.
+        Whether a pronunciation that begins another one also needs a mark.
     """
     text = lexicon.columns.astype("<u2").tobytes()
     keys = [text[2 * lexicon.offsets[i] : 2 * lexicon.offsets[i + 1]] for i in chosen]
@@ -89,18 +89,18 @@ def make_lexicon_fst(
     lexicon : Lexicon
     num_columns : int
     words_in_lm : bool [words]
-        Words that G knows; others are left out.
+        Words that G knows; other words are left out.
     rule : str
         One of `SEPARATOR_RULES`.
     mark_prefixes : bool
-        Whether words that begin other words are marked. They always are where no separator has to follow a word:
-        determinization would wait for ever, or (pieces that tell where a word begins) very long.
+        Whether words that begin other words are marked. They always are if no separator has to follow a word: otherwise
+        determinization would never end, or would take very long (with pieces that show where a word begins).
 
     Returns
     -------
     ArcArrays
-        Input labels as `Labels` has them, output labels the words' and behind them that of #0; a word is written on
-        its first arc.
+        Input labels are those of `Labels`. Output labels are those of the words, followed by that of #0. A word is
+        written on its first arc.
     Labels
     """
     if rule not in SEPARATOR_RULES:
@@ -111,7 +111,8 @@ def make_lexicon_fst(
     labels = Labels(num_columns, {})
     marks = ambiguous(lexicon, chosen, mark_prefixes or rule not in ("one", "many"))
 
-    # States: 0 before a word, 1 after it (they are one where nothing has to come between), 2 and so on within words.
+    # States: 0 before a word, 1 after it (the same state if nothing has to separate words), 2 and so on within
+    # words.
     after = 0 if rule in ("none", "loop") else 1
     lengths = np.diff(lexicon.offsets)[chosen].astype(np.int64)
     is_chosen = np.repeat(words_in_lm[lexicon.word_index], np.diff(lexicon.offsets))
@@ -126,7 +127,8 @@ def make_lexicon_fst(
     outputs[first] = lexicon.word_index[chosen] + 1
     costs = np.zeros(len(inputs), np.float32)
     costs[first] = lexicon.costs[chosen]
-    # Arc k of all words' arcs leads to state base + k, but for a word's last one; it starts where the one before ends.
+    # Arc k of all words' arcs leads to state base + k, except the last arc of a word. It starts where the arc
+    # before it ends.
     base = 3
     targets = np.arange(len(inputs), dtype=np.int32) + base
     sources = targets - 1
@@ -138,7 +140,7 @@ def make_lexicon_fst(
         (0, 0, backoff, len(lexicon.words) + 1),
         (sources, targets, inputs, outputs, costs),
     ]
-    # One path for each reading: where an epsilon leads from state 1 to state 0, only the latter is final.
+    # This keeps one path for each reading: if an epsilon leads from state 1 to state 0, only state 0 is final.
     finals = {0: 0.0} if rule == "optional" else {0: 0.0, after: 0.0}
     start = 0
     separator = 0 if lexicon.separator_column is None else lexicon.separator_column + 1

@@ -1,4 +1,4 @@
-"""Saying how far a build has come: a line on stderr, or the caller's own function."""
+"""Reports the progress of a build: a line on stderr, or a call of the caller's own function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """What a progress function is called with.
+    """The argument of a progress function.
 
     Attributes
     ----------
@@ -19,7 +19,7 @@ class BuildEvent:
     message : str
         One line for people.
     seconds : float
-        Since the build began.
+        Time since the build began.
     """
 
     stage: str
@@ -36,7 +36,7 @@ def print_event(event: BuildEvent) -> None:
 
 
 class Reporter:
-    """Stamps events with the time and hands them on.
+    """Adds the time to events and passes them on.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Reporter:
 
     @property
     def seconds(self) -> float:
-        """Since the build began."""
+        """Seconds since the build began."""
         return time.monotonic() - self._begin
 
     def say(self, stage: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The recipe: T o min(det(L o G)), and T o G where there is no lexicon."""
+"""The recipe: T o min(det(L o G)), or T o G if there is no lexicon."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _closed_vocabulary(
     mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
     arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes)
     meta["marked_pronunciations"] = len(labels.marked)
-    # Each automaton is let go as soon as the next one is there: the peak is one composition.
+    # Each automaton is freed as soon as the next one exists, so the peak of memory is one composition.
     left, right = arrays.to_kaldifst(), model.acceptor.to_kaldifst()
     del arrays, model
     fst = algebra.compose(left, right)
@@ -194,14 +194,14 @@ def _open_vocabulary(
 
     names = [chr(column + _NEMO_OFFSET) for column in range(len(table))] if encoding == "nemo" else list(table.tokens)
     if table.blank is not None:
-        names[table.blank] = "<blank>"  # never said by the language model
+        names[table.blank] = "<blank>"  # the language model never writes it
     labels = Labels(len(table), {})
     model = read_language_model(lm, names, backoff_label=labels.backoff, **weights)
     if table.blank is not None:
         model.tally["words_without_unigram"] -= 1
     _report_model(model, meta, reporter, "tokens")
     known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
-    if unknown > known:  # one over words
+    if unknown > known:  # the model is one over words
         raise ValueError(
             f"{lm}: for lexicon=None expected a language model over the tokens, got one of which {unknown:,} words are "
             f"none, and {known:,} are; give a lexicon of its words"

@@ -11,8 +11,8 @@ namespace arcbeam::looks {
 
 namespace {
 
-// One frame in so many, and in fewer where there are many columns, for a frame that is easy to decode takes no more
-// than a look. No more values than these a batch.
+// One frame in kEvery is looked at, and fewer where there are many columns, because a frame that is easy to decode
+// takes no longer than a look. At most kMostValues values of a batch are looked at.
 constexpr std::uint64_t kEvery = 128;
 constexpr std::uint64_t kMostValues = 16384;
 
@@ -20,21 +20,21 @@ std::uint64_t most_rows(std::uint32_t columns) {
     return columns == 0 ? 0 : std::max<std::uint64_t>(1, kMostValues / columns);
 }
 
-// The log of a probability that a library rounded up to more than 1 is no more than this.
+// A library may round a probability up to more than 1; its log is at most this.
 constexpr float kNoLog = 0.01F;
 // Probabilities of float16 or bfloat16 sum to 1 within 1 %. Logs to base 10, logits and values that were clipped
-// from below give more; what was multiplied by more than 1, or lacks columns, gives less.
+// from below sum to more; values multiplied by more than 1, or without some columns, sum to less.
 constexpr double kMostSum = 1.05;
 constexpr double kLeastSum = 0.9;
-constexpr float kTiny = -16.0F;            // what is below counts for nothing, even in 65 535 columns
-constexpr float kNever = -1000.0F;         // what is below stands for -inf
-constexpr std::uint64_t kFramesBelow = 3;  // so many, and one in fifty, lack something
+constexpr float kTiny = -16.0F;            // smaller values count for nothing, even in 65 535 columns
+constexpr float kNever = -1000.0F;         // smaller values stand for -inf
+constexpr std::uint64_t kFramesBelow = 3;  // at least so many frames, and one in fifty, have too small a sum
 
-// In speech the blank is the best column of a third of the frames or more, and no other is of as many. So where
-// another one is, while several are heard, that one is the blank: after some frames if the given one is the best of
-// an eighth as many, as any letter is; after more if it is of half as many, as the space between words may be. Of
-// frames that are alike one counts, for silence may go on, and a batch be decoded again and again. Counts begin
-// anew after so many, so that what comes later is seen, too.
+// In speech the blank is the best column of at least a third of the frames, and no other column is best as often.
+// So if another column is, while several columns occur, that column is the blank. This is decided after some frames
+// if the given blank is best an eighth as often, as any letter may be; and after more frames if it is best half as
+// often, as the space between words may be. Of equal frames only one counts, because silence may go on and a batch
+// may be decoded again and again. The counts restart after kMostFrames frames, so that later changes are seen, too.
 constexpr std::uint32_t kFramesForBlank = 100;
 constexpr std::uint32_t kMoreFrames = 200;
 constexpr std::uint32_t kMostFrames = 512;
@@ -67,10 +67,10 @@ void Looks::pick(const std::int64_t* table, std::size_t utterances, std::size_t 
     const std::uint64_t every = std::max<std::uint64_t>(kEvery, columns_ / 4);
     const std::uint64_t rows = std::clamp<std::uint64_t>(frames / every, 1, most_rows(columns_));
     const auto wanted = static_cast<double>(std::min<std::uint64_t>(rows, most));
-    phase_ += 0.6180339887498949;  // any sequence of these is spread evenly
+    phase_ += 0.6180339887498949;  // multiples of this number are spread evenly
     phase_ -= std::floor(phase_);
     std::size_t utterance = 0;
-    std::uint64_t before = 0;  // frames of the utterances before
+    std::uint64_t before = 0;  // frames of the utterances before this one
     for (double i = 0.0; i < wanted; ++i) {
         const double at = (i + phase_) * static_cast<double>(frames) / wanted;
         const std::uint64_t frame = std::min(static_cast<std::uint64_t>(at), frames - 1);
@@ -104,7 +104,7 @@ void Looks::look_at(const Pick& pick, const T* row) {
     for (std::uint32_t column = 0; column < columns_; ++column) {
         const float value = value_of(row[column]);
         if (!(value <= std::numeric_limits<float>::max())) {
-            return;  // NaN or +inf: an error, of which the decoder tells
+            return;  // NaN or +inf: an error that the decoder reports
         }
         if (value > largest) {
             largest = value;
@@ -118,7 +118,7 @@ void Looks::look_at(const Pick& pick, const T* row) {
         digest = (digest ^ bits) * 0x9e3779b97f4a7c15U;
     }
     if (largest < kNever) {
-        return;  // which is legal throughout a frame
+        return;  // -inf is legal even in all columns of a frame
     }
     if (largest > kNoLog) {
         found_ |= kAboveZero;
@@ -141,7 +141,7 @@ void Looks::look_at(const Pick& pick, const T* row) {
     }
 }
 
-// Whether a frame like this has been counted; it is known from now on.
+// Whether an equal frame has been counted. From now on it counts as known.
 bool Looks::is_known(std::uint64_t digest) {
     std::size_t place = (digest >> 32U) % kDigests;
     while (digests_[place] != 0 && digests_[place] != digest) {

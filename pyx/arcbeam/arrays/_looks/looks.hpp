@@ -1,6 +1,6 @@
-// Looks at a few frames of every batch: are they natural logs of probabilities, and is the blank where the graph
-// has it? Only the columns that the graph reads are looked at, for a model may have others. No answer depends on a
-// look.
+// Looks at a few frames of every batch: are they natural logs of probabilities, and is the blank in the column that
+// the graph expects? Only the columns that the graph reads are looked at, because a model may have others. No
+// answer depends on a look.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct Pick {
     bool is_half;
 };
 
-// What may be the matter with the input: bits of a set.
+// Possible faults of the input: bits of a set.
 enum Finding : std::uint32_t { kAboveZero = 1, kSumsAbove = 2, kSumsBelow = 4, kBlankSeldom = 8 };
 
-// Where something was seen last, and what: the largest value, or the sum of the probabilities.
+// Where a fault was seen last, and its value: the largest value, or the sum of the probabilities.
 struct Sight {
     std::size_t utterance = 0;
     std::uint32_t frame = 0;
@@ -29,25 +29,26 @@ struct Sight {
 
 class Looks {
   public:
-    // `columns`: that the graph reads; `blank`: its column, -1 for none; `is_exact`: the model has no other
-    // columns.
+    // `columns`: number of columns that the graph reads; `blank`: its column, -1 for none; `is_exact`: the model
+    // has no other columns.
     Looks(std::uint32_t columns, std::int32_t blank, bool is_exact);
 
-    // Chooses frames of a batch, spread over all its utterances, others the next time. At most so many, and so few
-    // that the looks take little beside the decoding. `table`: address, row stride, frames and type of each.
+    // Chooses frames of a batch, spread over all its utterances, and different ones the next time. It chooses at
+    // most `most`, and so few that the looks take little time compared with the decoding. `table`: address, row
+    // stride, frames and type of each utterance.
     void pick(const std::int64_t* table, std::size_t utterances, std::size_t most) noexcept;
 
     [[nodiscard]] const std::vector<Pick>& picks() const { return picks_; }
 
-    // Looks at a frame that was picked: where it is, or at a copy of its first columns() values.
+    // Looks at a frame that was picked, either in its place or at a copy of its first columns() values.
     void look(const Pick& pick, const void* row);
 
-    // All that was found so far.
+    // All faults found so far.
     [[nodiscard]] std::uint32_t found() const { return found_; }
     [[nodiscard]] const Sight& sight(Finding of) const;
 
     [[nodiscard]] std::uint32_t columns() const { return columns_; }
-    // Of frames that differ, not too long ago: how many there were, and of how many a column is the best.
+    // The number of recent distinct frames, and for how many of them a column is the best.
     [[nodiscard]] std::uint32_t counted() const { return counted_; }
     [[nodiscard]] std::uint32_t best_in(std::uint32_t column) const { return best_in_[column]; }
     [[nodiscard]] std::uint32_t most_often_best() const { return most_often_best_; }
@@ -65,13 +66,13 @@ class Looks {
     std::vector<Pick> picks_;
     std::uint32_t found_ = 0;
     Sight above_zero_, sums_above_, sums_below_, blank_seldom_;
-    std::uint64_t frames_ = 0;  // of probabilities
-    std::uint64_t below_ = 0;   // frames whose sums are
+    std::uint64_t frames_ = 0;  // frames whose sums were computed
+    std::uint64_t below_ = 0;   // of these, frames whose sums are too small
     std::uint32_t counted_ = 0;
     std::vector<std::uint32_t> best_in_;
     std::vector<std::uint64_t> digests_;  // of the frames counted; 0: none
     std::uint32_t most_often_best_ = 0;
-    std::uint32_t distinct_ = 0;  // columns that were the best of some frame
+    std::uint32_t distinct_ = 0;  // number of columns that were the best of some frame
 };
 
 }  // namespace arcbeam::looks

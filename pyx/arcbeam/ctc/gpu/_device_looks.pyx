@@ -1,4 +1,4 @@
-"""Looks at a few frames of arrays on a device, which come by copies beside the kernel: it does not wait for them."""
+"""Looks at a few frames of arrays on a device. Copies bring them while the kernel runs; it does not wait for them."""
 
 cimport cython
 from libc.stdint cimport uint32_t, uintptr_t
@@ -6,17 +6,17 @@ from libc.stdint cimport uint32_t, uintptr_t
 from arcbeam.gpu._cuda cimport driver, ignore
 
 cdef enum:
-    MOST_LOOKS = 8  # a copy each
+    MOST_LOOKS = 8  # one copy each
 
 
 @cython.no_gc
 cdef class DeviceLooks:
-    """The way of these frames to one engine.
+    """Brings these frames to one engine.
 
     Parameters
     ----------
     copies : Stream
-        Not the one on which the kernel runs.
+        A CUDA stream other than that of the kernel.
     """
 
     def __cinit__(self, Stream copies not None):
@@ -25,22 +25,22 @@ cdef class DeviceLooks:
         self.rows = HostBuffer(copies.context)
 
     cdef int begin(self, Stream reader) except -1:
-        """Before the launch on `reader`, which has been told to wait for the arrays' producers."""
+        """Call this before the launch on `reader`, which has been told to wait for the producers of the arrays."""
         return self.given.record(reader)
 
     cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances) except -1:
-        """After the launch: sends for a few frames.
+        """Call this after the launch. It starts copies of a few frames.
 
-        A copy that fails costs a look: what it says of the device the kernel will say, too.
+        A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
         """
         cdef uint32_t columns = looks.looks.get().columns()
         cdef const Pick* pick
         cdef int code = 0
         self.fetched = 0
         looks.pick(utterances, MOST_LOOKS)
-        self.picks = looks.looks.get().picks()  # ours: other threads may pick while we wait
+        self.picks = looks.looks.get().picks()  # a copy of our own, because other threads may pick while this one waits
         self.rows.reserve(4 * <size_t> MOST_LOOKS * columns)
-        if not self.rows.is_pinned():  # then a copy would be waited for
+        if not self.rows.is_pinned():  # pageable memory would make the copy wait
             return 0
         self.copies.wait_for(self.given)
         while code == 0 and self.fetched < self.picks.size():
@@ -52,7 +52,7 @@ cdef class DeviceLooks:
         return 0
 
     cdef int look(self, Looks looks) except -1:
-        """Once the kernel has ended: looks at what has come."""
+        """Call this when the kernel has ended. It looks at the frames that have come."""
         cdef uint32_t columns = looks.looks.get().columns()
         cdef size_t i
         if self.fetched == 0:

@@ -1,6 +1,6 @@
-// Batches of answers by the driver's copies. A stream a half, and another that counts what has come, behind an
-// event: copies of one stream follow each other, but whether a running kernel sees the first before the second,
-// nobody says.
+// Sends batches of answers by copies of the driver. Each half of the lanes has one stream for the data and another
+// that counts batches after an event. Two copies of one stream follow each other, but nothing guarantees that a
+// running kernel sees the first before the second.
 #pragma once
 
 #include "arcbeam/ctc/gpu/_requests/answer_copier.hpp"
@@ -8,12 +8,12 @@
 
 namespace arcbeam::gpu {
 
-// Handles of a half; who owns them outlives the copier.
+// The handles of a half. Their owner outlives the copier.
 struct HalfHandles {
     void* copying;   // stream
     void* counting;  // stream
-    void* sent;      // event behind the data
-    void* told;      // event behind the count: the buffer can be filled again
+    void* sent;      // event after the data
+    void* told;      // event after the count: the buffer can be filled again
 };
 
 class DriverCopier : public requests::AnswerCopier {

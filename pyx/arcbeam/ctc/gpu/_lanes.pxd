@@ -1,4 +1,4 @@
-"""The lanes of an engine: their memory, and what a launch has left of them."""
+"""The lanes of an engine: their memory, and what they lack after a launch."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -8,9 +8,9 @@ from arcbeam.gpu._memory cimport MemoryPool
 from arcbeam.ctc.gpu._search cimport LaneState, SearchKind
 
 
-# What a launch has left undone.
+# What lanes lack after a launch.
 cdef struct Undone:
-    uint32_t lanes  # that have stopped
+    uint32_t lanes  # number of lanes that have stopped
     bint paths  # the pool of paths is full
     bint requests  # some lane has no room for its questions
 
@@ -20,7 +20,7 @@ cdef class Lanes:
     cdef MemoryPool pool
     cdef Stream stream
     cdef list rooms
-    cdef readonly uint32_t most_states  # that any lane has needed room for
+    cdef readonly uint32_t most_states  # most states that any lane has needed room for
     cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1
     cdef int begin(self, LaneState* states, uint32_t lanes) except -1
     cdef int grow(self, LaneState* states, uint32_t lanes, Undone* undone) except -1

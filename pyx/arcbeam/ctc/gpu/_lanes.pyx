@@ -1,4 +1,4 @@
-"""The lanes of an engine: their memory, which grows by what a launch says they lack, and which of them go on."""
+"""The lanes of an engine. Their memory grows by what they lack after a launch, and those that stopped go on."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
@@ -8,14 +8,14 @@ from arcbeam.ctc.gpu._search cimport LaneRoom, Need, kNoIndex
 
 
 cdef class Lanes:
-    """Memory of lanes, kept from batch to batch. A lane's state lies with the batch, in the same order."""
+    """Memory of lanes, kept from batch to batch. A lane's state is in the memory of the batch, in the same order."""
 
     def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
         self.kind, self.pool, self.stream = kind, pool, stream
         self.rooms = []
 
     cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1:
-        """So many lanes, with room for so much each. None of them is at work."""
+        """Makes so many lanes, each with room for so much. No lane may be at work."""
         cdef LaneRoom room
         while len(self.rooms) < lanes:
             self.rooms.append(LaneRoom(self.kind, self.pool, self.stream))
@@ -25,7 +25,7 @@ cdef class Lanes:
         return 0
 
     cdef int begin(self, LaneState* states, uint32_t lanes) except -1:
-        """Before the first launch of a window: no lane has an utterance."""
+        """Call this before the first launch of a window: no lane has an utterance."""
         cdef LaneRoom room
         for i in range(lanes):
             room = self.rooms[i]
@@ -34,7 +34,7 @@ cdef class Lanes:
         return 0
 
     cdef int grow(self, LaneState* states, uint32_t lanes, Undone* undone) except -1:
-        """Doubles what lanes lack of their own; says what else there is to do."""
+        """Doubles the memory that lanes lack; says what else they lack."""
         cdef LaneState* state
         cdef LaneRoom room
         undone.lanes, undone.paths, undone.requests = 0, False, False
@@ -70,7 +70,7 @@ cdef class Lanes:
         return kept
 
     cdef int have_spills(self, LaneState* states, uint32_t lanes, uint32_t capacity) except -1:
-        """Room for so many states in lanes that have stopped."""
+        """Makes room for so many states in lanes that have stopped."""
         cdef LaneRoom room
         for i in range(lanes):
             room = self.rooms[i]

@@ -1,4 +1,4 @@
-"""How the search kernel is launched on a device: its entries, and what fits of each shape."""
+"""Launches the search kernel on a device: its entries, and how many lanes fit in each shape."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -12,7 +12,7 @@ cdef class Launches:
     cdef Context context
     cdef SearchKind kind
     cdef dict entries, fits
-    cdef Function entry  # of the launch at hand
+    cdef Function entry  # of the current launch
     cdef LaunchShape shape
     cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens)
     cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff

@@ -1,4 +1,4 @@
-"""How the search kernel is launched on a device: its entries, and what fits of each shape."""
+"""Launches the search kernel on a device: its entries, and how many lanes fit in each shape."""
 
 from libc.stdint cimport uint32_t, uint64_t
 
@@ -12,7 +12,7 @@ from arcbeam.gpu.tuned import search_plan
 
 
 cdef class Launches:
-    """Shapes are those of :mod:`arcbeam.gpu.tuned.search_plan`; what they need depends on the columns of the log-probs."""
+    """Uses the shapes of :mod:`arcbeam.gpu.tuned.search_plan`; their needs depend on the columns of the log-probs."""
 
     def __cinit__(self, Context context not None, SearchKind kind not None):
         self.context, self.kind = context, kind
@@ -24,7 +24,7 @@ cdef class Launches:
                 (<Function> entry).allow_shared(context.state.shared_per_block)
 
     cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens):
-        """The first shape of the plan that fits; of clusters, one for each utterance must fit at once."""
+        """The first shape of the plan that fits; a shape with clusters must fit one for each utterance at once."""
         for shape in search_plan.launch_shapes(utterances, self.context.state.multiprocessors, tokens):
             if self.lanes_of(shape, columns, room) >= (utterances if shape.cluster > 1 else 1):
                 return shape
@@ -32,7 +32,7 @@ cdef class Launches:
                          f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")
 
     cdef int take(self, shape, uint32_t columns, room, uint32_t lanes, SearchParams* params) except -1:
-        """Launches from now on have this shape."""
+        """Sets this shape for all later launches."""
         cdef uint32_t capacity = self.fits[shape, columns, room.shared_states][0]
         self.entry = self.entries[shape.kernel]
         params.shared_capacity, params.shared_candidates = capacity, 2 * capacity
@@ -51,7 +51,7 @@ cdef class Launches:
         return 0
 
     cdef object cluster(self):
-        """The shape for the last few hot utterances."""
+        """The shape for the last few utterances if they are hot."""
         return search_plan.RESCORING_CLUSTER if self.kind.rescores else search_plan.CLUSTER
 
     cdef int start(self, SearchParams* params, Stream stream) except -1:
@@ -59,7 +59,7 @@ cdef class Launches:
         return 0
 
     cdef uint32_t lanes_of(self, shape, uint32_t columns, room) except? 0xffffffff:
-        """Lanes that the device holds at once in this shape; 0 if a block has not room enough, or without clusters."""
+        """Lanes that the device holds at once in this shape; 0 if a block lacks room, or the device has no clusters."""
         key = (shape, columns, room.shared_states)
         if key not in self.fits:
             self.fits[key] = self._fit(shape, columns, room.shared_states)
@@ -78,7 +78,7 @@ cdef class Launches:
         entry = <Function> self.entries[shape.kernel]
         if shape.cluster > 1 and not entry.has_clusters():
             return 0, 0
-        if self.kind.shared_bytes(shape.threads, columns, step) > most:  # many columns
+        if self.kind.shared_bytes(shape.threads, columns, step) > most:  # too many columns for this step
             most = self._shared_bytes_of(shape, self.context.state.shared_per_multiprocessor)
         while self.kind.shared_bytes(shape.threads, columns, capacity + step) <= most:
             capacity += step
@@ -94,7 +94,7 @@ cdef class Launches:
         return capacity, entry.clusters_on_device(&one)
 
     cdef uint64_t _shared_bytes_of(self, shape, uint64_t of_multiprocessor):
-        """The most shared memory of a block when so many share a multiprocessor and so much of it."""
+        """The most shared memory that a block gets when so many blocks share so much of a multiprocessor's."""
         of_multiprocessor = min(of_multiprocessor, self.context.state.shared_per_multiprocessor)
         each = of_multiprocessor // shape.blocks_per_multiprocessor
         return max(0, min(self.context.state.shared_per_block, each - search_plan.RESERVED_SHARED_BYTES))

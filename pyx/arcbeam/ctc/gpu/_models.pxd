@@ -1,4 +1,4 @@
-"""Language models as kernels read them, and all else that rescoring takes on a device."""
+"""Language models as kernels read them, and everything else that rescoring needs on a device."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
@@ -40,17 +40,17 @@ cdef class DeviceWords:
 cdef class DeviceRescoring:
     cdef readonly object placement
     cdef object rescoring
-    cdef DeviceModel large, small  # large: None where the host has the model
+    cdef DeviceModel large, small  # large is None if the host has the model
     cdef LaneRequests requests  # None unless lanes ask the host
-    cdef object asked  # rounds, bytes and batches of answers before the batch
+    cdef object asked  # rounds, bytes and batches of answers before this batch
     cdef DeviceWords words
     cdef MemoryPool pool
     cdef DeviceBuffer large_labels, small_labels, counters, cache
-    cdef RegisteredMemory arcs  # of "host": what its threads read; None elsewhere
+    cdef RegisteredMemory arcs  # for "host": the arcs that threads of the host read; otherwise None
     cdef HostBuffer counted
     cdef uint32_t hypotheses_per_state
     cdef size_t lookup_threads
-    cdef size_t pinned_most  # of what kernels read in the host's memory; more is managed
+    cdef size_t pinned_most  # bytes of host memory that kernels read; beyond these it is managed
     cdef float lookup_margin
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1
     cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,

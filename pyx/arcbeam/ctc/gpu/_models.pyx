@@ -1,4 +1,4 @@
-"""Language models as kernels read them, and all else that rescoring takes on a device."""
+"""Language models as kernels read them, and everything else that rescoring needs on a device."""
 
 import threading
 import weakref
@@ -33,13 +33,13 @@ _models = weakref.WeakValueDictionary()
 _words = weakref.WeakValueDictionary()
 _registered = weakref.WeakValueDictionary()
 
-# The columns of a model that kernels read, in the order in which they lie in its memory.
+# The columns of a model that kernels read, in the order in which they are in its memory.
 COLUMNS = ("labels.low", "labels.high", "first.offsets", "first.bases", "first.wide", "backoff.steps", "backoff.bases",
            "backoff.wide", "arcs", "backoff.weights")
 ARCS = tuple(name for name in COLUMNS if name not in lm_file.INDEX)
-BUCKETS = ("buckets",)  # in the place of all columns, see _lm_buckets
+BUCKETS = ("buckets",)  # replaces all columns, see _lm_buckets
 cdef enum:
-    GRAIN = 256  # each column begins at a multiple of so many bytes
+    GRAIN = 256  # each column begins at a multiple of this many bytes
 
 
 cdef bytes_of(column):
@@ -49,18 +49,19 @@ cdef bytes_of(column):
 
 @cython.no_gc
 cdef class DeviceModel:
-    """A language model as kernels read it: columns in the device's memory, and in the host's.
+    """A language model as kernels read it: some columns in the device's memory, others in the host's.
 
     Parameters
     ----------
     model : arcbeam.LanguageModel
     context : Context
     on_host : tuple of str
-        Columns in the host's memory, which kernels read at its own address. ``BUCKETS``: of no column, but buckets.
+        Columns in the host's memory, which kernels read at the host's address. ``BUCKETS`` means buckets instead of
+        columns.
     absent : tuple of str
         Columns that kernels do not read.
     pinned_most : int
-        Bytes on the host beyond which these are managed memory.
+        Bytes of host memory beyond which it is managed memory.
     """
 
     def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None,
@@ -69,7 +70,7 @@ cdef class DeviceModel:
         cdef size_t place, count
         cdef unsigned char* to
         self.context = context
-        self.source = model  # alive, so that no other model takes its identity
+        self.source = model  # keeps it alive, so that no other model gets the same identity
         self.far = SharedBuffer(context, pinned_most)
         if on_host == BUCKETS:
             self._fill_buckets()
@@ -103,7 +104,7 @@ cdef class DeviceModel:
                 data = part
                 for begin, end in parts_of(<uintptr_t> &data[0] if data.shape[0] else 0, data.shape[0]):
                     self.memory.write(part[begin:end], place + begin)
-        self.view = lm_view_of(model.columns, model.about)  # for its numbers
+        self.view = lm_view_of(model.columns, model.about)  # for its sizes
         self.view.labels_low = <const uint16_t*> <uintptr_t> at["labels.low"]
         self.view.labels_high = <const uint32_t*> <uintptr_t> at["labels.high"]
         self.view.first_offsets = <const uint8_t*> <uintptr_t> at["first.offsets"]
@@ -117,21 +118,21 @@ cdef class DeviceModel:
 
 
     cdef int _fill_buckets(self) except -1:
-        """The model in buckets, written straight to the host's memory by all threads; a minute for a billion n-grams."""
+        """Writes the buckets to the host's memory with all threads; a billion n-grams take a minute."""
         cdef LmView lm = lm_view_of(self.source.columns, self.source.about)
         cdef unsigned threads = filling_threads()
         cdef BucketSizes sizes = sizes_of(lm, FULLNESS, threads)
         self.far.resize(sizes.bytes)
         self.pinned_bytes = self.bucketed_bytes = self.far.capacity
         fill(lm, sizes, <unsigned char*> self.far.data, threads, &self.buckets)
-        self.source.check_file()  # what was lost while it was read is not in the buckets
+        self.source.check_file()  # parts that were lost while it was read are missing from the buckets
         memset(&self.view, 0, sizeof(self.view))
         self.view.start, self.view.num_labels, self.view.num_states = lm.start, lm.num_labels, lm.num_states
         return 0
 
 
 cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=(), size_t pinned_most=0):
-    """The model as kernels of a device read it, sent once and freed with its last decoder."""
+    """The model as kernels of a device read it. It is sent once and freed with its last decoder."""
     key = (id(model), <uintptr_t> <void*> context, on_host, absent, pinned_most)
     with _lock:
         found = _models.get(key)
@@ -141,7 +142,7 @@ cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absen
 
 
 cdef RegisteredMemory registered_arcs(model, Context context):
-    """What threads of the host read of a model, pinned where it is: once for all devices, until the last decoder goes."""
+    """The arcs that threads of the host read, pinned in place: once for all devices, until the last decoder goes."""
     with _lock:
         found = _registered.get(id(model))
         if found is None:
@@ -183,12 +184,12 @@ cdef class DeviceRescoring:
     context : Context
     stream : Stream
     memory_limit, taken : int
-        Bytes of the device that the decoder may take (0: no limit), and those it has.
+        Bytes of the device that the decoder may take (0: no limit), and bytes that it has taken already.
     hypotheses_per_state : int
         0 for no limit.
     lookup_margin : float
     lookup_threads : int
-        That answer where lanes ask the host.
+        The number of threads that answer when lanes ask the host.
     placement, gpu_budget, arc_cache, host_memory
         As in :class:`arcbeam.DecoderOptions`.
     """
@@ -203,7 +204,7 @@ cdef class DeviceRescoring:
         self.lookup_threads = lookup_threads
         with context:
             context.memory_info(&free_bytes, &total_bytes)
-        # What this model has taken already counts as free for it.
+        # Memory that this model has taken already counts as free for it.
         for where in (((), (), 0), (ARCS, (), self.pinned_most), ((), ARCS, 0)):
             with _lock:
                 there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, *where))
@@ -271,7 +272,7 @@ cdef class DeviceRescoring:
         return 0
 
     cdef int _pin_arcs(self, Context context, bint told) except -1:
-        """What threads of the host read of the model, for "host"; `told`: a warning has said what the host refuses."""
+        """Pins the arcs that threads of the host read, for "host". `told`: a warning has said that the host refuses."""
         self.arcs = registered_arcs(self.rescoring.large, context)
         if self.arcs.tell() and not told:
             context.state.told_refused = 1
@@ -283,7 +284,7 @@ cdef class DeviceRescoring:
 
     cdef int _place_unpinned(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
                              arc_cache, error) except -1:
-        """Where pinned memory is refused, which kernels need: the device's own for the model, or for its index alone."""
+        """If pinned memory is refused, puts the model or only its index into the device's memory."""
         self.placement = lm_placement.choose_unpinned(model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
         if self.placement is None:
             budget = lm_placement.budget_of(free_bytes, gpu_budget)
@@ -308,7 +309,7 @@ cdef class DeviceRescoring:
         return buffer
 
     cdef int describe(self, RescoringParams* params) except -1:
-        """Tells the kernel all but what the search itself needs, whose beam is there."""
+        """Tells the kernel everything except the parameters of the search itself, whose beam has been set."""
         params.lms.small = self.small.view
         if self.large is not None:
             params.lms.large, params.buckets = self.large.view, self.large.buckets
@@ -330,13 +331,13 @@ cdef class DeviceRescoring:
         return 0
 
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):
-        """What lanes ask the host with, its tables in the engine's pool; None if nobody is asked."""
+        """The requests with which lanes ask the host, with tables in the engine's pool; None if lanes do not ask."""
         if self.placement.name in ("host", "cpu"):
             self.requests = LaneRequests(pool, stream, self.rescoring, self.lookup_threads)
         return self.requests
 
     cdef int begin_batch(self, Stream stream) except -1:
-        """Counts from zero, but for the stamps of the cache, which go on."""
+        """Resets the counters, except the stamps of the cache, which continue."""
         memset(self.counted.data, 0, sizeof(LookupCounters))
         if self.requests is not None:
             self.asked = self.requests.rounds, self.requests.bytes, self.requests.answer_batches
@@ -345,7 +346,7 @@ cdef class DeviceRescoring:
         return set_bytes(self.counters.address, 0, 6 * sizeof(uint64_t), stream)
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
-        """Before the first launch of a window."""
+        """Call this before the first launch of a window."""
         return 0 if self.requests is None else self.requests.begin(lanes, params)
 
     cdef int ask_back(self, Stream stream) except -1 nogil:

@@ -1,4 +1,4 @@
-"""What a batch has come to: paths and counters, taken over from the kernel's results."""
+"""The results of a batch: paths and counters, taken from the results of the kernel."""
 
 import numpy as np
 
@@ -10,23 +10,23 @@ from arcbeam.ctc.gpu._search cimport Outcome
 
 @cython.no_gc
 cdef class Paths:
-    """Of a batch of so many utterances, which come in any order."""
+    """The results of so many utterances, which arrive in any order."""
 
     def __cinit__(self, Py_ssize_t utterances):
         self.paths, self.bad = [None] * utterances, []
 
     cdef int add(self, order, frames, const UtteranceResult* results, const uint32_t* pool) except -1:
-        """Takes utterances over.
+        """Adds the results of some utterances.
 
         Parameters
         ----------
         order : int64[n]
             The utterance of each result.
         frames : int64[n]
-            Frames of each of them: a search that lived through fewer has died.
+            Frames of each utterance: a search that lived through fewer has died.
         results : UtteranceResult[n]
         pool : uint32[]
-            Arcs of the paths, each last arc first, in the order in which utterances ended.
+            Arcs of the paths, the last arc of each first. Paths are in the order in which utterances ended.
         """
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order, given = frames

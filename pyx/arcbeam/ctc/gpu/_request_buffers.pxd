@@ -1,4 +1,4 @@
-"""The requests of an engine's lanes to the host, see ``cuda/shared/requests.hpp``: its memory, and who answers."""
+"""The requests of an engine's lanes to the host, see ``cuda/shared/requests.hpp``: memory, and threads that answer."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t
@@ -34,7 +34,7 @@ cdef class LaneRequests:
     cdef Stream stream
     cdef Asks asks
     cdef HostLookups lookups
-    cdef tuple halves  # of Asks.arcs: what their copies need
+    cdef tuple halves  # for Asks.arcs: the handles that copies of each half need
     cdef DeviceBuffer tables, answer_buffers
     cdef SharedBuffer buffers, words
     cdef HostBuffer outgoing

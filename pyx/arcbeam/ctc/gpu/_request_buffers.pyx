@@ -1,7 +1,7 @@
 """The requests of an engine's lanes: tables on the device, buffers in memory that kernels and threads of the host share.
 
-Of arcs the answers travel to the device by copies, on two streams, see ``pyx/arcbeam/ctc/gpu/_requests/copied_answers.hpp``; of KenLM
-lanes read them where they are.
+Answers about arcs travel to the device by copies on two CUDA streams, see
+``pyx/arcbeam/ctc/gpu/_requests/copied_answers.hpp``. Lanes read the answers of KenLM where the host has written them.
 """
 
 cimport cython
@@ -21,12 +21,12 @@ from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 cdef enum:
     GRAIN = 128  # buffers begin at cache lines
     MOST_ENTRIES = 1 << 24  # of a lane's table
-    MOST_HISTORIES = 1 << 30  # of KenLM, in one batch
+    MOST_HISTORIES = 1 << 30  # of KenLM in one batch
 
 
 @cython.no_gc
 cdef class Half:
-    """Of the lanes: the streams and events of what is sent to them."""
+    """One half of the lanes: the CUDA streams and events for copies to them."""
 
     def __cinit__(self, Context context not None):
         self.copying, self.counting = Stream(context), Stream(context)
@@ -39,15 +39,15 @@ cdef class Half:
 
 @cython.no_gc
 cdef class LaneRequests:
-    """Rounds of questions are answered while a kernel runs, by threads; between launches by :meth:`answer`.
+    """Threads answer rounds of questions while a kernel runs; between launches :meth:`answer` does.
 
     Parameters
     ----------
     pool : MemoryPool
     stream : Stream
-        Of the kernel.
+        The CUDA stream of the kernel.
     rescoring : arcbeam.ctc.rescoring.Rescoring
-        A KenLM is asked for all that it says, a LanguageModel for its arcs.
+        A KenLM answers whole questions, a LanguageModel gives its arcs.
     threads : int
     """
 
@@ -69,7 +69,7 @@ cdef class LaneRequests:
                                                    (<Half> self.halves[1]).handles()))
 
     cdef int _begin_histories(self) except -1:
-        """Words of so many histories as there are at first, which have no numbers yet."""
+        """Makes room for the words of the first histories, which have no numbers yet."""
         self._share(self.words, 4 * <size_t> search_plan.REQUEST_HISTORIES * self.lookups.words_a_history)
         self.histories = search_plan.REQUEST_HISTORIES
         self._number_anew()
@@ -79,18 +79,18 @@ cdef class LaneRequests:
         self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
 
     cdef int begin_batch(self) except -1:
-        """Returns whether histories have new numbers from now on: what is cached means something else then."""
+        """Returns whether histories have new numbers from now on; then old entries of caches are no longer valid."""
         cdef size_t kept, taken
         if self.asks != Asks.model:
             return 0
-        if self.histories == 0:  # they were given back
+        if self.histories == 0:  # their memory was given back
             self._begin_histories()
             return 1
         kept, taken = search_plan.kept_histories(self.lookups.kenlm.bytes_a_state()), self.lookups.kenlm.size()
         if taken <= kept // 2:
             try:
                 if taken > self.histories // 2:
-                    self._more_words()  # now, since lanes would stop for it
+                    self._more_words()  # now, because lanes would stop for it later
                 return 0
             except CudaOutOfMemoryError:
                 pass
@@ -98,7 +98,7 @@ cdef class LaneRequests:
         return 1
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
-        """Boxes and tables of so many lanes, all empty."""
+        """Buffers and tables for so many lanes, all empty."""
         self.lookups.start()
         self.lanes.resize(lanes)
         return self._clear(params)
@@ -129,7 +129,7 @@ cdef class LaneRequests:
         return 0
 
     cdef int _have_answer_buffers(self) except -1:
-        """An answer buffer for each half of the lanes, and a buffer for what goes there."""
+        """Makes an answer buffer for each half of the lanes, and a buffer on the host from which it is filled."""
         cdef size_t lanes = self.lanes.size(), most = (lanes + kHalves - 1) // kHalves, half, i
         cdef size_t bytes = (answer_buffer_bytes(most, self.size) + GRAIN - 1) // GRAIN * GRAIN
         cdef unsigned char* buffers[2]
@@ -144,26 +144,26 @@ cdef class LaneRequests:
         return 0
 
     cdef int watch(self) except -1:
-        """Threads answer from now on."""
+        """From now on threads answer."""
         return self.lookups.watch(self.lanes)
 
     cdef void rest(self) noexcept nogil:
-        """The kernel has ended: no thread looks into the buffers any more."""
+        """Call this when the kernel has ended: no thread reads the buffers any more."""
         self.lookups.rest()
 
     cdef int check(self) except -1:
-        """Raises what the driver has said of copies, of which threads cannot tell."""
+        """Raises an error if a copy has failed, which the answering threads cannot do."""
         if self.lookups.copies():
             return check(self.context.state, self.lookups.failure(), b"sending what lanes asked for")
         return 0
 
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
-        """Between launches: what lanes wait for; or the room that some lane lacks for its questions."""
+        """Between launches: answers lanes' questions, or makes the room that a lane lacks for them."""
         if wants_room:
             if self.size >= MOST_ENTRIES:
                 raise CapacityError("a frame asks for more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
             self.size *= 2
-            return self._clear(params)  # what others wait for they will ask again
+            return self._clear(params)  # lanes that wait for other answers will ask again
         while not self.lookups.answer_all(self.lanes):
             self._more_words()
             params.history_words = <const uint32_t*> self.words.data
@@ -192,14 +192,14 @@ cdef class LaneRequests:
         return 0
 
     cdef int clear(self) except -1:
-        """Gives back what has grown on the device."""
+        """Gives back the memory on the device that has grown."""
         self.tables.clear()
         self.answer_buffers.clear()
         self.size = search_plan.REQUEST_ENTRIES
         return 0
 
     cdef int release(self) except -1:
-        """Gives back the host's memory, too, once that of the device is cleared."""
+        """Gives back the host's memory, too, after that of the device has been cleared."""
         self.buffers, self.outgoing = SharedBuffer(self.context), HostBuffer(self.context)
         if self.asks == Asks.model:
             self.words, self.histories = SharedBuffer(self.context), 0
@@ -207,7 +207,7 @@ cdef class LaneRequests:
 
     @property
     def questions(self):
-        """uint64 : that have been answered, in all batches."""
+        """uint64 : questions that have been answered, in all batches."""
         return self.lookups.questions
 
     @property
@@ -216,12 +216,12 @@ cdef class LaneRequests:
 
     @property
     def answer_batches(self):
-        """uint64 or None : copies that have brought answers, in all batches; with KenLM there are none."""
+        """uint64 or None : copies that have brought answers, in all batches; None with KenLM."""
         return self.lookups.answer_batches() if self.lookups.copies() else None
 
     @property
     def bytes(self):
-        """uint64 : of questions and answers that went over the bus, in all batches."""
+        """uint64 : bytes of questions and answers that crossed the bus, in all batches."""
         if not self.lookups.copies():
             return (sizeof(Question) + sizeof(Answer)) * self.questions
         return sizeof(Question) * self.questions + self.lookups.copied_bytes()

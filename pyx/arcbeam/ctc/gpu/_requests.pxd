@@ -1,4 +1,4 @@
-"""Threads of the host that answer what lanes ask of a large language model: see ``cuda/shared/requests.hpp``."""
+"""Threads of the host that answer lanes' questions about a large language model: see ``cuda/shared/requests.hpp``."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -124,10 +124,10 @@ cdef struct Beside:
 cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
-    cdef KenLmAnswerer* kenlm  # the same, of Asks.model
+    cdef KenLmAnswerer* kenlm  # the same object, for Asks.model
     cdef AnswerCopier* copier
-    cdef CopiedAnswers* copied_answers  # by the copier; NULL: lanes read answers where they are
-    cdef AnswerPath* answer_path  # it, or another
+    cdef CopiedAnswers* copied_answers  # NULL: lanes read answers where the host has written them
+    cdef AnswerPath* answer_path  # this object, or another
     cdef Server* server
     cdef size_t threads
     cdef vector[RequestView] lanes

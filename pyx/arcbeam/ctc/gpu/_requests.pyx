@@ -1,4 +1,4 @@
-"""Threads of the host that answer what lanes ask of a large language model while they search."""
+"""Threads of the host that answer lanes' questions about a large language model during a search."""
 
 cimport cython
 from libc.stdint cimport uint32_t, uintptr_t
@@ -28,13 +28,13 @@ cdef void answer_beside(void* beside) noexcept nogil:
 
 @cython.no_gc
 cdef class HostLookups:
-    """What the host knows of a large model: the arcs of a LanguageModel, or all of a KenLM.
+    """Answers from a large model on the host: the arcs of a LanguageModel, or whole answers of a KenLM.
 
     Parameters
     ----------
     rescoring : arcbeam.ctc.rescoring.Rescoring
     threads : int
-        They start when they are needed first.
+        The number of threads. They start when they are first needed.
     """
 
     def __cinit__(self, rescoring, size_t threads=0):
@@ -52,30 +52,30 @@ cdef class HostLookups:
             self.words_a_history = <uint32_t> self.kenlm.words_a_state()
 
     def __dealloc__(self):
-        if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
+        if not forked():  # in a forked child the threads do not exist, and joining them would never end
             del self.server
             del self.answer_path
             del self.copier
             del self.answerer
 
     cdef int copy_by(self, AnswerCopier* copier) except -1:
-        """Answers travel to lanes by this copier, which is ours from now on; before anything starts."""
+        """Makes answers travel to lanes by this copier, which belongs to this object from now on. Call it first."""
         self.copier = copier
         self.answer_path = self.copied_answers = new CopiedAnswers(copier[0])
         return 0
 
     cdef int copy_to(self, const vector[RequestView]& lanes, unsigned char** buffers) except -1:
-        """To these lanes, all new, through a buffer for each half."""
+        """Sends to these lanes, all new, through one buffer for each half."""
         self.copied_answers.begin(lanes, buffers)
         return 0
 
-    # A copied_answers's own functions are called here alone: other modules have no part of its class.
+    # The functions of copied_answers are called only here: other modules know nothing of its class.
     cdef bint copies(self) noexcept:
         """Whether answers travel by copies."""
         return self.copied_answers != NULL
 
     cdef int failure(self) noexcept:
-        """What the driver answered first that was not 0, if anything; 0 from now on."""
+        """The first result code of the driver that was not 0, if any. Resets the code to 0."""
         return self.copied_answers.failure()
 
     cdef uint64_t answer_batches(self) noexcept:
@@ -85,7 +85,7 @@ cdef class HostLookups:
         return self.copied_answers.bytes()
 
     cdef void send_open(self) noexcept nogil:
-        """Sends what lanes have stopped for, while nobody watches, and waits for it."""
+        """Sends the answers for which lanes have stopped, and waits for the copies. No thread may be on duty."""
         self.copied_answers.send_open()
 
     cdef int start(self) except -1:
@@ -95,51 +95,52 @@ cdef class HostLookups:
         if self.server == NULL:
             try:
                 self.server = new Server(self.answerer[0], self.threads, self.answer_path[0])
-            except RuntimeError as error:  # std::system_error: the machine gives no more
+            except RuntimeError as error:  # std::system_error: the machine cannot start more
                 raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
         return 0
 
     cdef int watch(self, const vector[RequestView]& lanes) except -1:
-        """Threads answer what these lanes ask, from now on."""
+        """From now on threads answer these lanes."""
         with nogil:
             self.server.watch(lanes)
         return 0
 
     cdef void rest(self) noexcept nogil:
-        """No thread looks after any lane any more, and nothing is under way."""
+        """After this no thread serves any lane, and no copy is under way."""
         if self.server != NULL:
             self.server.rest()
         if self.copied_answers != NULL:
             self.copied_answers.rest()
 
     cdef int answer_all(self, const vector[RequestView]& lanes) except -1:
-        """Answers what is open while nobody watches; 0 if there is no room for some answer."""
+        """Answers all open questions while no thread is on duty; 0 if there is no room for some answer."""
         with nogil:
             return self.server.answer_all(lanes)
 
     cdef int number_anew(self, uint32_t* words, size_t capacity) except -1:
-        """Histories of KenLM are numbered from 0 again, which is the beginning of a sentence."""
+        """Numbers histories of KenLM from 0 again, which is the beginning of a sentence."""
         self.kenlm.begin(words, capacity)
         return 0
 
     # For measurements
 
     def trace(self, size_t most):
-        """From now on threads write down when they answer, so many times each; 0: no more. Not during a decode."""
+        """Threads record when they answer, at most `most` times each; 0 ends the recording. Not during a decode."""
         self.start()
         self.server.trace(most)
 
     def traced(self):
-        """list of (thread, lane, round, questions, began_ns, ended_ns); thread None: while a kernel ran, 0 of the others."""
+        """list of (thread, lane, round, questions, began_ns, ended_ns); thread None is a whole run of a kernel."""
         return [(None if one.thread == kWatch else one.thread, one.lane, one.round, one.questions, one.began_ns,
                  one.ended_ns) for one in self.server.traced()]
 
     # For tests of the kernel without an engine
 
     def have(self, views, buffers=(), int looks=0):
-        """The lanes, each (mapped, size, answer buffer): addresses of what requests.hpp describes; memory has to stay.
+        """Sets the lanes, each (mapped, size, answer buffer): addresses of what requests.hpp describes. Memory must
+        stay.
 
-        With `buffers`, one for each half, answers travel, and come after so many looks.
+        With `buffers`, one for each half, answers travel by copies and arrive after so many looks.
         """
         cdef unsigned char* addresses[2]
         self.lanes = lanes_of(views)
@@ -153,7 +154,7 @@ cdef class HostLookups:
         self.start()
 
     def answer(self):
-        """Answers what has been posted; whether there was room for all."""
+        """Answers what has been posted; returns whether there was room for all answers."""
         cdef bint answered = self.answer_all(self.lanes)
         if answered and self.copied_answers != NULL:
             self.copied_answers.rest()
@@ -161,17 +162,17 @@ cdef class HostLookups:
         return answered
 
     def beside_a_kernel(self):
-        """The addresses of a C function that answers these lanes, and of what it is to be called with."""
+        """The addresses of a C function that answers these lanes, and of its argument."""
         self.beside.server, self.beside.answer_path, self.beside.lanes = self.server, self.answer_path, &self.lanes
         return <uintptr_t> &answer_beside, <uintptr_t> &self.beside
 
     @property
     def sent(self):
-        """How many batches of answers each half has sent."""
+        """The number of batches of answers that each half has sent."""
         return [self.slow.sent(half) for half in range(kHalves)]
 
     def write_words_to(self, uint32_t[::1] words):
-        """Numbers anew; the array has to live as long as this."""
+        """Numbers histories again; the array has to live as long as this object."""
         self.number_anew(&words[0], words.shape[0] // self.words_a_history)
 
     def move_words_to(self, uint32_t[::1] words):
@@ -179,12 +180,12 @@ cdef class HostLookups:
 
     @property
     def histories(self):
-        """How many numbers of KenLM's histories are taken; not during a decode."""
+        """The number of KenLM's histories that have numbers; not during a decode."""
         return self.kenlm.size()
 
     @property
     def rounds(self):
-        """How many times a lane has asked."""
+        """The number of times that a lane has asked."""
         return 0 if self.server == NULL else self.server.rounds()
 
     @property

@@ -1,4 +1,4 @@
-"""What Cython knows of ``cuda/rescore/rescoring_search.hpp``."""
+"""The Cython declarations of ``cuda/rescore/rescoring_search.hpp``."""
 
 from libc.stdint cimport uint32_t, uint64_t
 

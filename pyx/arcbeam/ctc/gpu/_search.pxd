@@ -1,4 +1,4 @@
-"""What Cython knows of ``cuda/decode/search.hpp``, what the kinds of search take, and a decoding graph on a device."""
+"""The Cython declarations of ``cuda/decode/search.hpp``, the needs of each kind of search, and a graph on a device."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t

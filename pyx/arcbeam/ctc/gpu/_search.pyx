@@ -1,4 +1,4 @@
-"""What a search on a device works in: the graph's columns, shared by its decoders, and lanes."""
+"""The memory in which a search on a device works: the graph's columns, shared by its decoders, and lanes."""
 
 import threading
 import weakref
@@ -25,16 +25,16 @@ _graphs = weakref.WeakValueDictionary()
 
 
 class TooManyTokens(CapacityError):
-    """More than the engine can number: less of anything but the beam does not help."""
+    """More tokens than the engine can number: only a smaller beam helps."""
 
 
 @cython.no_gc
 cdef class DeviceGraph:
-    """The columns of a graph that the search reads, on one device; words stay with the host."""
+    """The columns of a graph that the search reads, on one device; words stay on the host."""
 
     def __cinit__(self, graph, Context context not None):
         self.context = context
-        self.source = graph  # alive, so that no other graph takes its identity
+        self.source = graph  # keeps it alive, so that no other graph gets the same identity
         self.stream = Stream(context)
         self.pool = MemoryPool(context)
         self.states = self._send(graph_layout.state_rows(graph.states, graph.targets))
@@ -57,7 +57,7 @@ cdef class DeviceGraph:
 
 
 cpdef DeviceGraph device_graph(graph, Context context):
-    """The graph on the context's device, sent once and freed with its last decoder."""
+    """The graph on the context's device. It is sent once and freed with its last decoder."""
     key = (id(graph), <uintptr_t> <void*> context)
     with _lock:
         found = _graphs.get(key)
@@ -68,7 +68,7 @@ cpdef DeviceGraph device_graph(graph, Context context):
 
 @cython.final
 cdef class SearchKind:
-    """A search kernel: its entries, and what a lane takes that has room for so many tokens of a frame.
+    """A search kernel: its entries, and the memory of a lane with room for so many tokens of a frame.
 
     There is room for twice as many candidates, and tables are twice as large.
     """
@@ -80,7 +80,7 @@ cdef class SearchKind:
         return rescoring_tokens_bytes(capacity) if self.rescores else tokens_bytes(capacity)
 
     cdef uint64_t table_bytes(self, uint64_t capacity) noexcept nogil:
-        """Of a workspace, at its beginning: all bits 1 where the tables are free."""
+        """The first bytes of a workspace: all bits 1 where the tables are free."""
         return rescoring_free_bytes(2 * capacity) if self.rescores else table_bytes(2 * capacity)
 
     cdef uint64_t workspace_bytes(self, uint64_t capacity) noexcept nogil:
@@ -118,7 +118,7 @@ cdef class LaneRoom:
         self.log = DeviceBuffer(pool, stream, "the token log")
 
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
-        """Room for so many states; the tokens that wait there move along."""
+        """Makes room for so many states; the tokens that wait there move along."""
         cdef DeviceBuffer tokens
         if self.kind.rescores:
             capacity = (capacity + 3) // 4 * 4
@@ -130,7 +130,7 @@ cdef class LaneRoom:
         tokens.reserve(self.kind.tokens_bytes(capacity), False)
         if num_tokens:
             self._move(tokens, 0, 0, 16 * <uint64_t> num_tokens)
-            self._move(tokens, 16 * <uint64_t> capacity, 16 * <uint64_t> self.capacity,  # behind them their states
+            self._move(tokens, 16 * <uint64_t> capacity, 16 * <uint64_t> self.capacity,  # their states follow them
                        4 * <uint64_t> num_tokens)
             if self.kind.rescores:
                 self._move(tokens, tokens_bytes(capacity), tokens_bytes(self.capacity), sizeof(History) * num_tokens)
@@ -145,7 +145,7 @@ cdef class LaneRoom:
         return copy_on_device(to.address + offset, self.tokens.address + old_offset, count, self.stream)
 
     cdef int grow_log(self, uint64_t entries) except -1:
-        """A log of at least so many entries, with its content."""
+        """Makes a log of at least so many entries and keeps its content."""
         if entries <= self.log_entries:
             return 0
         if entries >= kNoIndex:
@@ -155,7 +155,7 @@ cdef class LaneRoom:
         return 0
 
     cdef int describe(self, LaneState* lane) except -1:
-        """Tells the kernel where the memory is; the rest of the lane's state stays."""
+        """Tells the kernel where the memory is; the rest of the lane's state does not change."""
         lane.spill.memory = <unsigned char*> <uintptr_t> self.work.address
         lane.spill.tokens = <unsigned char*> <uintptr_t> self.tokens.address
         lane.spill.capacity = self.capacity

@@ -1,4 +1,4 @@
-"""The border to the search kernel: addresses in, paths out. Launches it until every utterance is decoded."""
+"""The border to the search kernel: takes addresses, returns paths, and launches it until every utterance is decoded."""
 
 import threading
 
@@ -35,9 +35,9 @@ from arcbeam.ctc.gpu._search import TooManyTokens
 from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between looks at signals
+    SLICE_MS = 100  # of waiting between checks for signals
     STOP = 0x7fffffff  # a place in the queue beyond every utterance
-    EAGER_PATHS = 1 << 14  # arcs of paths that come back without being asked for their number
+    EAGER_PATHS = 1 << 14  # arcs of paths that are copied back before their number is known
     QUEUE = 0  # words at the start of the batch's memory
     PATHS_USED = 1
     RESTING_LANES = 2
@@ -45,11 +45,11 @@ cdef enum:
     COUNTER_BYTES = 16
 
 
-# Of a window's memory, the same on both sides: counters, lanes, results | utterances, order, pieces | stop
+# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces | stop
 cdef struct Layout:
     size_t lanes
     size_t results
-    size_t returned  # bytes that come back: all before this
+    size_t returned  # bytes that are copied back: everything before this offset
     size_t utterances
     size_t order
     size_t pieces
@@ -66,11 +66,11 @@ cdef class CudaEngine:
     ordinal : int
         The device's number.
     memory_limit : int
-        Bytes of the device, the graph's included; 0 for no limit.
+        Bytes of the device, including the graph's; 0 for no limit.
     threads : int
-        That gather log-probs of the host.
+        The number of threads that gather log-probs of the host.
     rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-        With it come the options of `arcbeam.ctc.gpu._models.DeviceRescoring`.
+        If it is given, the options of `arcbeam.ctc.gpu._models.DeviceRescoring` must be, too.
     """
 
     cdef readonly Context context
@@ -79,9 +79,9 @@ cdef class CudaEngine:
     cdef MemoryPool pool
     cdef DeviceGraph graph
     cdef Event done
-    cdef RescoringParams params  # of the plain search only what is its own
+    cdef RescoringParams params  # the plain search uses only its own part
     cdef DeviceRescoring rescoring  # None: the plain search
-    cdef LaneRequests requests  # of the rescoring; None: nobody asks the host
+    cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
     cdef SearchKind kind
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
@@ -92,8 +92,8 @@ cdef class CudaEngine:
     cdef Lanes lanes
     cdef Launches launches
     cdef object room, turn
-    cdef object tokens  # of a frame on average, in the batch before; None: not known
-    cdef int halvings  # of the lanes and of the windows, since memory was short
+    cdef object tokens  # average tokens of a frame in the last batch; None: not known
+    cdef int halvings  # of the lanes and of the windows, because memory was short
     cdef bint lean, in_flight
 
     def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
@@ -143,18 +143,19 @@ cdef class CudaEngine:
             Address, row stride in values, frames, and whether the values are float16. The memory must stay.
         columns : int
         on_host : bool
-            Whether the addresses are the host's; else the engine's stream must have been told to wait for them.
+            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
         looks : arcbeam.arrays._looks.Looks, optional
-            What looks at a few frames.
+            Looks at a few frames.
 
         Returns
         -------
         paths : list of (arcs uint32[n], total_cost, reached_final, complete)
         work : dict of counters, None where the kernel does not count
         bad : list of (utterance, frame, column, value)
-            Where log-probs are none: the paths of these utterances are empty. By utterance.
+            Where values are no log-probs, by utterance: the paths of these utterances are empty.
         """
-        with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
+        # In a forked child this raises an error; the thread that held the turn at the fork does not exist there.
+        with self.context:
             pass
         with self.turn:
             while True:
@@ -180,7 +181,7 @@ cdef class CudaEngine:
                     raise
 
     def memory(self):
-        """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
+        """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
         cdef size_t models = 0, bucketed = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
         with self.context:
             pass
@@ -196,7 +197,7 @@ cdef class CudaEngine:
                     "bucketed": bucketed}
 
     def release(self):
-        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
         with self.context:
             pass
         with self.turn:
@@ -215,7 +216,7 @@ cdef class CudaEngine:
 
     @property
     def host_lookups(self):
-        """arcbeam.ctc.gpu._requests.HostLookups : who answers lanes, for measurements; None if nobody does."""
+        """arcbeam.ctc.gpu._requests.HostLookups : the threads that answer lanes, for measurements, or None."""
         return None if self.requests is None else self.requests.lookups
 
     # A batch
@@ -262,11 +263,11 @@ cdef class CudaEngine:
         return found.paths, work, sorted(found.bad)
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
-        """Chooses the shape of the launch, and sees to the lanes."""
+        """Chooses the shape of the launch, and prepares the lanes."""
         shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
         self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
-        # A lane that stops puts the tokens of shared memory in its spill.
+        # A lane that stops puts the tokens of shared memory into its spill.
         states = max(room.spill_states, self.params.search.shared_capacity)
         if not self.lean:
             memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
@@ -274,7 +275,7 @@ cdef class CudaEngine:
                                                       self.num_lanes, memory))
         return self.lanes.have(self.num_lanes, states, room.log_entries)
 
-    # A window of it
+    # A window of the batch
 
     cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room) except -1:
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
@@ -357,7 +358,7 @@ cdef class CudaEngine:
         self.params.search.path_pool_capacity = self.path_entries
         if self.requests is not None:
             self.requests.watch()
-        self.launches.start(&self.params.search, self.stream)  # which is where all of them begin
+        self.launches.start(&self.params.search, self.stream)  # on this stream all launches begin
         self.in_flight = True
         if self._asks_at_once():
             self._ask_back()
@@ -365,12 +366,12 @@ cdef class CudaEngine:
         return 0
 
     cdef bint _asks_at_once(self) noexcept nogil:
-        """Whether what comes back comes without waiting for the kernel, which may wait for log-probs and answers of ours."""
+        """Whether copies back do not wait for the kernel, which may itself wait for log-probs and answers."""
         return (self.batch_host.is_pinned() and self.paths_host.is_pinned()
                 and (self.rescoring is None or self.rescoring.counted.is_pinned()))
 
     cdef int _ask_back(self) except -1 nogil:
-        """What the host wants to know after a launch."""
+        """Copies back what the host needs to know after a launch."""
         copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
         copy_to_host(self.paths_host.data, self.paths.address,
                      4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
@@ -379,7 +380,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _finish(self, bint on_host, room) except -1:
-        """Waits for the kernel, and launches it again as long as a lane needs more room, a cluster or log-probs."""
+        """Waits for the kernel, and launches it again while a lane needs more room, a cluster or log-probs."""
         cdef LaneState* states
         while True:
             self._wait()
@@ -419,7 +420,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _grow(self) except -1:
-        """Doubles what is lacking; returns how many lanes have stopped."""
+        """Doubles the memory that is lacking; returns how many lanes have stopped."""
         cdef Undone undone
         cdef uint64_t entries
         self.lanes.grow(self._states(), self.num_lanes, &undone)
@@ -434,7 +435,7 @@ cdef class CudaEngine:
         return undone.lanes
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:
-        """If the last few utterances had better have clusters: the lanes that stopped come first, and only they go on."""
+        """If the last utterances should have clusters, moves the lanes that stopped to the front; only they go on."""
         if self._counters()[QUEUE] < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
             return 0
         self.num_lanes = self.lanes.keep_stopped(self._states(), self.num_lanes)
@@ -442,16 +443,16 @@ cdef class CudaEngine:
         return self.lanes.have_spills(self._states(), self.num_lanes, self.params.search.shared_capacity)
 
     cdef int _cancel(self) except -1:
-        """Lets blocks stop after their utterance and waits for them, for the log-probs may go afterwards."""
+        """Makes blocks stop after their utterance and waits for them, because the log-probs may be freed afterwards."""
         cdef uint32_t* stop = <uint32_t*> (<unsigned char*> self.batch_host.data + self.layout.sent)
         if self.in_flight:
             stop[0] = STOP
-            # By the copy engine: a kernel that writes the word might wait for a place beside ours.
+            # A copy engine does this: a kernel that writes the word might wait for a place on the device.
             ignore(self.context.state,
                    driver().copy_to_device(self.batch.address + 4 * QUEUE, stop, 4, self.copies.handle))
             self.staging.give_up()
         self.in_flight = False
-        with nogil:  # what these answer changes nothing: what led here says more
+        with nogil:  # result codes are ignored: the first error says more
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()
             if self.requests is not None:
@@ -459,7 +460,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _give_back(self) except -1:
-        """Frees what grows, after a failure."""
+        """Frees the memory that grows, after a failure."""
         cdef DeviceBuffer buffer
         self.lanes.clear()
         self.path_entries = 0
@@ -469,7 +470,8 @@ cdef class CudaEngine:
             self.staging.clear()
             if self.requests is not None:
                 self.requests.clear()
-            # What is freed returns to the pool when the streams come to it, and by trimming to everyone.
+            # Freed memory returns to the pool when the streams reach this point, and trimming returns it to the
+            # device.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             self.staging.rest()
             ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
@@ -477,7 +479,7 @@ cdef class CudaEngine:
         return 0
 
     cdef int _collect(self, order, frames, Paths found) except -1:
-        """Takes the results over."""
+        """Adds the results to `found`."""
         cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
         if used > EAGER_PATHS:
             with nogil:

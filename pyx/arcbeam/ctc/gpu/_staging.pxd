@@ -1,4 +1,4 @@
-"""Log-probs of the host on their way to a device, while the kernel decodes what has come."""
+"""Sends log-probs of the host to a device, while the kernel decodes those that have arrived."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -50,7 +50,7 @@ cdef class Staging:
     cdef Stream stream, counting
     cdef DeviceBuffer memory, word
     cdef HostBuffer gathered
-    cdef Event first_sent, last_sent, even_sent, odd_sent  # parts, by number
+    cdef Event first_sent, last_sent, even_sent, odd_sent  # events of the parts, by number
     cdef Order* order
     cdef Gatherer* gatherer
     cdef vector[Part] parts

@@ -1,7 +1,7 @@
-"""Log-probs of the host on their way to a device, while the kernel decodes what has come.
+"""Sends log-probs of the host to a device, while the kernel decodes those that have arrived.
 
-They go in pieces of a few frames, in the order in which the lanes will want them, through memory that several
-threads fill, pinned where the host allows it. Behind each part a word on the device counts what is there.
+They are sent in pieces of a few frames, in the order in which the lanes will want them. Several threads copy them to a
+buffer, pinned if the host allows it. After each part a word on the device counts the lines that have arrived.
 """
 
 cimport cython
@@ -18,9 +18,9 @@ from arcbeam.gpu.tuned import search_plan
 from arcbeam.errors import CapacityError
 
 cdef enum:
-    SLICE_MS = 100  # of waiting between looks at signals
-    SLOTS = 2  # of what is gathered: one is filled while the other is read
-    GIVE_UP = 0  # words before the slots: what ends all waiting, and then what to count to by part
+    SLICE_MS = 100  # of waiting between checks for signals
+    SLOTS = 2  # of gathered log-probs: one is filled while the other is read
+    GIVE_UP = 0  # words before the slots: the value that ends all waiting, then the counts to send after each part
     COUNTS = 1
 
 
@@ -40,16 +40,17 @@ cdef vector[Source] sources_of(const int64_t[:, ::1] utterances, uint32_t column
 
 @cython.no_gc
 cdef class Staging:
-    """The way of log-probs to one engine.
+    """Sends log-probs to one engine.
 
     Parameters
     ----------
     pool : MemoryPool
     stream : Stream
-        Of the copies: not the one on which the kernel runs. What has come is counted on another one, behind an event:
-        copies of one stream follow each other, but whether a kernel sees the first before it sees the second, nobody says.
+        The CUDA stream of the copies: not the one on which the kernel runs. Another stream counts what has arrived,
+        after an event. Two copies of one stream follow each other, but nothing guarantees that a running kernel sees
+        the first before the second.
     threads : int
-        How many gather them; they start when they are needed first.
+        The number of threads that gather log-probs. They start when they are first needed.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, size_t threads):
@@ -63,13 +64,13 @@ cdef class Staging:
 
     def __dealloc__(self):
         del self.order
-        if not forked():  # in a forked child the threads do not exist; joining them would wait for ever
+        if not forked():  # in a forked child the threads do not exist, and joining them would never end
             del self.gatherer
 
     cdef int begin(self, const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes) except -1:
-        """Plans the way of utterances, in the order in which the lanes take them, and sees to the memory.
+        """Plans the order of utterances, as the lanes take them, and prepares the memory.
 
-        What was sent before must have been decoded, and its copies have ended.
+        Everything that was sent before must have been decoded, and its copies must have ended.
         """
         cdef vector[Source] sources = sources_of(utterances, columns)
         cdef Source source
@@ -94,7 +95,7 @@ cdef class Staging:
         if self.gatherer == NULL and self.slot_bytes > self.alone_bytes:
             try:
                 self.gatherer = new Gatherer(self.threads)
-            except RuntimeError as error:  # std::system_error: the machine gives no more
+            except RuntimeError as error:  # std::system_error: the machine cannot start more
                 raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
         with nogil:
             self.word.reserve(4, False)
@@ -107,12 +108,12 @@ cdef class Staging:
         return 0
 
     cdef size_t _slot(self, size_t number) noexcept nogil:
-        """Where a slot begins."""
+        """The place where a slot begins."""
         cdef size_t words = 4 * (COUNTS + self.parts.size())
         return (words + kLineBytes - 1) // kLineBytes * kLineBytes + number % SLOTS * self.slot_bytes
 
     cdef int send(self, size_t parts) except -1 nogil:
-        """Sends so many parts more, or what there is yet."""
+        """Sends so many more parts, or as many as are left."""
         cdef int64_t looked = now_ns()
         cdef size_t last = min(self.next_part + min(parts, self.parts.size()), self.parts.size())
         while self.next_part < last:
@@ -133,7 +134,7 @@ cdef class Staging:
         else:
             self.odd_sent.record(self.stream)
             self.counting.wait_for(self.odd_sent)
-        # By a copy: a kernel that sets the word might wait for a place beside ours.
+        # A copy does this: a kernel that sets the word might wait for a place on the device.
         copy_to_device(self.word.address, <uint32_t*> self.gathered.data + COUNTS + number, 4, self.counting)
         if number == 0:
             self.first_sent.record(self.counting)
@@ -145,7 +146,7 @@ cdef class Staging:
     cdef int _send_gathered(self, size_t number, const Part* part) except -1 nogil:
         cdef unsigned char* slot = <unsigned char*> self.gathered.data + self._slot(number)
         cdef size_t bytes = (part.end - part.line) * kLineBytes
-        if number >= SLOTS:  # what the slot held must have been sent
+        if number >= SLOTS:  # the old content of the slot must have been sent
             if number % 2 == 0:
                 self._wait(self.even_sent)
             else:
@@ -159,7 +160,7 @@ cdef class Staging:
         return copy_to_device(self.memory.address + part.line * kLineBytes, slot, bytes, self.stream)
 
     cdef int finish(self) except -1 nogil:
-        """Waits until nothing of what was sent is read any more."""
+        """Waits until all parts that were sent have been read."""
         if self.parts.size() > 0:
             self._wait(self.last_sent)
         return 0
@@ -171,14 +172,14 @@ cdef class Staging:
         return 0
 
     cdef void give_up(self) noexcept nogil:
-        """Ends the waiting of a kernel: nothing comes any more."""
+        """Ends the waiting of a kernel: no more log-probs will arrive."""
         if self.parts.size() > 0:
             ignore(self.stream.context.state,
                    driver().copy_to_device(self.word.address, <uint32_t*> self.gathered.data + GIVE_UP, 4,
                                            self.counting.handle))
 
     cdef void rest(self) noexcept nogil:
-        """Waits for all copies, whatever they answer."""
+        """Waits for all copies, and ignores their result codes."""
         ignore(self.stream.context.state, driver().stream_synchronize(self.stream.handle))
         ignore(self.stream.context.state, driver().stream_synchronize(self.counting.handle))
 
@@ -189,7 +190,7 @@ cdef class Staging:
         self.word.clear()
 
     cdef int release(self) except -1:
-        """Gives back the host's memory, once that of the device is cleared."""
+        """Gives back the host's memory, after that of the device has been cleared."""
         self.gathered = HostBuffer(self.stream.context)
         return 0
 
@@ -201,7 +202,7 @@ cdef class Staging:
 
 
 def plan_of(const int64_t[:, ::1] utterances, uint32_t columns, size_t lanes, uint32_t piece_frames):
-    """The order in which pieces of utterances would go, for tests.
+    """The order in which pieces of utterances would be sent, for tests.
 
     Returns
     -------

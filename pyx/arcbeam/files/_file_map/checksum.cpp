@@ -31,7 +31,8 @@ std::uint64_t digest(const unsigned char* bytes, std::size_t size) {
         for (std::size_t i = 0U; i < kLanes; ++i) lanes[i] = absorb(lanes[i], words[i]);
     }
     std::uint64_t sum = kStep ^ size;
-    for (; at < size; at += kWord) {  // the last word is filled up with zeros; the size tells them from the data
+    for (; at < size;
+         at += kWord) {  // the last word is filled up with zeros; the size distinguishes these from data
         std::uint64_t word = 0U;
         std::memcpy(&word, bytes + at, std::min(kWord, size - at));
         sum = absorb(sum, word);
@@ -45,7 +46,7 @@ std::uint64_t digest(const unsigned char* bytes, std::size_t size) {
 std::uint64_t checksum(const unsigned char* bytes, std::uint64_t size, unsigned threads) {
     const std::uint64_t blocks = (size + kBlock - 1U) / kBlock;
     std::vector<std::uint64_t> digests(blocks);
-    // parallel_ranges counts small items; here an item is a block, so it is told of 64 KiB pieces.
+    // parallel_ranges counts small items. Here an item is a block, so the number of 64 KiB pieces is passed to it.
     constexpr std::uint64_t kPieces = kBlock >> 4U;
     (void)parallel_ranges(blocks * kPieces, threads, [&](std::uint64_t begin, std::uint64_t end) {
         for (std::uint64_t b = (begin + kPieces - 1U) / kPieces; b < (end + kPieces - 1U) / kPieces; ++b) {

@@ -32,7 +32,7 @@ Chunk first_chunk;
 std::mutex changes;
 const auto page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
 struct sigaction before = {};
-std::atomic<bool> passed_on{false};  // since ours was installed
+std::atomic<bool> passed_on{false};  // since our handler was installed
 
 void on_bus_error(int signal, siginfo_t* info, void*);
 
@@ -45,16 +45,16 @@ void set_ours() {
     sigaction(SIGBUS, &ours, nullptr);
 }
 
-// Who was installed between two of our installations has ours as the handler before it, and may come back to it:
-// then the default is what is left.
+// A handler that was installed between two of our installations has ours as its predecessor and may call it again.
+// In that case the default handler is installed.
 void set_before() {
     struct sigaction fallback = {};
     fallback.sa_handler = SIG_DFL;
     sigaction(SIGBUS, passed_on.exchange(true) ? &fallback : &before, nullptr);
 }
 
-// The end of the guarded map that an address is in; 0 if it is not in this one. Another thread may be giving the
-// place to another map: its bounds are one map's if the first one is the same before and after.
+// The end of the guarded map that contains an address; 0 if this guard's map does not. Another thread may be
+// reusing the guard for another map, so the bounds are valid only if `begin` is the same before and after.
 std::uintptr_t end_around(const Guard& guard, std::uintptr_t address) {
     for (;;) {
         const std::uintptr_t begin = guard.begin;
@@ -63,8 +63,9 @@ std::uintptr_t end_around(const Guard& guard, std::uintptr_t address) {
     }
 }
 
-// Whether a map of ours has lost the page of this address; it reads as zeros from now on, and so does what follows
-// it. One mapping for all that follows: each costs a signal, and a process may have so many of them only.
+// Whether one of our maps has lost the page of this address. If so, this page and all later ones of the map read as
+// zeros from now on. One mapping covers them all, because each page would otherwise cost a signal and a mapping, of
+// which a process may have only so many.
 bool put_zeros(std::uintptr_t address) {
     for (Chunk* chunk = &first_chunk; chunk != nullptr; chunk = chunk->next) {
         for (Guard& guard : chunk->guards) {
@@ -82,7 +83,7 @@ bool put_zeros(std::uintptr_t address) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void*) {
-    if (info->si_code <= 0 || info->si_code == SI_USER) {  // sent by a process: no access will repeat it
+    if (info->si_code <= 0 || info->si_code == SI_USER) {  // sent by a process: no access will be repeated
         set_before();
         raise(signal);
         set_ours();
@@ -91,7 +92,7 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     const int interrupted = errno;
     const bool done = put_zeros(reinterpret_cast<std::uintptr_t>(info->si_addr));
     errno = interrupted;
-    if (!done) set_before();  // not ours: the access is repeated and meets the handler before
+    if (!done) set_before();  // not our map: the access is repeated and meets the previous handler
 }
 
 void install() {

@@ -1,12 +1,12 @@
-// A mapped file that shrinks must not end the process: what is gone reads as zeros, and the map counts as broken.
+// A mapped file that shrinks must not end the process: lost parts read as zeros, and the map counts as broken.
 //
 // Reading a page beyond the end of a mapped file raises SIGBUS. If the address lies in a guarded map, the handler
-// puts zeros in the place of all of the map from that page on, and else leaves the signal to whoever handled it
-// before. Zeros are harmless to a search (every state, arc and label of zeros exists), and who reads a map asks
+// replaces the map from that page on by zeros; otherwise it leaves the signal to the previous handler. Zeros are
+// harmless to a search (every state, arc and label with number zero exists), and the reader of a map asks
 // afterwards whether it is broken.
 //
-// There are as many guards as maps. A handler may neither wait for a lock nor allocate, so they lie in chunks that
-// are linked and never freed: a chunk is complete before it is linked, and a place in it is used again.
+// There are as many guards as maps. A handler may neither wait for a lock nor allocate memory, so guards lie in
+// chunks that are linked and never freed. A chunk is complete before it is linked, and the places in it are reused.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ constexpr std::uint64_t kAlignment = 16U;
 constexpr std::uint64_t kVectorState = 12U;     // bytes before the arcs of a state
 constexpr std::uint64_t kConstState = 20U;      // bytes of a state
 constexpr std::uint64_t kSmallestSymbol = 12U;  // bytes of a symbol of no characters
-constexpr std::uint32_t kLongestType = 64U;     // characters of a type name that is worth printing
+constexpr std::uint32_t kLongestType = 64U;     // characters of the longest type name that a message prints
 
 template <typename T>
 T load(const unsigned char* bytes) {
@@ -29,7 +29,7 @@ T load(const unsigned char* bytes) {
     return value;
 }
 
-// Reads forward; the first read beyond the end fails, and all that follow.
+// Reads forward. Once a read goes beyond the end, it and all later reads fail.
 class Reader {
   public:
     Reader(const Bytes& file, std::uint64_t at) : file_(file), at_(at) {}

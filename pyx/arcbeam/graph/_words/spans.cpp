@@ -111,8 +111,8 @@ PathTokens path_tokens(const WordSource& source, const PathView& path) {
             tokens.labels_at.push_back(frame);
         }
         if (column != kEpsilonColumn) {
-            // A repeat of a token goes round its state's self-loop and writes nothing; any other arc that is not
-            // blank is a new token.
+            // A repeated token goes round its state's self-loop and writes nothing; any other non-blank arc is a
+            // new token.
             const bool is_repeat = next_state == state && word == kNoWord && column == before;
             if (is_repeat) {
                 if (!tokens.frames.empty() && tokens.frames.back().end == frame &&
@@ -143,7 +143,7 @@ std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens
         const auto first = static_cast<std::size_t>(span.start);
         const auto behind = static_cast<std::size_t>(span.end);
         const std::int64_t end = behind > 0U ? tokens.frames[behind - 1U].end : 0;
-        span = {first < behind ? tokens.frames[first].start : end, end};  // a word may be spelled by nothing
+        span = {first < behind ? tokens.frames[first].start : end, end};  // the spelling of a word may be empty
     }
     return chosen;
 }

@@ -23,8 +23,8 @@ struct PathTokens {
 
 PathTokens path_tokens(const WordSource& source, const PathView& path);
 
-// One span for each label. Labels are matched with the tokens that spell them by the pronunciations; a path of a
-// graph without them, or one that they do not explain, falls back on the frames at which its labels are written.
+// One span for each label. The pronunciations match labels with the tokens that spell them. If the graph has no
+// pronunciations, or they do not explain a path, the frames at which its labels are written are used instead.
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens);
 
 }  // namespace arcbeam::words

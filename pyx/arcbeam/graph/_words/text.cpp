@@ -31,7 +31,8 @@ std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t
         source.symbols.append(labels[i], piece);
         std::size_t skipped = 0;
         if (source.pieces) {
-            // A piece that starts with the separator opens a word; one that is the separator alone only ends one.
+            // A piece that starts with the separator opens a word; a piece that is only the separator just ends
+            // one.
             if (source.has_separator && piece.compare(0, source.separator.size(), source.separator) == 0) {
                 is_open = false;
                 skipped = source.separator.size();

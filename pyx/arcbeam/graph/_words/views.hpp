@@ -1,4 +1,4 @@
-// What a path's words are read from: the graph, its symbols and its pronunciations, owned elsewhere.
+// The data from which a path's words are read: the graph, its symbols and its pronunciations, owned elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace arcbeam::words {
 
-// Symbols by ascending id; symbol i is text [offsets[i], offsets[i + 1]). No ids: labels have no symbols.
+// Symbols by ascending id; symbol i is text [offsets[i], offsets[i + 1]). Without ids, labels have no symbols.
 struct Symbols {
     const std::int64_t* ids = nullptr;
     const std::int64_t* offsets = nullptr;
     const char* text = nullptr;
     std::int64_t size = 0;
 
-    // The symbol of a label, or the label itself in angle brackets; bare where there are no symbols at all.
+    // The symbol of a label; if it has none, the label in angle brackets, or bare if there are no symbols at all.
     void append(std::uint32_t label, std::string& to) const;
 };
 
-// Pronunciations sorted by word: number i is of word words[i], columns [offsets[row[i]], offsets[row[i] + 1]).
+// Pronunciations sorted by word: number i belongs to word words[i] and has columns [offsets[row[i]], offsets[row[i]
+// + 1]).
 struct Spellings {
     const std::uint32_t* words = nullptr;
     const std::int64_t* rows = nullptr;
@@ -33,7 +34,8 @@ struct PathView {
     const std::uint32_t* arcs;
     std::size_t size;
 
-    // The arc that is wanted soon after the one at i: they lie all over a graph that no cache holds.
+    // The arc that is needed soon after the one at i, for a prefetch: arcs are scattered over a graph that no cache
+    // holds.
     std::uint32_t arc_ahead(std::size_t i) const { return arcs[i + 16U < size ? i + 16U : i]; }
 };
 

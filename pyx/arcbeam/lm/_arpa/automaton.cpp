@@ -91,7 +91,7 @@ class Builder {
             result.finals.push_back(0.0F);
         } else if (ends) {
             result.finals.push_back(cost(end_weight, 0.0));
-        } else {  // the shorter history has its final cost already: states are numbered by order
+        } else {  // the shorter history has its final cost already, because states are numbered by order
             const Landing shorter = histories_.landing(histories_.suffix(from));
             result.finals.push_back(result.finals[state(shorter.place)] +
                                     cost(histories_.backoff(from) + shorter.backoff, 0.0));

@@ -1,10 +1,10 @@
 // The back-off automaton of a language model: an acceptor whose states are word histories.
 //
 // A state is the empty history (state 0) or an n-gram that some listed n-gram continues. An n-gram that nothing
-// continues gets no state: an arc to it goes on to the history it would back off to, and carries that back-off
-// weight. From a state, word arcs are sorted by label; its one back-off arc goes to a shorter history. Every state
-// carries the cost of </s> after it, backed off where the model does not list it, so no path needs a back-off arc
-// to end. Costs are natural logs: -ln(10) * scale * log10(p), and `word_cost` more for each word.
+// continues gets no state: an arc to it leads to the history it would back off to, and includes that back-off
+// weight. The word arcs of a state are sorted by label; its one back-off arc leads to a shorter history. Every
+// state has the cost of </s> after it, backed off if the model does not list it, so no path needs a back-off arc to
+// end. Costs are natural logs: -ln(10) * scale * log10(p), plus `word_cost` for each word.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What Cython calls: an ArpaError becomes a value that carries its line. Other exceptions pass through.
+// The functions that Cython calls. An ArpaError becomes a value with its line; other exceptions pass through.
 #pragma once
 
 #include <cstdint>

@@ -16,11 +16,11 @@ void Histories::find_states() {
             levels_[order].is_state[i] = first != last || (order == 1 && i == reader_.sentence_start());
         }
     }
-    // A model of unigrams has no history but the empty one.
+    // A model that has only unigrams has no history but the empty one.
     levels_[trie_.order()].is_state.assign(trie_.level(trie_.order()).size(), false);
 }
 
-// Suffixes and, for added n-grams, probabilities of one level; the levels below are done.
+// Finds the suffixes and, for added n-grams, the probabilities of one level; the levels below are done.
 void Histories::follow_suffixes(std::uint32_t order) {
     const Level& level = trie_.level(order);
     LevelNotes& notes = levels_[order];

@@ -1,4 +1,4 @@
-// The histories of a model: which n-grams are states, where each is after it has been said, what backing off costs.
+// The histories of a model: which n-grams are states, which state follows each n-gram, and what backing off costs.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,8 @@ class Histories {
   public:
     explicit Histories(const Reader& reader);
 
-    // The empty history, and every n-gram that another continues, is a state; <s> is one for its back-off weight.
+    // States are the empty history and every n-gram that another continues; <s> is one because of its back-off
+    // weight.
     bool is_state(Place at) const { return at.order == 0 || levels_[at.order].is_state[at.position]; }
 
     // The longest proper suffix that is an n-gram.
@@ -38,7 +39,7 @@ class Histories {
     // log10 of an n-gram's probability after its context.
     double probability(Place at) const { return static_cast<double>(levels_[at.order].probabilities[at.position]); }
 
-    // Where one is after the n-gram `at` has been said.
+    // The history after the n-gram `at`.
     Landing landing(Place at) const {
         double weight = 0.0;
         if (at.order == trie_.order() && at.order > 0) at = suffix(at);  // the highest order is no history
@@ -49,8 +50,8 @@ class Histories {
         return {at, weight};
     }
 
-    // log10 of the probability of `word` after the suffix of `history`, which lists the shorter n-gram or backs
-    // off.
+    // log10 of the probability of `word` after the suffix of `history`, which either lists the shorter n-gram or
+    // backs off.
     Landing shorter(Place history, std::uint32_t word, bool with_own_backoff) const {
         double weight = with_own_backoff ? backoff(history) : 0.0;
         history = suffix(history);
@@ -73,7 +74,7 @@ class Histories {
   private:
     struct LevelNotes {
         std::vector<bool> is_state;
-        std::vector<float> probabilities;  // as in the trie, those of added n-grams worked out; log10
+        std::vector<float> probabilities;  // as in the trie, with those of added n-grams computed; log10
         std::vector<std::uint8_t> suffix_order;
         std::vector<std::uint32_t> suffix;
     };

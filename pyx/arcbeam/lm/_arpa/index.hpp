@@ -16,7 +16,8 @@ class Block {
     [[nodiscard]] bool is_full() const { return size_ == values_.size(); }
     void add(std::uint32_t value) { values_[size_++] = value; }
 
-    // Its first number, or the place in the table apart to which it is added; then it is empty.
+    // Its first number, or its place in the separate table, to which its numbers are added. The block is empty
+    // afterwards.
     std::uint32_t close(bool is_wide, std::vector<std::uint32_t>& wide) {
         const auto place = static_cast<std::uint32_t>(wide.size());
         if (is_wide) wide.insert(wide.end(), values_.begin(), values_.begin() + size_);
@@ -40,7 +41,7 @@ class FirstArcs {
         if (block_.is_full()) close_block();
     }
 
-    // After the end of the last state's arcs has been added.
+    // Called after the end of the last state's arcs has been added.
     void finish() {
         if (!block_.is_empty()) close_block();
     }
@@ -78,7 +79,7 @@ class BackoffStates {
   private:
     void close_block() {
         std::uint64_t packed = 0;
-        bool is_wide = false;  // also where a length begins, for back-off states begin anew
+        bool is_wide = false;  // also where a length begins, because back-off states start again there
         for (const std::uint32_t* state = block_.begin() + 1; state < block_.end(); ++state) {
             const std::uint32_t step = state[0] - state[-1];
             is_wide |= step > kLmMostStep;

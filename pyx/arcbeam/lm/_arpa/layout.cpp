@@ -87,7 +87,7 @@ class Layout {
     }
 
     void finish_index() {
-        out_.labels_high.resize(words_of_high_bits(out_.arcs.size()));  // not every n-gram became an arc
+        out_.labels_high.resize(words_of_high_bits(out_.arcs.size()));  // not every n-gram has become an arc
         firsts_.add(static_cast<std::uint32_t>(out_.arcs.size()));
         firsts_.finish();
         backoffs_.finish();
@@ -140,7 +140,7 @@ class Layout {
         add_backoff(backoff_state, natural_cost(backoff));
         const auto [first, last] = trie_.children(at.order, at.position);
         double listed = 0.0;
-        double backed_off = 0.0;  // what the shorter history gives the same words
+        double backed_off = 0.0;  // the probability of the same words after the shorter history
         for (std::uint32_t i = first; i < last; ++i) {
             const Place ngram{at.order + 1, i};
             const std::uint32_t word = trie_.level(at.order + 1).words[i];
@@ -183,7 +183,7 @@ class Layout {
     const Histories histories_;
     std::vector<std::vector<std::uint32_t>> states_;  // by order and position; kNone where no state is
     std::vector<Place> places_;                       // of every state
-    std::vector<float> masses_;                       // what the probabilities after each state sum to
+    std::vector<float> masses_;                       // the sum of the probabilities after each state
     std::uint32_t worst_ = 0;
     std::uint32_t end_label_ = 0;
     FirstArcs firsts_;

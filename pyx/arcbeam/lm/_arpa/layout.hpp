@@ -1,7 +1,7 @@
 // Lays a model out as the columns of shared/lm_view.hpp.
 //
-// Labels: the words in the order of the file from 1, without <s> and </s>; then the end of a sentence. Costs are
-// natural logs, -ln(10) * log10(p), rounded to float32 once. Zero probabilities become +inf.
+// Labels: the words from 1 on, in the order of the file and without <s> and </s>; then the end of a sentence. Costs
+// are natural logs, -ln(10) * log10(p), rounded to float32 once. Zero probabilities become +inf.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct LmColumns {
     std::string text;
     std::uint32_t high_bits = 0;
     std::uint32_t start = 0;
-    // Histories after which the probabilities sum to something else than 1; the worst of them.
+    // The number of histories after which the probabilities do not sum to 1, and the worst of them.
     std::uint64_t unnormalised = 0;
     double worst_sum = 1.0;
     std::string worst_history;

@@ -14,7 +14,7 @@ constexpr std::uint32_t kHighestOrder = 32;
 constexpr std::uint64_t kMostWords = 1U << 28U;     // of an open vocabulary
 constexpr std::uint64_t kMostReserved = 1U << 26U;  // n-grams that a header makes room for before they are seen
 
-// What the file holds, made fit for a message: short, and printable.
+// A text of the file in a form that suits a message: short and printable.
 std::string shown(std::string_view text) {
     std::string result = "'";
     for (const char c : text.substr(0, 60)) result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
@@ -89,7 +89,7 @@ void Reader::line(std::string_view text) {
         return;
     }
     if (text.empty()) return;
-    // A section's title ends in "-grams:"; a word may well begin with a backslash, but a number never does.
+    // A section's title ends in "-grams:". A word may begin with a backslash, but a number never does.
     if (text.front() == '\\')
         section(text);
     else if (place_ == Place::kCounts)
@@ -112,7 +112,7 @@ void Reader::header(std::string_view text) {
         fail("expected the count of order " + std::to_string(tally_.header.size() + 1) +
              " (32 at most), got that of " + std::to_string(order));
     if (count >= kNone) fail("expected fewer than 2^32 - 1 n-grams of one order, got " + std::to_string(count));
-    // The shortest line is a number of one digit, words of one character, what parts them, and the line's end.
+    // The shortest line is a number of one digit, words of one character, the separators, and the line's end.
     const std::uint64_t most = (most_bytes_ + 1) / (2 * (order + 1));
     if (count > most)
         fail("expected at most " + std::to_string(most) + " n-grams of order " + std::to_string(order) +

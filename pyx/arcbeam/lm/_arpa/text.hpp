@@ -1,4 +1,4 @@
-// One line of an ARPA file: its fields and its numbers. Locale plays no part.
+// One line of an ARPA file: its fields and its numbers. The locale has no effect.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace arcbeam::arpa {
 
-// Fields are parted by blanks and tabs alone: other white space (as U+0085 or U+00A0) may be part of a word.
+// Only spaces and tabs separate fields: other white space (such as U+0085 or U+00A0) may be part of a word.
 inline void split(std::string_view line, std::vector<std::string_view>& fields) {
     fields.clear();
     std::size_t at = 0;
@@ -21,7 +21,7 @@ inline void split(std::string_view line, std::vector<std::string_view>& fields) 
     }
 }
 
-// True and the value, if the whole text is a count. Larger than 2^53 is refused: no file holds so many.
+// True and the value, if the whole text is a count. Counts above 2^53 are refused: no file has so many.
 inline bool parse_count(std::string_view text, std::uint64_t& value) {
     if (text.empty() || text.size() > 15) return false;
     value = 0;
@@ -43,7 +43,7 @@ inline double power_of_ten(int exponent) {
 }
 
 // True and the value, if the whole text is a decimal number, "inf", "infinity" or "nan" (any case, any sign).
-// Good to a unit in the last place of a double, which is far finer than the float32 it ends in.
+// Exact to a unit in the last place of a double, which is far finer than the float32 that it becomes.
 inline bool parse_number(std::string_view text, double& value) {
     const bool negative = !text.empty() && text.front() == '-';
     if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);

@@ -70,7 +70,7 @@ void Trie::build(Level& level, std::vector<Ngram>& ngrams, std::uint32_t num_con
     for (std::size_t c = 1; c < level.begin.size(); ++c) level.begin[c] += level.begin[c - 1];
 }
 
-// Adding n-grams to a level moves the positions behind them, which are the contexts of the level above.
+// Adding n-grams to a level moves the positions after them, which are the contexts of the level above.
 void Trie::merge_added(std::vector<Ngram>& ngrams) {
     std::vector<std::uint32_t> moved;  // old position to new one, on the level before
     for (std::uint32_t order = 2; order <= levels_.size(); ++order) {

@@ -1,4 +1,4 @@
-// The n-grams of a back-off language model, one sorted level an order.
+// The n-grams of a back-off language model, one sorted level for each order.
 //
 // Level 1 is dense: an n-gram's position is its word. On level k > 1 the n-grams (context, word) are sorted; the
 // context is a position on level k - 1, and `begin` says where its words start. 12 bytes an n-gram and 4 a context.
@@ -37,7 +37,7 @@ struct Ngram {
 struct Level {
     std::vector<std::uint32_t> begin;  // [contexts + 1], empty on level 1
     std::vector<std::uint32_t> words;  // empty on level 1
-    std::vector<float> probabilities;  // NaN: an added n-gram, whose probability is its back-off's
+    std::vector<float> probabilities;  // NaN: an added n-gram, whose probability follows from backing off
     std::vector<float> backoffs;
     std::uint32_t size() const { return static_cast<std::uint32_t>(probabilities.size()); }
 };
@@ -56,9 +56,9 @@ class Trie {
     // The words that follow an n-gram of level `order`: positions [first, second) on the next level.
     std::pair<std::uint32_t, std::uint32_t> children(std::uint32_t order, std::uint32_t position) const;
 
-    // While reading level order() + 1: the position of the context `words`, added where the file lacks it.
+    // While reading level order() + 1: the position of the context `words`, which is added if the file lacks it.
     std::uint32_t context(const std::vector<std::uint32_t>& words);
-    // Ends the reading of a level: sorts the n-grams and takes them in. Throws ArpaError for a duplicate.
+    // Ends the reading of a level: sorts the n-grams and adds them. Throws ArpaError for a duplicate.
     void seal(std::vector<Ngram>& ngrams, bool highest);
 
   private:
@@ -67,7 +67,7 @@ class Trie {
 
     std::uint32_t num_words_;
     std::vector<Level> levels_;
-    // Contexts that the file lacks, by level: (context, word) to a provisional position behind the others.
+    // Contexts that the file lacks, by level: maps (context, word) to a provisional position after the others.
     std::vector<std::unordered_map<std::uint64_t, std::uint32_t>> added_;
     std::uint64_t num_added_ = 0;
 };

@@ -1,4 +1,4 @@
-// Word to number: an open-addressing table over one block of text.
+// Maps words to numbers: an open-addressing table over one block of text.
 #pragma once
 
 #include <cstdint>

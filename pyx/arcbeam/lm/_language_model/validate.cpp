@@ -7,9 +7,10 @@ namespace arcbeam {
 
 namespace {
 
-bool is_weight(float weight) { return weight >= -kLargestCost; }  // +inf is one, NaN is not
+bool is_weight(float weight) { return weight >= -kLargestCost; }  // +inf is a weight, NaN is not
 
-// Bases lead into the arrays, and those of wide blocks to one block of the table apart each, in their order.
+// Bases point into the arrays. The base of a wide block points to a block of the separate table, one each, in
+// order.
 Status check_bases(const std::uint32_t* bases, std::uint64_t blocks, std::uint32_t most, std::uint32_t num_wide,
                    const char* what) {
     std::uint64_t wide = 0;

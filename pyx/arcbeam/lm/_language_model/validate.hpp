@@ -1,5 +1,5 @@
-// Checks that the columns of shared/lm_view.hpp, which may come from anywhere, can be searched without looking
-// again.
+// Checks that the columns of shared/lm_view.hpp, which may come from anywhere, can be searched without further
+// checks.
 #pragma once
 
 #include "common/status.hpp"
@@ -7,8 +7,8 @@
 
 namespace arcbeam {
 
-// First arcs ascend to num_arcs, back-off states lie below their states, labels of a state ascend within 1 ..
-// num_labels and those of state 0 are all there, next states exist, weights are neither NaN nor -inf.
+// First arcs ascend to num_arcs, back-off states lie below their states, the labels of a state ascend within 1 ..
+// num_labels, state 0 has all labels, next states exist, and weights are neither NaN nor -inf.
 Status validate(const LmView& lm, unsigned threads);
 
 }  // namespace arcbeam

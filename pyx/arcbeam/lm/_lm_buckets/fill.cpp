@@ -12,13 +12,13 @@ namespace arcbeam {
 
 namespace {
 
-constexpr std::uint32_t kSeeds = 32U;    // a table that is full enough to fail with one of them fails with all
-constexpr std::uint32_t kMoves = 2000U;  // of other arcs, until one has its place
+constexpr std::uint32_t kSeeds = 32U;    // a table so full that it fails with one seed fails with all
+constexpr std::uint32_t kMoves = 2000U;  // moves of other arcs before an arc must have its place
 constexpr std::uint64_t kLine = 128U;
 
 std::uint64_t whole_lines(std::uint64_t bytes) { return (bytes + kLine - 1U) / kLine * kLine; }
 
-// A page of a mapped file that was lost reads as zeros: then a state may back off to any other.
+// A page of a mapped file that was lost reads as zeros, so a state may seem to back off to any other.
 std::uint32_t next_in_chain(const LmView& lm, std::uint32_t state) {
     const std::uint32_t next = lm.backoff_state(state);
     return next < state ? next : kLmEmptyHistory;
@@ -43,7 +43,7 @@ std::uint32_t longest_chain(const LmView& lm, unsigned threads) {
     return longest;
 }
 
-// The part of the states that a thread takes: all have about as many arcs.
+// The first state of a thread's share; all shares have about the same number of arcs.
 std::uint32_t edge_of(const LmView& lm, std::uint64_t i, std::uint64_t parts) {
     const std::uint64_t arc = lm.num_arcs / parts * i + lm.num_arcs % parts * i / parts;
     std::uint32_t low = 1U;  // the empty history has no buckets
@@ -71,7 +71,7 @@ void each_arc(const LmView& lm, std::uint32_t begin, std::uint32_t end, Take tak
     }
 }
 
-// A part, filled: false if some arc has no place. `arcs` are those of the part.
+// Fills a part; false if some arc finds no place. `arcs` are those of the part.
 class Part {
   public:
     bool fill(const LmBuckets& table, std::uint32_t part, LmEntry* entries, std::uint32_t count) {
@@ -87,7 +87,7 @@ class Part {
                 if (moves == kMoves) {
                     return false;
                 }
-                turn = turn * 1664525U + 1013904223U;  // which one has to go: by no pattern that comes back
+                turn = turn * 1664525U + 1013904223U;  // chooses the arc that has to move, with no periodic pattern
                 std::swap(arc, entries[into * kLmBucketEntries + (turn >> 30U)]);
                 pair = lm_buckets_of(table, arc.state, arc.label);
                 into = pair.first == into ? pair.second : pair.first;
@@ -103,7 +103,7 @@ class Part {
     std::vector<std::uint8_t> taken_;
 };
 
-// Every arc at some place of its part: how many there are in each part, or none if one has too many.
+// Puts every arc somewhere in its part. Returns the number of arcs in each part, or nothing if a part has too many.
 std::vector<std::uint32_t> spread(const LmView& lm, const LmBuckets& table, LmEntry* entries, unsigned threads) {
     const std::uint32_t room = table.buckets_a_part * kLmBucketEntries;
     std::vector<std::vector<std::uint32_t>> places(threads, std::vector<std::uint32_t>(table.num_parts + 1U));
@@ -138,7 +138,7 @@ std::vector<std::uint32_t> spread(const LmView& lm, const LmBuckets& table, LmEn
         each_arc(lm, begin, end, [&](std::uint32_t state, std::uint32_t arc, std::uint32_t label) {
             const std::uint32_t part = lm_buckets_of(table, state, label).part;
             const std::uint32_t place = next[part]++;
-            if (place < totals[part]) {  // a page may have been lost in between
+            if (place < totals[part]) {  // a page may have been lost since the count
                 entries[std::uint64_t{part} * room + place] = {state, label, lm.arcs[arc]};
             }
         });

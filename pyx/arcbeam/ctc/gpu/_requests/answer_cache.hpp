@@ -1,8 +1,9 @@
-// What KenLM has answered, by (history's number, word), for all threads, without a lock: far larger than the arc
-// cache of a GPU may be, and a line of memory a look-up where KenLM reads several.
+// The answers of KenLM by (history's number, word), for all threads, without a lock. This cache may be far larger
+// than the arc cache of a GPU, and a look-up reads one line of memory where KenLM reads several.
 //
-// A line has three answers and a count, which is odd while somebody writes. A reader that finds it odd, or changed
-// when it has read, has found nothing; a writer that finds it odd writes nothing. No answer depends on the cache.
+// A line has three answers and a count, which is odd while a thread writes. A reader that finds the count odd, or
+// changed after reading, treats the answer as missing; a writer that finds it odd does not write. No answer depends
+// on the cache.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +42,7 @@ class AnswerCache {
         return false;
     }
 
-    // Over the oldest of its line.
+    // Writes over the oldest answer of its line.
     void keep(const Question& asked, const Answer& answer) {
         Line& line = *line_of(asked);
         std::uint64_t count = load(line.count);

@@ -1,4 +1,5 @@
-// Who copies a batch of answers to the device: the driver, see pyx/arcbeam/_driver_copier.hpp; here, one for tests.
+// Copies a batch of answers to the device. The driver's version is in pyx/arcbeam/ctc/gpu/_driver_copier.hpp; the
+// one here is for tests.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 
 namespace arcbeam::requests {
 
-// All but leave() give 0, or what the driver answered. Calls about a half come one at a time.
+// All functions but leave() return 0, or the driver's result code. Calls for one half do not overlap.
 class AnswerCopier {
   public:
     AnswerCopier() = default;
@@ -18,24 +19,24 @@ class AnswerCopier {
     AnswerCopier(const AnswerCopier&) = delete;
     AnswerCopier& operator=(const AnswerCopier&) = delete;
 
-    // Of threads: before and after all else.
+    // Called by each thread before and after all other calls.
     virtual int enter() = 0;
     virtual void leave() = 0;
 
-    // Starts a copy of what lies behind the head of a buffer to an answer buffer, so many bytes with the head;
-    // behind it one of the head's first word.
+    // Starts a copy of `bytes` bytes of a buffer, its head included, to an answer buffer. The part after the head
+    // is copied first; a second copy brings the first word of the head.
     virtual int send(std::size_t half, unsigned char* answer_buffer, const unsigned char* buffer,
                      std::size_t bytes) = 0;
 
-    // Whether the buffer can be filled again: the event behind both copies has come.
+    // Whether the buffer can be filled again, because the event after both copies has come.
     virtual int look(std::size_t half, bool& has_come) = 0;
 
     // Waits for all copies of a half.
     virtual int wait(std::size_t half) = 0;
 };
 
-// Without a driver, to the host's own memory: half of the bytes come at once, the rest and the count at the look
-// after so many others.
+// Works without a driver, in the host's own memory. Half of the bytes arrive at once; the rest and the count arrive
+// after a given number of looks.
 class SlowCopier : public AnswerCopier {
   public:
     explicit SlowCopier(int looks) : looks_(looks) {}

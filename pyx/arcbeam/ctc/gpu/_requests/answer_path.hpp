@@ -1,4 +1,4 @@
-// How answers get from the threads that write them to the lanes that wait for them.
+// The way of answers from the threads that write them to the lanes that wait for them.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace arcbeam::requests {
 
 inline RequestHead& head_of(const RequestView& lane) { return *reinterpret_cast<RequestHead*>(lane.mapped); }
 
-// The kernel writes at the same time: these words are read and written whole.
+// The kernel writes at the same time, so these words are read and written whole.
 inline std::uint64_t posted_in(const RequestView& lane) {
     return __atomic_load_n(&head_of(lane).posted, __ATOMIC_ACQUIRE);
 }
@@ -32,18 +32,19 @@ class AnswerPath {
     AnswerPath(const AnswerPath&) = delete;
     AnswerPath& operator=(const AnswerPath&) = delete;
 
-    // A thread begins to call what is below, and will not do so any more.
+    // A thread calls enter() before, and leave() after its calls of the functions below.
     virtual void enter() {}
     virtual void leave() {}
 
-    // All answers of a lane's round are written. Whoever asks is_answered() knows it from now on.
+    // All answers of a lane's round are written. From now on is_answered() returns true for it.
     virtual void answered(const RequestView& lane, std::size_t number, std::uint64_t posted) = 0;
 
-    // What can be done for what was answered before; whether there is anything to do, now or soon.
+    // Does what can be done for answers that were given before. Returns whether there is anything left to do, now
+    // or soon.
     virtual bool go_on(std::size_t /*thread*/) { return false; }
 };
 
-// Lanes read answers where they are: mapped memory.
+// Lanes read answers in the mapped memory in which they were written.
 class Mapped : public AnswerPath {
   public:
     void answered(const RequestView& lane, std::size_t /*number*/, std::uint64_t posted) override {

@@ -1,4 +1,4 @@
-// Who answers what lanes ask: here, from the arcs of a model whose index the device has.
+// Answers what lanes ask: the interface, and the answers from the arcs of a model whose index the device has.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ class Answerer {
     Answerer(const Answerer&) = delete;
     Answerer& operator=(const Answerer&) = delete;
 
-    // Answers all questions, from any thread; or none, for want of room, which the caller has to make when no
-    // thread is here.
+    // Answers all questions, from any thread. Answers none if there is no room; then the caller has to make room
+    // when no thread is in here.
     virtual bool answer(const Question* questions, std::size_t count, Answer* answers) = 0;
 };
 
-// Fukunaga et al. 2019: the device has found the arc by the index, and adds up.
+// Fukunaga et al. 2019: the device has found the arc with the index, and adds the weights up.
 class ArcAnswerer : public Answerer {
   public:
     explicit ArcAnswerer(const LmView& lm) : lm_(lm) {}
 
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
-        for (std::size_t i = 0; i < count; ++i) {  // all come from far, and none depends on another
+        for (std::size_t i = 0; i < count; ++i) {  // all are far away, and none depends on another
             if (questions[i].label == kOfState) {
                 __builtin_prefetch(lm_.backoff_weights + questions[i].state);
             } else {

@@ -63,7 +63,7 @@ bool CopiedAnswers::go_on(std::size_t thread) {
     return is_busy;
 }
 
-// Whether the buffer has been read, and the answer buffer, too.
+// Whether the buffer has been copied, and the lanes have read the answer buffer.
 bool CopiedAnswers::may_send(std::size_t at) {
     Half& half = halves_[at];
     if (half.is_copying) {
@@ -77,7 +77,8 @@ bool CopiedAnswers::may_send(std::size_t at) {
     while (!half.waiting.empty()) {
         const auto& [lane, posted] = half.waiting.back();
         const std::uint64_t taken = __atomic_load_n(&head_of(lanes_[lane]).taken, __ATOMIC_ACQUIRE);
-        if (round_of(taken) - round_of(posted) >= 0x80000000U) {  // it may have given the next one up
+        // A later round may have been taken, or given up, too
+        if (round_of(taken) - round_of(posted) >= 0x80000000U) {
             return false;
         }
         half.waiting.pop_back();
@@ -106,7 +107,7 @@ void CopiedAnswers::send(std::size_t at) {
     }
     half.num_ready.fetch_sub(taken, std::memory_order_relaxed);
     if (taken == 0) {
-        return;  // counted, and taken before
+        return;  // they were counted as ready, but have been taken before
     }
     std::memcpy(half.buffer, &half.number, sizeof half.number);
     half.is_copying = true;

@@ -1,7 +1,7 @@
-// Answers travel to the device in copies (Fukunaga et al. 2019). The lanes are two halves, each with a buffer in
-// pinned memory, an answer buffer on the device and a stream: while the copy of one half is under way the buffer of
-// the other is filled, and lanes that do not wait search on. a batch of answers has the answers of all lanes of its
-// half that are ready.
+// Answers travel to the device in copies (Fukunaga et al. 2019). The lanes form two halves. Each half has a buffer
+// in pinned memory, an answer buffer on the device and a CUDA stream: while the copy of one half is under way, the
+// buffer of the other is filled, and lanes that do not wait continue their search. A batch of answers has the
+// answers of all lanes of its half that are ready.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,8 @@ class CopiedAnswers : public AnswerPath {
   public:
     explicit CopiedAnswers(AnswerCopier& copier) : copier_(copier) {}
 
-    // While nothing is under way: these lanes, new, and a buffer for each half, of answer_buffer_bytes().
+    // Takes these new lanes, and for each half a buffer of answer_buffer_bytes(). Called while no copy is under
+    // way.
     void begin(const std::vector<RequestView>& lanes, unsigned char* const* buffers);
 
     void enter() override { note(copier_.enter()); }
@@ -29,13 +30,14 @@ class CopiedAnswers : public AnswerPath {
     void answered(const RequestView& lane, std::size_t number, std::uint64_t posted) override;
     bool go_on(std::size_t thread) override;
 
-    // Behind a launch, while no thread is here: what is under way has come, and nobody waits for it any more.
+    // Called after a launch, while no thread is in here: all copies have ended, and no lane waits for them any
+    // more.
     void rest();
 
-    // Before the next one: sends what lanes have stopped for, and waits for it.
+    // Called before the next launch: sends the answers for which lanes have stopped, and waits for the copies.
     void send_open();
 
-    // What the driver answered first that was not 0, if anything; after it nothing is sent. 0 from now on.
+    // The first result code of the driver that was not 0, if any; after it nothing is sent. Resets the code to 0.
     int failure() { return failure_.exchange(0); }
 
     [[nodiscard]] std::uint64_t answer_batches() const { return answer_batches_.load(); }

@@ -1,9 +1,9 @@
-// KenLM's histories under numbers that all lanes share, given and found by any thread without a lock.
+// KenLM's histories under numbers that all lanes share. Any thread can assign and find numbers without a lock.
 //
-// Room is made while no thread is here; in between nothing moves and nothing is freed. Numbers are found by a table
-// of open addressing: a slot has the upper half of a history's hash, and its number + 1. Who numbers a history
-// writes it and its words down, and then releases the slot. Of two threads that meet the same new history one comes
-// second: it keeps its number for the next one, or wastes it.
+// Room is made while no thread is in here; at other times nothing moves and nothing is freed. A table with open
+// addressing finds the numbers: a slot has the upper half of a history's hash, and its number + 1. The thread that
+// numbers a history also writes the history and its words, and then releases the slot. If two threads meet the same
+// new history, the second one keeps its unused number for the next history, or wastes it.
 #pragma once
 
 #include <algorithm>
@@ -16,31 +16,31 @@
 
 namespace arcbeam::requests {
 
-// KenLM's state: words, newest first; their back-off weights; how many, a byte.
+// KenLM's state: words, newest first; their back-off weights; the number of words, one byte.
 struct StateLayout {
-    std::size_t words;    // that a state of this model has at most
-    std::size_t context;  // that it has room for
+    std::size_t words;    // most words that a state of this model has
+    std::size_t context;  // words that a state has room for
 };
 
 class Histories {
   public:
     static constexpr std::uint32_t kNone = 0xffffffffU;
 
-    // `ranks[word]` is the place of a word in the order of words, by the model's number of it.
+    // `ranks[word]` is the place of a word in the order of words, where `word` is the model's number of it.
     Histories(const StateLayout& layout, const std::uint32_t* ranks)
         : layout_(layout), stride_((1 + 2 * layout.words + 7) / 8 * 8), ranks_(ranks) {}
 
-    // Of a row of words: how many there are, and their ranks, newest first; zeros behind them.
+    // A row has the number of words and their ranks, newest first, followed by zeros.
     [[nodiscard]] std::size_t words_a_row() const { return 1 + layout_.words; }
 
-    // What a history takes, beside its row of words.
+    // The memory that a history takes besides its row of words.
     [[nodiscard]] std::size_t bytes_each() const { return 4 * stride_ + kSlots * sizeof(std::uint64_t); }
 
-    // Numbers that are taken lie below it, while no thread is here.
+    // All assigned numbers lie below it. Valid while no thread is in here.
     [[nodiscard]] std::size_t size() const { return std::min<std::size_t>(next_.load(), capacity_); }
 
-    // Forgets all numbers but that of `start`, which is 0; rows of words go to `words` from now on, which has room
-    // for so many.
+    // Forgets all numbers except 0, which is that of `start`. From now on rows of words go to `words`, which has
+    // room for `capacity` of them.
     void begin(const void* start, std::uint32_t* words, std::size_t capacity) {
         have(Pages<std::uint32_t>(capacity * stride_), Pages<std::uint64_t>(slots_for(capacity)), words, capacity);
         next_.store(0);
@@ -48,7 +48,7 @@ class Histories {
         number(start, hash(start), spare);
     }
 
-    // The same numbers, and room for more of them.
+    // Keeps the numbers and makes room for more.
     void move(std::uint32_t* words, std::size_t capacity) {
         Pages<std::uint32_t> rows(capacity * stride_);
         Pages<std::uint64_t> slots(slots_for(capacity));
@@ -68,11 +68,11 @@ class Histories {
         have(std::move(rows), std::move(slots), words, capacity);
     }
 
-    // What is about to be read, or looked for.
+    // Prefetches a history that is about to be read, or the slot that is about to be searched.
     void prefetch(std::uint32_t number) const { __builtin_prefetch(rows_.get() + number * stride_); }
     void prefetch_slot(std::uint64_t hash) const { __builtin_prefetch(slots_.get() + (hash & mask_)); }
 
-    // A history as KenLM takes it.
+    // Writes a history in KenLM's form.
     void read(std::uint32_t number, void* state) const {
         const std::uint32_t* const row = rows_.get() + number * stride_;
         auto* const bytes = static_cast<unsigned char*>(state);
@@ -81,11 +81,11 @@ class Histories {
         bytes[8 * layout_.context] = static_cast<unsigned char>(row[0]);
     }
 
-    // Equal states have equal ones.
+    // Equal states have equal hashes.
     [[nodiscard]] std::uint64_t hash(const void* state) const { return mixed(state, length(state)); }
 
-    // The number of a state, a new one if it has none; kNone if there is no room. `spare`: kNone, or what the call
-    // before has left there.
+    // The number of a state; a new one if it has none, kNone if there is no room. `spare`: kNone, or the number
+    // that the last call has left there.
     std::uint32_t number(const void* state, std::uint64_t hash, std::uint32_t& spare) {
         for (std::size_t at = hash & mask_;; at = (at + 1) & mask_) {
             std::uint64_t slot = __atomic_load_n(slots_.get() + at, __ATOMIC_ACQUIRE);
@@ -109,7 +109,8 @@ class Histories {
     }
 
   private:
-    static constexpr std::size_t kSlots = 4;  // a history, at most: a power of two that is twice as many at least
+    // Slots of a history, at most: the table is a power of two that is at least twice the capacity
+    static constexpr std::size_t kSlots = 4;
 
     static std::size_t slots_for(std::size_t capacity) {
         std::size_t slots = 2;
@@ -179,7 +180,7 @@ class Histories {
     }
 
     StateLayout layout_;
-    std::size_t stride_;  // 4-byte words: how many words, they, their back-off weights
+    std::size_t stride_;  // in 4-byte words: the number of words, the words, their back-off weights
     const std::uint32_t* ranks_;
     Pages<std::uint32_t> rows_;   // [capacity][stride]
     Pages<std::uint64_t> slots_;  // [mask + 1]

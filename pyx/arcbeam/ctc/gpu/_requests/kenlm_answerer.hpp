@@ -1,4 +1,4 @@
-// Kim and Lane 2014: KenLM on the host answers what lanes ask.
+// Kim and Lane 2014: KenLM on the host answers the questions of lanes.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace arcbeam::requests {
 
-// A history has one number for all lanes, from batch to batch; 0 is the beginning of a sentence.
+// A history has one number, which is the same for all lanes and from batch to batch; 0 is the beginning of a
+// sentence.
 class KenLmAnswerer : public Answerer {
   public:
     // `ranks`: see Histories.
@@ -22,15 +23,15 @@ class KenLmAnswerer : public Answerer {
 
     [[nodiscard]] std::size_t words_a_state() const { return histories_.words_a_row(); }
 
-    // Numbers that are taken lie below it, while no thread is here.
+    // All assigned numbers lie below it. Valid while no thread is in here.
     [[nodiscard]] std::size_t size() const { return histories_.size(); }
 
-    // What a history takes of the host, its words included, when there are as many as there is room for.
+    // The host memory that each history takes, words included, when there are as many as there is room for.
     [[nodiscard]] std::size_t bytes_a_state() const {
         return histories_.bytes_each() + 4 * words_a_state() + AnswerCache::kLineBytes * kLinesAHistory;
     }
 
-    // Forgets all numbers; rows of words go to `words` from now on, which has room for so many.
+    // Forgets all numbers. From now on rows of words go to `words`, which has room for `capacity` of them.
     void begin(std::uint32_t* words, std::size_t capacity) {
         alignas(8) unsigned char start[KenLm::kLargestState];
         lm_.begin_sentence(start);
@@ -38,7 +39,7 @@ class KenLmAnswerer : public Answerer {
         histories_.begin(start, words, capacity);
     }
 
-    // The same numbers, and room for more of them.
+    // Keeps the numbers and makes room for more.
     void move(std::uint32_t* words, std::size_t capacity) {
         cache_ = AnswerCache(capacity * kLinesAHistory);
         histories_.move(words, capacity);
@@ -57,7 +58,7 @@ class KenLmAnswerer : public Answerer {
     static constexpr std::size_t kTogether = 32;
     static constexpr std::size_t kLinesAHistory = 2;
 
-    // Step by step for all of them: what a step reads has been asked of the memory in the one before.
+    // Does each step for all questions before the next one, because a step prefetches what the next one reads.
     bool answer_some(const Question* questions, std::size_t count, Answer* answers) {
         std::size_t open[kTogether];
         std::size_t num_open = 0;

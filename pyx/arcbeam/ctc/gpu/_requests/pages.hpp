@@ -1,4 +1,5 @@
-// Memory of zeros that takes none of the machine's before it is written, in huge pages where the system has them.
+// Memory of zeros that takes none of the machine's memory before it is written, in huge pages where the system has
+// them.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,7 +21,7 @@ class Pages {
             throw std::bad_alloc();
         }
         if (bytes_ >= kHuge) {
-            madvise(memory_, bytes_, MADV_HUGEPAGE);  // a wish
+            madvise(memory_, bytes_, MADV_HUGEPAGE);  // only a request; it may fail
         }
     }
     ~Pages() {

@@ -46,7 +46,7 @@ void Server::watch(const std::vector<RequestView>& lanes) {
         const std::lock_guard<std::mutex> lock(mutex_);
         lanes_ = lanes;
         progress_ = std::make_unique<Progress[]>(lanes.size());
-        for (std::size_t i = 0; i < lanes.size(); ++i) {  // what has been posted before has been answered
+        for (std::size_t i = 0; i < lanes.size(); ++i) {  // everything that was posted before has been answered
             progress_[i].next.store(posted_in(lanes[i]) | kNoneLeft);
         }
         ++watches_;
@@ -101,7 +101,7 @@ void Server::work(std::size_t number) {
 }
 
 void Server::look_after(std::size_t number) {
-    constexpr int kLooks = 4000;  // at a half without news, before a thread sleeps between two
+    constexpr int kLooks = 4000;  // looks at a half without news, after which a thread sleeps between looks
     constexpr std::chrono::microseconds kLongest{200};
     int looks = 0;
     std::chrono::microseconds pause{0};
@@ -122,13 +122,13 @@ void Server::look_after(std::size_t number) {
     answer_path_.leave();
 }
 
-// A portion of each lane's of a half; whether there was one. The first thread that is through turns all to the
-// other.
+// Answers a portion of each lane of a half; returns whether there was any. The first thread that finishes turns all
+// threads to the other half.
 bool Server::serve_half(std::size_t thread) {
     std::uint32_t turn = turn_.load(std::memory_order_relaxed);
     const std::size_t half = turn % kHalves;
     const std::size_t lanes = (lanes_.size() + kHalves - 1 - half) / kHalves;
-    const std::size_t begin = thread * lanes / threads_.size();  // each at lanes of its own
+    const std::size_t begin = thread * lanes / threads_.size();  // each thread begins at other lanes
     bool had_any = false;
     for (std::size_t i = 0; i < lanes; ++i) {
         had_any = serve((begin + i) % lanes * kHalves + half, thread) || had_any;
@@ -137,7 +137,7 @@ bool Server::serve_half(std::size_t thread) {
     return had_any;
 }
 
-// Answers a portion of what a lane asks; whether there was one.
+// Answers a portion of a lane's questions; returns whether there was any.
 bool Server::serve(std::size_t number, std::size_t thread) {
     const RequestView& lane = lanes_[number];
     Progress& progress = progress_[number];
@@ -164,9 +164,9 @@ bool Server::serve(std::size_t number, std::size_t thread) {
     bool answered = false;
     try {
         answered = answer(lane, first, last);
-    } catch (const std::bad_alloc&) {  // answer_all() will tell
+    } catch (const std::bad_alloc&) {  // answer_all() will report it
     }
-    // Without an answer the round stays open, until answer_all() begins it anew.
+    // If answers are missing, the round stays open until answer_all() starts it again.
     if (answered && progress.done.fetch_add(last - first, std::memory_order_acq_rel) + last - first == count) {
         progress.done.store(0, std::memory_order_relaxed);
         finish(lane, number, posted);

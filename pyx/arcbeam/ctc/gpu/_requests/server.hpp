@@ -1,6 +1,6 @@
-// Threads of the host that answer the requests of lanes while a kernel runs. The lanes are two halves, and the
-// threads turn from one to the other: what they do for one half is hidden behind the search of the other (Kim &
-// Lane 2014).
+// Threads of the host that answer the requests of lanes while a kernel runs. The lanes form two halves, and the
+// threads alternate between them: their work for one half is hidden behind the search of the other (Kim & Lane
+// 2014).
 #pragma once
 
 #include <atomic>
@@ -20,21 +20,23 @@ namespace arcbeam::requests {
 
 class Server {
   public:
-    // Starts the threads; with none, only answer_all() answers. std::system_error where the machine gives no more.
+    // Starts the threads. With none, only answer_all() answers. Throws std::system_error if the machine cannot
+    // start them.
     Server(Answerer& answerer, std::size_t threads, AnswerPath& answer_path);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    // From now on threads look after these lanes, until rest() has returned.
+    // From now on threads serve these lanes, until rest() has returned.
     void watch(const std::vector<RequestView>& lanes);
     void rest();
 
-    // Answers all that is open, while nobody watches: what threads have left, too. False if some answer has no
-    // room; std::bad_alloc if the host has no memory.
+    // Answers all open questions while no thread is on duty, including those that threads have left. False if there
+    // is no room for some answer; std::bad_alloc if the host has no memory.
     bool answer_all(const std::vector<RequestView>& lanes);
 
-    // While nobody watches: from now on threads write down what they answer, so many spans each; 0: no more.
+    // Called while no thread is on duty. From now on threads record what they answer, at most `most` spans each; 0
+    // ends the recording.
     void trace(std::size_t most) { trace_.begin(threads_.size() + 1, most); }
     [[nodiscard]] std::vector<Span> traced() const { return trace_.all(); }
 
@@ -42,9 +44,10 @@ class Server {
     [[nodiscard]] std::uint64_t questions() const { return questions_.load(); }
 
   private:
-    // Of a lane's round, which several threads may share.
+    // The progress of a lane's round, which several threads may share.
     struct Progress {
-        std::atomic<std::uint64_t> next{0};  // number of the round << 32 | the first question that nobody has taken
+        std::atomic<std::uint64_t> next{
+            0};  // number of the round << 32 | the first question that no thread has taken
         std::atomic<std::uint32_t> done{0};  // questions
     };
 
@@ -63,10 +66,10 @@ class Server {
     std::unique_ptr<Progress[]> progress_;  // [lanes]
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::uint64_t watches_ = 0;           // that have begun
-    std::size_t at_work_ = 0;             // threads
-    std::atomic<bool> on_duty_{false};    // else threads rest
-    std::atomic<std::uint32_t> turn_{0};  // by it, the half that threads are at
+    std::uint64_t watches_ = 0;           // number of watches that have begun
+    std::size_t at_work_ = 0;             // number of threads at work
+    std::atomic<bool> on_duty_{false};    // if false, threads rest
+    std::atomic<std::uint32_t> turn_{0};  // its parity names the half that threads serve
     Trace trace_;
     std::int64_t watch_began_ = 0;
     bool ends_ = false;

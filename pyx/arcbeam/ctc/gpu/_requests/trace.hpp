@@ -1,4 +1,4 @@
-// What threads have answered and when, for measurements.
+// Records what threads have answered and when, for measurements.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace arcbeam::requests {
 
-// Part of a round that a thread has answered; times are of the clock that never goes back.
+// The part of a round that a thread has answered. Times are those of the monotonic clock.
 struct Span {
     std::int64_t began_ns;
     std::int64_t ended_ns;
@@ -20,10 +20,10 @@ struct Span {
 
 constexpr std::uint32_t kWatch = 0xffffffffU;
 
-// Each thread has a list of its own.
+// Each thread has its own list.
 class Trace {
   public:
-    // So many spans a list at most; all that there were are forgotten.
+    // Forgets all spans; from now on each list has at most `most` spans.
     void begin(std::size_t lists, std::size_t most) {
         lists_.assign(most == 0 ? 0 : lists, {});
         for (std::vector<Span>& list : lists_) {
@@ -31,7 +31,7 @@ class Trace {
         }
     }
 
-    // 0: nobody wants to know.
+    // Returns 0 if nothing is being recorded.
     [[nodiscard]] std::int64_t now() const {
         return lists_.empty() ? 0
                               : std::chrono::duration_cast<std::chrono::nanoseconds>(

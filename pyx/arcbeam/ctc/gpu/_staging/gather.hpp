@@ -1,5 +1,5 @@
-// Copies pieces of log-probs to pinned memory, with several threads: one alone is slower than the way to the
-// device.
+// Copies pieces of log-probs to pinned memory with several threads, because one thread alone is slower than the
+// copy to the device.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace arcbeam::staging {
 
-// Copies a part, as its lines lie, to `to`.
+// Copies a part to `to`, in the order of its lines.
 void gather(const Order& order, const Part& part, unsigned char* to);
 
 class Gatherer {
   public:
     explicit Gatherer(std::size_t threads) : pool_(threads) {}
 
-    // Starts the same. All of it must stay as it is until wait() says true.
+    // Starts the same copy. Neither side may change until wait() returns true.
     void start(const Order& order, const Part& part, unsigned char* to);
     bool wait(int milliseconds) { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
 

@@ -1,7 +1,7 @@
-// The order in which log-probs of the host go to a device: as the lanes will want them.
+// The order in which log-probs of the host go to a device: the order in which the lanes will want them.
 //
-// Utterances are cut into pieces of `piece_frames` rows. Lanes take utterances in the order given; a piece that is
-// wanted early by the lanes' clock, which counts frames, goes early.
+// Utterances are cut into pieces of `piece_frames` rows. Lanes take utterances in the order given. A clock counts
+// the frames that lanes have decoded; pieces are sent in the order in which this clock says they are wanted.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct Piece {
     std::uint32_t utterance;
     std::uint32_t first_row;
     std::uint32_t rows;
-    std::uint64_t line;  // of device memory, where it begins; the kernel takes the lower 32 bits
+    std::uint64_t line;  // where it begins in device memory; the kernel uses the lower 32 bits
 };
 
 // Pieces [first, last), which fill lines [line, end): one copy.
@@ -41,12 +41,13 @@ class Order {
     [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
     [[nodiscard]] const std::vector<Source>& sources() const { return sources_; }
 
-    // What the kernel reads: the lines of the pieces of utterance u, from first_piece()[u] on.
+    // For the kernel: the lines of the pieces of utterance u, from first_piece()[u] on.
     [[nodiscard]] const std::vector<std::uint32_t>& lines() const { return lines_; }
     [[nodiscard]] const std::vector<std::uint32_t>& first_piece() const { return first_piece_; }
     [[nodiscard]] std::uint64_t end() const { return end_; }
 
-    // Parts of about `first` bytes, each twice as large as the one before up to `most`; of one piece at least.
+    // Parts of about `first` bytes, each twice as large as the one before, up to `most`. Each has at least one
+    // piece.
     [[nodiscard]] std::vector<Part> parts(std::uint64_t first, std::uint64_t most) const;
 
   private:
