@@ -229,7 +229,7 @@ def test_collecting_changes_nothing(demo, monkeypatch):
     tokens, lexicon, dataset = demo
     options = {"beam_size": 30, "nbest": 5, "threads": 1, "unk_score": -5.0}
     expected = as_bytes(baseline.LexiconDecoder(lexicon, tokens, **options).decode(dataset.utterances[:4]))
-    monkeypatch.setattr("arcbeam.baseline.decoder.COLLECT_ABOVE", 1)
+    monkeypatch.setattr("arcbeam.baseline.base.COLLECT_ABOVE", 1)
     often = baseline.LexiconDecoder(lexicon, tokens, **options)
     assert as_bytes(often.decode(dataset.utterances[:4])) == expected
 

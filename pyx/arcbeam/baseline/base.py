@@ -1,0 +1,205 @@
+"""What both decoders of the baseline share: tokens, silence, the engine, and how a batch becomes results."""
+
+from __future__ import annotations
+
+import functools
+import math
+import numbers
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from arcbeam.arrays.input_looks import named
+from arcbeam.arrays.intake import LogProbEngine, LogProbIntake
+from arcbeam.baseline._baseline import BaselineEngine
+from arcbeam.baseline.lexicon import Spellings
+from arcbeam.baseline.options import LexiconFreeOptions
+from arcbeam.baseline.results import Hypothesis, Result, undecoded
+from arcbeam.calls import lists_options
+from arcbeam.checks import shown
+from arcbeam.errors import CapacityError
+from arcbeam.graph.symbols import TokenTable
+from arcbeam.lm.kenlm import KenLM, case_hint
+from arcbeam.show import changed, shown_as
+from arcbeam.threads import usable_cores
+from arcbeam.warn import warn
+from arcbeam.words import Word
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+NO_TOKEN = 0xFFFF
+ALL = 2**31 - 1
+# Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
+# it first drops what no hypothesis needs.
+COLLECT_ABOVE = 1 << 17
+SHOWN = 5  # words that a warning names
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+
+class BaselineDecoder:
+    """What both decoders share: tokens, options, the engine."""
+
+    _options: LexiconFreeOptions
+    _engine: LogProbEngine[tuple[bool, list[Any]]]
+
+    def __init__(self, tokens: TokenTable | Sequence[str] | StrPath, blank: str | int | None) -> None:
+        if isinstance(tokens, str | os.PathLike):
+            tokens = TokenTable.read(tokens, blank)
+        elif not isinstance(tokens, TokenTable):
+            tokens = TokenTable.from_list(tokens, blank)
+        elif blank is not None:
+            tokens = TokenTable.from_list(tokens.tokens, blank)
+        if tokens.blank is None:
+            raise ValueError("blank: none of the tokens looks like the blank; name it")
+        if len(tokens) >= NO_TOKEN:
+            raise ValueError(f"tokens: expected fewer than {NO_TOKEN}, got {len(tokens)}")
+        self.tokens = tokens
+
+    def _shown(self, what: str) -> str:
+        lm = () if self._lm is None else (f"lm={self._lm!r}",)
+        return shown_as(what, *lm, *changed(self._options))
+
+    def _space(self) -> int | None:
+        """The column of the space between words: of models of letters, whose lexicons in files do not name it."""
+        from arcbeam.recipe.lexicon import WORD_START, find_separator
+
+        found = find_separator(self.tokens)
+        return None if found is None or found == WORD_START else self.tokens.column(found)
+
+    def _silence(self, sil: str | int | None, default: int | None) -> int:
+        """The silence column, or NO_TOKEN."""
+        column = default if isinstance(sil, str) and sil == "auto" else sil
+        if column is None:
+            return NO_TOKEN
+        if isinstance(column, str):
+            if column not in self.tokens:
+                raise ValueError(f"sil: expected one of the {len(self.tokens)} tokens, got {column!r}")
+            column = self.tokens.column(column)
+        if isinstance(column, bool) or not isinstance(column, numbers.Integral):
+            raise TypeError(f"sil: expected a token, its column, or None, got {type(column).__name__}")
+        if not 0 <= column < len(self.tokens):
+            raise ValueError(f"sil: expected a column from 0 to {len(self.tokens) - 1}, or None, got {shown(column)}")
+        if column == self.tokens.blank:
+            raise ValueError(f"sil: expected a column of its own, or None; {column} is the blank's")
+        return int(column)
+
+    def _start(
+        self, silence: int, separator: int, lm: KenLM | None, words: Sequence[str], spellings: Spellings | None
+    ) -> None:
+        options = self._options
+        self._lm, self._sil = lm, None if silence == NO_TOKEN else silence
+        token = functools.partial(named, self.tokens)
+        self._intake = LogProbIntake(len(self.tokens), True, self.tokens.blank, token)
+        threads = options.threads or usable_cores()
+        search = {
+            "beam_size": options.beam_size,
+            "beam_size_token": options.beam_size_token or ALL,
+            "beam_threshold": float(options.beam_threshold),
+            "lm_weight": float(options.lm_weight),
+            "word_score": float(getattr(options, "word_score", 0.0)),
+            "unk_score": float(getattr(options, "unk_score", -math.inf)),
+            "sil_score": float(options.sil_score),
+            "log_add": options.log_add,
+            "repeat_last_token": getattr(options, "repeat_last_token", False),
+            "final_separator": getattr(options, "final_separator", True),
+            "blank": self.tokens.blank,
+            "silence": silence,
+            "separator": separator,
+            "unknown_label": len(words) - 1,
+            "nbest": options.nbest,
+            "collect_above": COLLECT_ABOVE,
+        }
+        indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
+        lexicon = None
+        if spellings is not None:
+            scores = np.zeros(len(words), np.float32) if lm is None else lm.model.first_scores(indices)
+            lexicon = (spellings.columns, spellings.offsets, spellings.word_index, scores[spellings.word_index])
+        if lm is not None:
+            spoken = [i for i in range(len(words)) if i != (self.tokens.blank if lexicon is None else len(words) - 1)]
+            _warn_of_unknown(lm, [words[i] for i in spoken], indices[spoken], "tokens" if lexicon is None else "words")
+        smearing = getattr(options, "smearing", "none")
+        try:
+            self._engine = BaselineEngine(
+                lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm.model, words=indices,
+                options=search, threads=threads,
+            )  # fmt: skip
+        except RuntimeError as error:  # std::system_error: the machine gives no more
+            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+
+    def _made_by(self) -> Any:
+        """Makes such a decoder from what it decodes with, for pickles."""
+        make: Any = type(self)
+        return functools.partial(make, sil=self._sil, **vars(self._options))
+
+    @lists_options()
+    def decode(self, log_probs: Any, lengths: Any = None, *, errors: str = "raise") -> list[Result]:
+        """Decodes a batch of utterances.
+
+        Parameters
+        ----------
+        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+            Natural-log probabilities, float32 or float16, a column a token; from numpy or anything with DLPack in CPU
+            memory. Not copied unless the columns of a frame lie apart. ``-inf`` means never.
+        lengths : sequence or array of int [batch], optional
+            Frames of each utterance; the frames beyond are not read.
+        errors : "raise" or "return"
+            What becomes of an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
+            and nothing of the batch. "return": in its place stands a result of one hypothesis without words, whose
+            ``error`` is that ValueError; the others are what they are without it.
+
+        Returns
+        -------
+        list of Result, in the order of the batch
+
+        Raises
+        ------
+        TypeError
+            Values that are not float32 or float16, arrays in another place, lengths that are not integers.
+        ValueError
+            NaN or +inf among the frames, unless `errors` is "return"; wrong dimensions or width, a length that is
+            negative or beyond the frames.
+        MemoryError
+            The search does not fit; the decoder can still be used.
+
+        Warns
+        -----
+        UserWarning
+            Once a decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: log-probs that look like none, or a blank
+            that is hardly ever the best column.
+        """
+        found = self._intake.decode(self._engine, log_probs, lengths, errors)
+        return [
+            undecoded(found.errors[i])
+            if i in found.errors
+            else Result([self._hypothesis(frames, *answer) for answer in answers], complete)
+            for i, (frames, (complete, answers)) in enumerate(zip(found.frames, found.answers, strict=True))
+        ]
+
+    def _hypothesis(self, frames: int, score: float, am: float, lm: float, words: Any, tokens: Any) -> Hypothesis:
+        tokens = tokens.astype(np.int32)
+        shift = self._options.frame_shift
+        timed = [
+            Word(word, start, end, None if shift is None else start * shift, None if shift is None else end * shift)
+            for word, start, end in self._timed(words, tokens)
+        ]
+        return Hypothesis(timed, tokens, score if len(tokens) == frames else -math.inf, am, lm, score)
+
+    def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
+        raise NotImplementedError
+
+
+def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.uint32], what: str) -> None:
+    """Warns where most words are not in the language model: as a rule they are written otherwise there."""
+    unknown = [words[i] for i in np.flatnonzero(indices == 0).tolist()]
+    if 2 * len(unknown) <= len(words):
+        return
+    some = ", ".join(map(repr, unknown[:SHOWN])) + ", ..." * (len(unknown) > SHOWN)
+    warn(
+        f"lm: it lacks {len(unknown):,} of the {len(words):,} {what} ({some}), which score as its unknown word"
+        + case_hint(unknown, lm)
+    )
