@@ -158,7 +158,7 @@ def test_the_host_is_late(tmp_path, monkeypatch, kenlm):
 
 def refusing(table, *calls):
     """A driver's table, given by its address, in which these calls answer that there is no memory; and what to keep."""
-    header = (ROOT / "pyx" / "arcbeam" / "_driver_table.hpp").read_text()
+    header = (ROOT / "pyx" / "arcbeam" / "gpu" / "_driver_table.hpp").read_text()
     names = re.findall(r"\(\*(\w+)\)\(", header[header.index("struct DriverTable") :])
     copy = (ctypes.c_void_p * len(names)).from_buffer_copy(ctypes.string_at(table, 8 * len(names)))
     refuse = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)(lambda *_: 2)

@@ -206,7 +206,7 @@ ARCBEAM_DEVICE void write_survivors(const RescoringLane& lane, std::uint32_t n, 
 
 ARCBEAM_DEVICE void write_counts(const LookupCounts& counts, StagesResult* into) {
     const LookupCounts sums = warp_sums(counts);
-    if (simt::lane() == 0U) {
+    if (simt::warp_thread() == 0U) {
         simt::atomic_add<Scope::block>(&into->distinct, sums.distinct);
         simt::atomic_add<Scope::block>(&into->misses, sums.misses);
         simt::atomic_add<Scope::block>(&into->reads, sums.reads);
