@@ -11,7 +11,6 @@ from arcbeam.files import packed_files, tar_file
 from arcbeam.files import reading as files
 from arcbeam.recipe import files as lines
 from arcbeam.recipe.lexicon import Lexicon
-from arcbeam.recipe.recipe import build_graph
 from arcbeam.transducer.checkpoints import nemo as transducer_nemo
 from arcbeam.transducer.checkpoints import nemo_config as transducer_nemo_config
 from arcbeam.transducer.checkpoints import pickled_data
@@ -69,7 +68,7 @@ def test_the_limits_are_those_of_the_code(said):
 
 TAKE_A_LIMIT = {
     "LanguageModel.build": arcbeam.LanguageModel.build,
-    "Graph.build": build_graph,
+    "Graph.build": arcbeam.Graph.build,
     "Lexicon.from_file": Lexicon.from_file,
     "Lexicon.spell": Lexicon.spell,
     "Lexicon.sentencepiece": Lexicon.sentencepiece,
