@@ -60,10 +60,9 @@ class DeviceMemory:
     """One piece of device memory."""
 
     def __init__(self, ordinal: int = 0) -> None:
+        from arcbeam.gpu import _cuda
         from arcbeam.gpu._launch import Stream
         from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
-
-        from arcbeam.gpu import _cuda
 
         self.context = _cuda.context_of(ordinal)
         self.stream = Stream(self.context)

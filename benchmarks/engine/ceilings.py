@@ -121,9 +121,8 @@ class Ceilings:
     def __init__(
         self, size: Size | None = None, repeats: int = 5, image: bytes | None = None, blocks: int | None = None
     ) -> None:
-        from arcbeam.gpu._launch import Module
-
         from arcbeam.gpu import _cuda
+        from arcbeam.gpu._launch import Module
 
         self.size = size or Size()
         self.repeats = repeats

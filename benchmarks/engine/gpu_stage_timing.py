@@ -49,10 +49,9 @@ class Gpu:
     """The machine that kernels of single stages want: memory by name, and a stream."""
 
     def __init__(self, image: bytes | None = None, source: Path = SOURCE, kernel: str = KERNEL) -> None:
+        from arcbeam.gpu import _cuda
         from arcbeam.gpu._launch import Module, Stream
         from arcbeam.gpu._memory import MemoryPool
-
-        from arcbeam.gpu import _cuda
         from benchmarks.engine.ceilings import compile_kernels
 
         self.context = _cuda.context_of(0)

@@ -52,9 +52,8 @@ def run(context: Context) -> Iterator[Row]:
 
 def pinned(utterances: list[np.ndarray]) -> tuple[Any, list[np.ndarray]]:
     """The arrays in page-locked memory, and what keeps that."""
-    from arcbeam.gpu._memory import PinnedBuffer
-
     from arcbeam.gpu import _cuda
+    from arcbeam.gpu._memory import PinnedBuffer
 
     memory = PinnedBuffer(_cuda.context_of(0))
     memory.resize(sum(u.nbytes for u in utterances) or 1)

@@ -54,9 +54,8 @@ def run(context: Context) -> Iterator[Row]:
 
 def loads(name: str, image: bytes) -> list[float]:
     """Milliseconds of each load."""
-    from arcbeam.gpu._launch import Module
-
     from arcbeam.gpu import _cuda
+    from arcbeam.gpu._launch import Module
 
     context, took = _cuda.context_of(0), []
     for _ in range(LOADS):

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from arcbeam.gpu._launch import Stream
 
 from arcbeam import CudaError
 from arcbeam.gpu import _cuda, devices, kernel_images
+from arcbeam.gpu._launch import Stream
 from arcbeam.gpu.kernel_images import BuildRecord
 from tests.cuda_host.exporters import Reader
 

@@ -4,12 +4,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from arcbeam.gpu._launch import Event, Stream
 
 from arcbeam import CudaError
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.on_device import as_device_utterances, import_array, refuse_capture
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._launch import Event, Stream
 from tests.cuda_host.exporters import Exporter
 
 SAID = (

@@ -4,12 +4,12 @@ import gc
 
 import numpy as np
 import pytest
-from arcbeam.arrays._dlpack import Import
-from arcbeam.gpu._launch import Stream
-from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 
+from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._launch import Stream
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 from tests.cuda_host.exporters import Exporter, InterfaceOnly, OldExporter, Reader, capsule_name, import_all
 
 

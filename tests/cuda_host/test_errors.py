@@ -9,11 +9,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
-from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
 from arcbeam.errors import ArcbeamError, CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel, load
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
 ROOT = Path(__file__).resolve().parents[2]
 

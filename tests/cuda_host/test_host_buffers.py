@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam.gpu._host_buffers import HostBuffer, SharedBuffer
-from arcbeam.gpu._launch import Stream
-from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 
 from arcbeam import CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda, _host_buffers
+from arcbeam.gpu._host_buffers import HostBuffer, SharedBuffer
+from arcbeam.gpu._launch import Stream
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool
 
 ADVICE = [["advise", "3", "-1"], ["advise", "5", "0"]]
 NOTHING = (0, 0, 0)

@@ -4,12 +4,12 @@ import mmap
 
 import numpy as np
 import pytest
-from arcbeam.gpu._registered_memory import RegisteredMemory, parts_of, span_of
 
 from arcbeam import CudaError
 from arcbeam.gpu import _cuda, _registered_memory
 from arcbeam.gpu import _launch as _cuda_launch
 from arcbeam.gpu import _memory as _cuda_memory
+from arcbeam.gpu._registered_memory import RegisteredMemory, parts_of, span_of
 
 PAGE = mmap.PAGESIZE
 

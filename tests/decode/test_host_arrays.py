@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam.gpu._memory import PinnedBuffer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CapacityError, CtcDecoder, CudaError
 from arcbeam.ctc.gpu._staging import plan_of
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._memory import PinnedBuffer
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam.gpu._launch import load
 
 from arcbeam import CapacityError, CtcDecoder, Graph
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._launch import load
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.kernel_images import build_record
 from arcbeam.gpu.tuned import search_plan

@@ -10,14 +10,14 @@ import threading
 
 import numpy as np
 import pytest
-from arcbeam.gpu._host_buffers import SharedBuffer
-from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel
-from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.on_device import as_device_utterances
 from arcbeam.errors import CudaError, CudaOutOfMemoryError
 from arcbeam.gpu import _cuda, _host_buffers
+from arcbeam.gpu._host_buffers import SharedBuffer
+from arcbeam.gpu._launch import Event, Module, Stream, launch_kernel
+from arcbeam.gpu._memory import DeviceBuffer, MemoryPool, PinnedBuffer
 
 
 class Engine:

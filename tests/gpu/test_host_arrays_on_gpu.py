@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from arcbeam.gpu._memory import PinnedBuffer
 
 from arcbeam import CtcDecoder
 from arcbeam.gpu import _cuda
+from arcbeam.gpu._memory import PinnedBuffer
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same

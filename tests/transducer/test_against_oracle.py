@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from arcbeam.transducer._transducer import available_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
+from arcbeam.transducer._transducer import available_kernels
 from tests.transducer import oracle
 from tests.transducer.networks import cases, on_unit, random_arrays, random_frames
 

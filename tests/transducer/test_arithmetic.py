@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from arcbeam.transducer._transducer import apply, available_kernels, lstm_step, multiply
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcbeam.transducer._transducer import apply, available_kernels, lstm_step, multiply
 from tests.transducer import oracle
 
 LOWEST, HIGHEST = np.float32(-87.33), np.float32(88.37)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arcbeam.transducer._transducer import multiply
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
+from arcbeam.transducer._transducer import multiply
 from arcbeam.transducer.confidence import measure
 from arcbeam.transducer.network import from_mapping
 from tests.simt.build import POLICIES, schedules
