@@ -12,7 +12,7 @@ from tests.test_layout import PACKAGE, ROOT
 MODULES = sorted(PACKAGE.rglob("_*.pyx"))
 # What Cython adds of its own; and Python shows `__buffer__` from 3.12 on.
 ADDED = r".*\.__(reduce_cython|setstate_cython|pyx_vtable|pyx_capi|test)__"
-HIDDEN = r".*\.__buffer__" if sys.version_info < (3, 12) else ""
+HIDDEN = r".*\.__(release_)?buffer__" if sys.version_info < (3, 12) else ""
 
 
 def name_of(path):
