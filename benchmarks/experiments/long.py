@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator
 from unittest import mock
 
-import arcbeam.ctc.decoder
+import arcbeam.ctc.engines
 from benchmarks.adapters import gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.harness import timing
@@ -31,7 +31,7 @@ def run(context: Context) -> Iterator[Row]:
         utterances = long_utterances.utterances(dataset, context)
         for options in gpu.BEAMS:
             context.progress(f"{graph_name}, beam {options.beam:g}")
-            with mock.patch.object(arcbeam.ctc.decoder, "COLLECT_ABOVE", NEVER):
+            with mock.patch.object(arcbeam.ctc.engines, "COLLECT_ABOVE", NEVER):
                 wanted = gpu.decoder(files.graph, options, device="cpu", threads=1).decode(utterances)
             decoders = [gpu.decoder(files.graph, options, device="cpu", threads=1) for _ in minutes]
             turns = {
