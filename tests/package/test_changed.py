@@ -12,7 +12,7 @@ from tests import changed
     [
         ([], []),
         (["cuda/rescore/ask.cuh"], ["tests/rescore"]),
-        (["tests/rescore/test_mail_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
+        (["tests/rescore/test_requests_emulated.py", "cuda/decode/search.cuh"], ["tests/decode", "tests/rescore"]),
         (
             ["benchmarks/results/cpu/wer.jsonl", "benchmarks/results/tables/wer.md", "docs/benchmarks.md"],
             ["tests/benchmarks/test_peers_picture.py", "tests/benchmarks/test_report.py"],

@@ -12,7 +12,7 @@ SINGLE_BYTES = 16
 """The same where it holds single arcs, see ``cuda/rescore/single_arcs.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
-"""Bytes of a cache that nobody asked for."""
+"""Bytes that the arc cache has at most where `arc_cache` names none."""
 
 
 @dataclass(frozen=True)
