@@ -1,5 +1,7 @@
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import Buffer
 
 class MapGuard:
@@ -15,4 +17,4 @@ class FileMap:
     def is_broken(self) -> bool: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-def checksum(data: Buffer) -> int: ...
+def checksum(data: Buffer | npt.NDArray[np.uint8]) -> int: ...  # before 3.12 an array is no Buffer to mypy
