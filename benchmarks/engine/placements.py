@@ -16,16 +16,14 @@ from benchmarks.data.datasets import DataMissing
 from benchmarks.harness.registry import Row
 
 BUCKETED = "host-direct, in buckets"  # a budget that the cache fills: no room for the index
-PINNED = f"{BUCKETED}, pinned"  # whatever their size
-ON_GPU = ("resident", "host-direct", BUCKETED, PINNED, "host", "cpu")
+ON_GPU = ("resident", "host-direct", BUCKETED, "host", "cpu")
 KENLM = "kenlm"  # key of KenLM's model among the models of a task, beside the options of a decoder
 
 
 def options(placement: str, cache: int = 0) -> dict[str, Any]:
     """Options of a decoder: the placement, and the bytes of its arc cache."""
-    budget = max(1, cache) if placement in (BUCKETED, PINNED) else None
-    memory = "pinned" if placement == PINNED else "auto"
-    return {"placement": placement.split(",")[0], "gpu_budget": budget, "arc_cache": cache, "host_memory": memory}
+    budget = max(1, cache) if placement == BUCKETED else None
+    return {"placement": placement.split(",")[0], "gpu_budget": budget, "arc_cache": cache}
 
 
 def models_of(placement: str, models: Mapping[str, Any]) -> dict[str, Any]:

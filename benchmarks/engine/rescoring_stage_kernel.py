@@ -76,15 +76,12 @@ class RescoringFrame(Frame):
         Both models.
     histories : HISTORY [n]
         Of the tokens.
-    lookup_margin : float
-        Cost, natural logarithm.
     hypotheses_per_state : int
         0 for no limit.
     """
 
     rescoring: Rescoring
     histories: npt.NDArray[Any]
-    lookup_margin: float = 0.0
     hypotheses_per_state: int = 0
 
 
@@ -215,17 +212,16 @@ class RescoringStageKernel:
     def __init__(self, machine: Machine, frame: RescoringFrame, layout: Layout, lookup: Lookup = Lookup()) -> None:
         self.machine, self.frame, self.layout, self.lookup = machine, frame, layout, lookup
         put, models, spilled = machine.put, frame.rescoring, layout.spilled
-        lookup_beam = float(np.float32(frame.beam) + np.float32(frame.lookup_margin))
         is_near = lookup.placement == "host-direct"
-        self.before = pack_search(put, frame, layout, lookup_beam)
+        self.before = pack_search(put, frame, layout)
         self.before += pack_model(machine, "large", models.large, lookup.on_host())  # type: ignore[arg-type]
         self.before += pack_model(machine, "small", models.small) + struct.pack(
             "<2Q2fQ", put("large labels", models.large_labels), put("small labels", models.small_labels),
             models.large_scale, models.small_scale, put("words", frame.graph.words),
         )  # fmt: skip
         self.after = struct.pack(
-            "<QI4x2Q2f4I", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0, frame.beam,
-            frame.lookup_margin, frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0,
+            "<QI4x2Q4I", put("cache", np.zeros(4 * lookup.cache, np.uint64)), lookup.cache, 0, 0,
+            frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0,
         )  # fmt: skip
         self.after += pack_buckets(machine, models.large, lookup)  # type: ignore[arg-type]
         self.after += pack_spill(put, layout, workspace_bytes(spilled), rescoring_tokens_bytes(spilled))
@@ -324,7 +320,6 @@ class RescoringTwin:
         self.graph, self.rescoring, self.options = graph, rescoring, options
         self.stages = _stages.HistoryStages(
             graph, rescoring, hypotheses_per_state=options.get("hypotheses_per_state", 0),
-            lookup_margin=options.get("lookup_margin", 0.0),
         )  # fmt: skip
         self.log = _stages.TokenLog(1 << 30)
         start = np.array([(0.0, NONE, graph.start, NONE)], _stages.CANDIDATE)
@@ -349,8 +344,7 @@ class RescoringTwin:
         acoustic = _stages.AcousticCosts(
             frame.log_probs, acoustic_scale=frame.acoustic_scale, blank_penalty=frame.blank_penalty, blank=frame.blank
         )
-        lookup_beam = float(np.float32(frame.beam) + np.float32(frame.lookup_margin))
-        candidates, lookup_bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, cut, acoustic, lookup_beam)
+        candidates, lookup_bound, _ = _stages.expand(frame.graph, frame.tokens, first_log, cut, acoustic, frame.beam)
         kept, deviations, work = _stages.lookup(
             frame.graph, frame.rescoring, candidates, lookup_bound, frame.histories, first_log
         )

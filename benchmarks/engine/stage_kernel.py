@@ -156,7 +156,7 @@ def token_log(frame: Frame, layout: Layout) -> npt.NDArray[np.uint64]:
     return log
 
 
-def pack_search(put: Callable[..., int], frame: Frame, layout: Layout, beam: float) -> bytes:
+def pack_search(put: Callable[..., int], frame: Frame, layout: Layout) -> bytes:
     """SearchParams of cuda/decode/search.hpp, with all that it leads to put there."""
     graph, pool = frame.graph, np.zeros(len(frame.entries) + layout.spilled, np.uint32)
     rows = graph_layout.state_rows(graph.states, graph.targets)
@@ -167,7 +167,7 @@ def pack_search(put: Callable[..., int], frame: Frame, layout: Layout, beam: flo
         put("finals", graph.finals), graph.start, graph_layout.column_bits(graph.num_columns),
     ) + struct.pack(
         "<11Q5Ii3f7I", 0, 0, results, 0, 0, 0, 0, put("path", pool), put("used", pool[:1]), 0, 0,
-        1, 0, len(pool), 1, len(frame.log_probs), frame.blank, beam, frame.acoustic_scale,
+        1, 0, len(pool), 1, len(frame.log_probs), frame.blank, frame.beam, frame.acoustic_scale,
         frame.blank_penalty, frame.max_active, layout.shared, 2 * layout.shared, table_of(layout.shared), 0, 0, 0,
     )  # fmt: skip
 
@@ -191,7 +191,7 @@ class StageKernel:
     def __init__(self, machine: Machine, frame: Frame, layout: Layout) -> None:
         self.machine, self.frame, self.layout = machine, frame, layout
         spilled, put = layout.spilled, machine.put
-        self.parameter = pack_search(put, frame, layout, frame.beam)
+        self.parameter = pack_search(put, frame, layout)
         self.parameter += pack_spill(put, layout, workspace_bytes(spilled), tokens_bytes(spilled))
         for name, array in (
             ("log_probs", np.ascontiguousarray(frame.log_probs, np.float32)),

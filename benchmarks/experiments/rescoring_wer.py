@@ -30,7 +30,6 @@ BEAM, WIDE_BEAM = 17.0, 25.0
 COLUMNS = [
     Column("language models", "models"),
     Column("beam", "beam", "{:g}"),
-    Column("margin", "margin", "{:g}"),
     Column("hypotheses a state", "hypotheses"),
     *(Column(f"{name}, word errors", f"errors_{name}") for name in SETS),
     *(Column(f"{name}, %", f"wer_{name}", "{:.2f}") for name in SETS),
@@ -99,12 +98,12 @@ def run(context: Context) -> Iterator[Row]:
     for scale in sorted({1.0, ACOUSTIC_SCALE, ACOUSTIC_SCALE / LM_SCALE}):
         alone = arcbeam.CtcDecoder(graph, device="cpu", beam=BEAM, **search | {"acoustic_scale": scale})
         yield {"models": f"small alone, acoustic scale {scale:g}", "beam": BEAM} | decode(alone, context)
-    runs = [(BEAM, 0.0, n) for n in LIMITS] + [(BEAM, 4.0, 3), (12.0, 0.0, 3), (12.0, 0.0, None)]
-    for beam, margin, n in [*runs, (WIDE_BEAM, 0.0, None)]:
+    runs = [(BEAM, n) for n in LIMITS] + [(12.0, 3), (12.0, None)]
+    for beam, n in [*runs, (WIDE_BEAM, None)]:
         both = arcbeam.CtcDecoder(
             graph, language_model=large, graph_language_model=small, lm_scale=LM_SCALE, beam=beam,
-            lookup_margin=margin, hypotheses_per_state=n, **search,
+            hypotheses_per_state=n, **search,
         )  # fmt: skip
-        named = {"models": f"small and large, {LM_SCALE:g}", "beam": beam, "margin": margin}
+        named = {"models": f"small and large, {LM_SCALE:g}", "beam": beam}
         yield named | {"hypotheses": n or "no limit"} | decode(both, context)
     yield outside(folder, context)

@@ -1,6 +1,6 @@
 // Stage lookup: what the words of the candidates add to their costs, and the histories after them.
 //
-// in   candidates; the bound of the search on the small graph, lookup margin included; the histories of the tokens
+// in   candidates; the bound of the search on the small graph; the histories of the tokens
 //      that they leave, whose log indices begin at first_log
 // out  the candidates within that bound, in their order; for each its deviation (0 where its arc has no word) and
 //      its next history

@@ -1,8 +1,8 @@
 // The closure of a search with histories: as closure.hpp, but the hypotheses of a state are cut before they are
 // followed.
 //
-// An epsilon arc with a word is looked up iff its cost before rescoring is within the bound plus the lookup margin.
-// Then its rescored cost has to be within the bound.
+// An epsilon arc with a word is looked up iff its cost before rescoring is within the bound. Its rescored cost has
+// to be within the bound, too.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,6 @@ namespace arcbeam::twin {
 
 struct RescoringOptions {
     std::uint32_t hypotheses_per_state;  // 0: no limit
-    float lookup_margin;                 // cost
 };
 
 class RescoringClosure {
@@ -39,7 +38,6 @@ class RescoringClosure {
     template <typename Models>
     void operator()(const GraphView& graph, Models& models, const RescoringOptions& options, float bound,
                     const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
-        const float lookup_bound = beam_bound(bound, options.lookup_margin);
         for (std::uint32_t depth = 0; depth <= deepest_; ++depth) {
             std::uint32_t list = first_of_depth_[depth];
             first_of_depth_[depth] = Hypotheses::kNone;
@@ -47,7 +45,7 @@ class RescoringClosure {
                 hypotheses.cut(models, list, options.hypotheses_per_state);
                 for (std::uint32_t slot = hypotheses.first(list); slot != Hypotheses::kNone;
                      slot = hypotheses.next(slot)) {
-                    follow(graph, models, bound, lookup_bound, slot, sources, cache, hypotheses, work);
+                    follow(graph, models, bound, slot, sources, cache, hypotheses, work);
                 }
             }
         }
@@ -63,7 +61,7 @@ class RescoringClosure {
     static constexpr std::uint32_t kUnlisted = 0xfffffffeU;  // a state without epsilon arcs
 
     template <typename Models>
-    void follow(const GraphView& graph, Models& models, float bound, float lookup_bound, std::uint32_t slot,
+    void follow(const GraphView& graph, Models& models, float bound, std::uint32_t slot,
                 const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
         const float cost = hypotheses.frontier()[slot].cost;
         const History history = hypotheses.histories()[slot];
@@ -72,12 +70,15 @@ class RescoringClosure {
             const ArcTarget& target = graph.targets[arc];
             Deviation deviation{0.0F, history};
             float next_cost = extend_epsilon(cost, target.weight);
-            if (graph.words[arc] != kNoWord && admits(lookup_bound, next_cost)) {
-                deviation = cache(models, history, graph.words[arc], work);
-                next_cost = rescore_cost(next_cost, deviation.cost);
-            }
             if (!admits(bound, next_cost)) {
                 continue;
+            }
+            if (graph.words[arc] != kNoWord) {
+                deviation = cache(models, history, graph.words[arc], work);
+                next_cost = rescore_cost(next_cost, deviation.cost);
+                if (!admits(bound, next_cost)) {
+                    continue;
+                }
             }
             bool is_new_state;
             const std::uint32_t list =

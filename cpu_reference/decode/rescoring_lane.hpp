@@ -119,8 +119,7 @@ class RescoringLane {
     Step step(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
         const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
         const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());
-        const float lookup_beam = options.beam + rescoring.lookup_margin;
-        const float kept = Expand(graph, acoustic_, lookup_beam, candidates_, work)(tokens_, first_log, cut);
+        const float kept = Expand(graph, acoustic_, options.beam, candidates_, work)(tokens_, first_log, cut);
         lookup(graph, models_, kept, histories_, first_log, cache_, candidates_, deviations_, work);
         bool alive;
         const float bound = rescore(deviations_, options.beam, candidates_, alive);

@@ -74,7 +74,6 @@ template <class Team, class Work>
 ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32_t index, ArcTarget target,
                                       const Level& level, const Work& work, Control& control,
                                       RescoringControl& words) {
-    const float lookup_bound = beam_bound(level.bound, params.lookup_margin);
     const StateArcs arcs = work.arcs()[index];
     const std::uint32_t key = work.place()[index];
     const float cost = packed_cost(work.key_best()[key]);
@@ -84,13 +83,10 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
             target = simt::load_readonly(params.search.graph.targets + arc);
         }
         const float reached = extend_epsilon(cost, target.weight);
-        if (!admits(lookup_bound, reached)) {
+        if (!admits(level.bound, reached)) {
             continue;
         }
         const std::uint32_t word = params.epsilon_words != 0U ? simt::load_readonly(params.words + arc) : kNoWord;
-        if (word == kNoWord && !admits(level.bound, reached)) {
-            continue;
-        }
         const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
         if (at >= work.candidates) {
             continue;

@@ -348,7 +348,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         }
     }
     if (end == FrameEnd::committed) {
-        const float bound = beam_bound(from_ordered(simt::load(&lane.words->best)), params.beam);
+        const float bound = beam_bound(from_ordered(simt::load(&lane.words->best)), params.search.beam);
         end = settle_histories<Team>(params, lane, num_candidates, bound, work,
                                      lane.state.frame + lane.state.started);
     }

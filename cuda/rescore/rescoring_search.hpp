@@ -39,15 +39,13 @@ constexpr std::uint32_t kCacheWords = 4U;
 constexpr std::uint32_t kSingleWords = 2U;
 
 struct RescoringParams {
-    SearchParams search;  // search.beam is the lookup beam: the sum of the beam and the lookup margin
+    SearchParams search;
     RescoringView lms;
     const std::uint32_t* words;  // [num_arcs]: output labels of the graph
     LookupCounters* counters;
     ArcCacheView cache;
     const RequestView* views;            // [lanes]
     const std::uint32_t* history_words;  // [numbers][words_a_history], for Asks::model; see order.cuh
-    float beam;
-    float lookup_margin;
     std::uint32_t hypotheses_per_state;  // 0: no limit
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // 1: loads of the large model's index are not counted

@@ -68,7 +68,7 @@ ARCBEAM_DEVICE FrameEnd one_rescored_frame_in(const RescoringParams& params, Res
 // Decodes one frame, in shared memory if it is likely to fit there.
 template <bool kClusters>
 ARCBEAM_DEVICE FrameEnd one_rescored_frame(const RescoringParams& params, RescoringLane& lane) {
-    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.search.max_active,
+    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.search.beam, params.search.max_active,
                              lane.histogram, *lane.control);
     // The next frame may have more tokens.
     const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;

@@ -110,8 +110,7 @@ def test_sizes_of_the_batch(models, monkeypatch, tmp_path):
 
 def test_placements_that_are_not_there():
     in_buckets = {"placement": "host-direct", "gpu_budget": 1, "arc_cache": 0}
-    assert placements.options(placements.BUCKETED, 0) == in_buckets | {"host_memory": "auto"}
-    assert placements.options(placements.PINNED, 0) == in_buckets | {"host_memory": "pinned"}
+    assert placements.options(placements.BUCKETED, 0) == in_buckets
     models = {"language_model": "ours", placements.KENLM: "theirs"}
     assert placements.models_of("host", models) == {"language_model": "ours"}
     assert placements.models_of("cpu", models) == {"language_model": "theirs"}

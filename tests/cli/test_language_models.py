@@ -87,11 +87,8 @@ def test_options_reach_the_decoder(decode):
     assert twice["rescoring_score"] - once["rescoring_score"] == pytest.approx(-3 * np.log(10), abs=1e-4)
     halved = fields_of(decode("large.lm", "--graph-lm-scale", 0.5))["two"]
     assert halved["rescoring_score"] - once["rescoring_score"] == pytest.approx(-1.5 * np.log(10), abs=1e-4)
-    same = "--hypotheses-per-state", 2, "--lookup-margin", 1, "--unknown-words", "unk", "--gpu-budget", "2GiB"
-    assert (
-        fields_of(decode("large.lm", *same, "--arc-cache", 0, "--placement", "auto", "--host-memory", "pinned"))["two"]
-        == once
-    )
+    same = "--hypotheses-per-state", 2, "--unknown-words", "unk", "--gpu-budget", "2GiB"
+    assert fields_of(decode("large.lm", *same, "--arc-cache", 0, "--placement", "auto"))["two"] == once
 
 
 @pytest.mark.parametrize(
@@ -102,7 +99,6 @@ def test_options_reach_the_decoder(decode):
         (("--placement", "gpu"), "'--placement': expected one of auto, resident"),
         (("--gpu-budget", "2G"), "'--gpu-budget': expected bytes of at least 1 or a size"),
         (("--arc-cache", "much"), "'--arc-cache': expected bytes of at least 0 or a size"),
-        (("--host-memory", "managed"), "'--host-memory': expected one of auto, pinned, got 'managed'"),
     ],
 )
 def test_options_are_checked(decode, options, message):

@@ -21,7 +21,7 @@ SOURCES = {
     "bucketed": "cuda/rescore/bucketed.cu",
 }
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {"search": 192} | dict.fromkeys(("rescore", "asking", "asking_arcs", "bucketed"), 552)
+PARAMETER_BYTES = {"search": 192} | dict.fromkeys(("rescore", "asking", "asking_arcs", "bucketed"), 544)
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs"), ("wide", "dense")
 )

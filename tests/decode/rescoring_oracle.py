@@ -71,11 +71,11 @@ class Deviations:
 
 
 def decode(
-    graph, deviations, log_probs, *, beam, lookup_margin=0.0, hypotheses_per_state=None, max_active=None,
+    graph, deviations, log_probs, *, beam, hypotheses_per_state=None, max_active=None,
     acoustic_scale=1.0,
 ) -> Answer:  # fmt: skip
     seeds = {(graph.start, deviations.start()): Token(f32(0), (), (0, 0))}
-    search = Search(graph, deviations, f32(lookup_margin), hypotheses_per_state)
+    search = Search(graph, deviations, hypotheses_per_state)
     tokens, offset = commit(search.closure(seeds, f32(f32(0) + f32(beam))), 0.0)
     alive = True
     for row in log_probs:
@@ -98,7 +98,7 @@ def decode(
         if not finite:
             alive = False
             break
-        kept = f32(min(finite) + f32(f32(beam) + f32(lookup_margin)))
+        kept = f32(min(finite) + f32(beam))
         rescored = []
         for cost, arc, history, token in candidates:
             if np.isfinite(cost) and cost <= kept:
@@ -125,9 +125,9 @@ def decode(
 
 
 class Search:
-    def __init__(self, graph, deviations, lookup_margin, hypotheses_per_state):
+    def __init__(self, graph, deviations, hypotheses_per_state):
         self.graph, self.deviations = graph, deviations
-        self.margin, self.n = lookup_margin, hypotheses_per_state
+        self.n = hypotheses_per_state
 
     def deviation(self, history, arc):
         word = int(self.graph.words[arc])
@@ -150,7 +150,7 @@ class Search:
                     if self.graph.columns[arc] != EPSILON:
                         continue
                     cost = f32(token.cost + self.graph.targets["weight"][arc])
-                    if not (np.isfinite(cost) and cost <= f32(bound + self.margin)):
+                    if not (np.isfinite(cost) and cost <= bound):
                         continue
                     added, following = self.deviation(key[1], arc)
                     cost = f32(cost + added) if self.graph.words[arc] else cost

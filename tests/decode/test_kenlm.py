@@ -87,11 +87,10 @@ def pairs(tmp_path_factory):
     graphs.graphs(blank=3),
     st.lists(graphs.log_probs(), min_size=1, max_size=3),
     st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
-    st.sampled_from([0.0, 1.0, float("inf")]),
     st.sampled_from([None, 1, 2, 3]),
     st.sampled_from([(1.0, 1.0), (0.5, 1.0), (0.0, 0.0)]),
 )
-def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, margin, n, scales):
+def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, n, scales):
     model, large = data.draw(st.sampled_from(pairs))
     few = data.draw(st.booleans())
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -99,7 +98,7 @@ def test_agrees_with_the_oracle(pairs, data, graph, batch, beam, margin, n, scal
         rng, WORDS, 2, cost=lambda r: int(r.integers(0, 3)) / 2 if few else int(r.integers(0, 99)) / 64
     )
     graph = with_words(graph, small, lm_scale=scales[1])
-    options = {"beam": beam, "lookup_margin": margin, "hypotheses_per_state": n}
+    options = {"beam": beam, "hypotheses_per_state": n}
     one = CtcDecoder(
         graph, language_model=large, graph_language_model=small, lm_scale=scales[0], device="cpu", placement="cpu",
         unknown_words="unk", threads=2, **options,
@@ -169,7 +168,7 @@ def test_long_audio_forgets_histories(speech, monkeypatch):
 @pytest.mark.parametrize("n", [1, 3, None])
 def test_the_automaton_says_the_same(speech, n, unknown):
     _, batch, *_ = speech
-    options = {"hypotheses_per_state": n, "unknown_words": unknown, "lookup_margin": 1.0}
+    options = {"hypotheses_per_state": n, "unknown_words": unknown}
     mine, theirs = (decoder(speech, large, **options).decode(batch) for large in ("automaton", "2"))
     assert sum(len(h.words) for h in mine) > 20
     for a, b in zip(mine, theirs, strict=True):

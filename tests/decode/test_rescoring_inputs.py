@@ -117,8 +117,8 @@ def test_half_of_it():
         CtcDecoder(graph(), language_model=LARGE)
     with pytest.raises(ValueError, match="graph_language_model: it comes off for a language_model"):
         CtcDecoder(graph(), graph_language_model=SMALL)
-    with pytest.raises(ValueError, match="lm_scale, lookup_margin: this needs a language_model"):
-        CtcDecoder(graph(), lm_scale=2.0, lookup_margin=1.0)
+    with pytest.raises(ValueError, match="lm_scale, hypotheses_per_state: this needs a language_model"):
+        CtcDecoder(graph(), lm_scale=2.0, hypotheses_per_state=1)
     with pytest.raises(
         TypeError, match=r"^language_model: expected an arcbeam\.LanguageModel, an arcbeam\.KenLM or a path, got int"
     ):
@@ -141,14 +141,12 @@ def test_half_of_it():
         ("graph_lm_scale", float("nan"), ValueError, "graph_lm_scale: expected a number"),
         ("hypotheses_per_state", 0, ValueError, "hypotheses_per_state: expected a whole number of at least 1"),
         ("hypotheses_per_state", 1.5, TypeError, "hypotheses_per_state: expected a whole number"),
-        ("lookup_margin", -0.5, ValueError, "lookup_margin: expected a number of at least 0"),
         ("unknown_words", "skip", ValueError, "unknown_words: expected one of error, unk, small, got 'skip'"),
         ("placement", "gpu", ValueError, "placement: expected one of auto, .* host-direct, cpu, got 'gpu'"),
         ("placement", None, ValueError, "placement: expected one of .* got None"),
         ("gpu_budget", "2G", ValueError, "gpu_budget: expected bytes of at least 1 or a size such as '2GiB' .*'2G'"),
         ("gpu_budget", 0, ValueError, "gpu_budget: expected bytes of at least 1 .* got 0"),
         ("arc_cache", -1, ValueError, "arc_cache: expected bytes of at least 0 .* got -1"),
-        ("host_memory", "managed", ValueError, "host_memory: expected one of auto, pinned, got 'managed'"),
         ("arc_cache", 0.5, TypeError, "arc_cache: expected bytes of at least 0 .* got float"),
     ],
 )
@@ -169,9 +167,9 @@ def test_placements_of_a_gpu(placement):
 def test_sizes_become_bytes_and_change_nothing_on_a_cpu():
     sized = CtcDecoder(
         graph(), language_model=LARGE, graph_language_model=SMALL, device="cpu", placement="cpu", gpu_budget="2GiB",
-        arc_cache=0, host_memory="pinned",
+        arc_cache=0,
     )  # fmt: skip
-    assert (sized.options.gpu_budget, sized.options.arc_cache, sized.options.host_memory) == (2 << 30, 0, "pinned")
+    assert (sized.options.gpu_budget, sized.options.arc_cache) == (2 << 30, 0)
     assert pickle.loads(pickle.dumps(sized)).options == sized.options
     found, wanted = sized.decode([LOGP])[0], decode(graph())
     assert (found.text, found.score) == (wanted.text, wanted.score)

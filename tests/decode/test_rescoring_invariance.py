@@ -31,7 +31,7 @@ def batch():
 
 def decoder(graph, models, **options):
     large, small = models
-    settings = {"beam": 6.0, "max_active": 400, "threads": 2, "frame_shift": 0.02, "lookup_margin": 1.0} | options
+    settings = {"beam": 6.0, "max_active": 400, "threads": 2, "frame_shift": 0.02} | options
     return CtcDecoder(graph, language_model=large, graph_language_model=small, **settings)
 
 
@@ -112,26 +112,6 @@ def test_scores_add_up_and_work_is_counted(graph, models, batch):
     plain = CtcDecoder(graph)
     plain.decode(batch[:2])
     assert (plain.stats.lookups, plain.memory().language_models) == (0, 0)
-
-
-def test_a_margin_finds_what_the_small_model_would_have_dropped():
-    """Two words on one column: the small model prunes the one that the large model wants."""
-    words = ["a", "b"]
-    from tests.decode.language_models import language_model
-
-    small = language_model(words, {(): ({"a": 0.0, "b": 3.0, "</s>": 0.0}, 0.0)})
-    large = language_model(words, {(): ({"a": 9.0, "b": 0.0, "</s>": 0.0}, 0.0)})
-    graph = Graph.from_arcs(
-        [(0, 1, 1, 1, 0.0), (0, 1, 1, 2, 3.0)], finals={1: 0.0}, num_columns=1, word_symbols=["<eps>", *words],
-        meta={"lm_digest": small.digest},
-    )  # fmt: skip
-    logp = np.zeros((1, 1), np.float32)
-
-    def text(margin):
-        return decoder(graph, (large, small), beam=2.0, lookup_margin=margin).decode([logp])[0].text
-
-    assert text(0.0) == "a"
-    assert text(1.0) == "b"
 
 
 @pytest.mark.parametrize("first", ["a", "b"])

@@ -63,7 +63,7 @@ def main() -> None:
     fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}
     graph = Graph(**random_graph(4, states=200, columns=12).fields() | fields)
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((4, 0, 6, 1))]
-    models = {"language_model": large, "graph_language_model": small, "max_active": 60, "lookup_margin": 1.0}
+    models = {"language_model": large, "graph_language_model": small, "max_active": 60}
     runs = [(models, run) for run in RUNS]
     if find_spec("kenlm") is not None:
         runs += [(models | {"language_model": kenlm(), "unknown_words": "unk"}, run) for run in OF_KENLM]

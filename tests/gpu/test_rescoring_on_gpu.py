@@ -69,9 +69,9 @@ def agree(graph, models, batch, place=PLACES[0], **options):
 
 SEARCHES = [
     {"beam": 17.0, "max_active": 10_000, "hypotheses_per_state": 3},
-    {"beam": 8.0, "max_active": 500, "hypotheses_per_state": None, "lookup_margin": 4.0},
+    {"beam": 8.0, "max_active": 500, "hypotheses_per_state": None},
     {"beam": 8.0, "max_active": None, "hypotheses_per_state": 1, "acoustic_scale": 0.5, "blank_penalty": 0.5},
-    {"beam": 12.0, "max_active": 300, "hypotheses_per_state": 8, "lm_scale": 0.75, "lookup_margin": 1.0},
+    {"beam": 12.0, "max_active": 300, "hypotheses_per_state": 8, "lm_scale": 0.75},
 ]
 
 

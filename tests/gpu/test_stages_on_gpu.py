@@ -89,7 +89,7 @@ def test_search_that_rescores(rescoring_machine, room, threads, n, lookup):
         fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": models[1].digest}}
         graph = Graph(**random_graph(seed, states=400).fields() | fields)
         twin = RescoringTwin(
-            graph, Rescoring(graph, *models, DecoderOptions()), beam=8.0, max_active=60, lookup_margin=1.0,
+            graph, Rescoring(graph, *models, DecoderOptions()), beam=8.0, max_active=60,
             hypotheses_per_state=n,
         )  # fmt: skip
         layout = Layout(shared=832, spilled=8192, room=room, threads=threads)

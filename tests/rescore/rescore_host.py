@@ -42,7 +42,6 @@ class RescoreHost(SearchHost):
         rescoring,
         *,
         beam,
-        lookup_margin=0.0,
         hypotheses_per_state=None,
         cache=0,
         asks=NOBODY,
@@ -62,8 +61,8 @@ class RescoreHost(SearchHost):
         if asks != NOBODY:
             name = "asking_arcs" if asks == ARCS else "asking"
             self.source, self.entry = f"cuda/rescore/{name}.cu", f"arcbeam_{name}_{{}}"
-        super().__init__(graph, beam=np.float32(beam) + np.float32(lookup_margin), **options)
-        self.rescoring, self.beam, self.margin = rescoring, beam, lookup_margin
+        super().__init__(graph, beam=beam, **options)
+        self.rescoring = rescoring
         self.per_state = hypotheses_per_state or 0
         self.counters = np.zeros(7, np.uint64)
         self.cache_size = cache
@@ -92,8 +91,7 @@ class RescoreHost(SearchHost):
         params = kernel_params(
             search=search, lms=lms, words=self.graph.words, counters=self.counters,
             cache=kernel_params(entries=self.cache, size=np.uint32(self.cache_size)),
-            views=self.views, **words, beam=np.float32(self.beam), margin=np.float32(self.margin),
-            per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
+            views=self.views, **words, per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0),
             words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
             buckets=self.buckets_view(),

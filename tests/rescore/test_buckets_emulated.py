@@ -18,7 +18,7 @@ from tests.simt.build import schedules
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
-OPTIONS = {"beam": 5.0, "max_active": 40, "lookup_margin": 1.0, "in_buckets": FULLNESS}
+OPTIONS = {"beam": 6.0, "max_active": 40, "in_buckets": FULLNESS}
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -235,13 +235,8 @@ def test_large_models_for_kernels_are_managed(gpu, monkeypatch):
     for options in (PLACES["host-direct"], PLACES["buckets"]):
         decoder = on_gpu(**options)
         assert gpu.fake.living("managed") == 1
-        pinned = gpu.fake.living("pinned")
-        on_request = on_gpu(**options, host_memory="pinned")  # beside the other, which is no reason not to
-        assert (gpu.fake.living("managed"), gpu.fake.living("pinned") > pinned) == (1, True)
-        wanted = on_gpu(placement="resident").decode(BATCH)
-        check_same(decoder.decode(BATCH), wanted)
-        check_same(on_request.decode(BATCH), wanted)
-        del decoder, on_request
+        check_same(decoder.decode(BATCH), on_gpu(placement="resident").decode(BATCH))
+        del decoder
         gc.collect()
 
 

@@ -29,7 +29,7 @@ from tests.simt.build import schedules
 
 SMALL = Layout(shared=256, spilled=1024, threads=64)
 ROOMY = Layout(shared=960, spilled=4096, threads=64)
-OPTIONS = {"beam": 8.0, "max_active": 60, "lookup_margin": 4.0}
+OPTIONS = {"beam": 8.0, "max_active": 60}
 # Where the model is, with a cache of 16 entries and without; and as a search goes through lookup and rescore.
 LOOKUPS = [
     Lookup(), Lookup(cache=16), Lookup("host-direct", cache=16, cold=True), Lookup(BUCKETED),
@@ -67,16 +67,15 @@ def check(graph, models, rows, layout=SMALL, lookup=LOOKUPS[1], schedule=None, f
     language_models(),
     graphs.log_probs(),
     st.sampled_from([0.0, 0.5, 2.0, 17.0, float("inf")]),
-    st.sampled_from([0.0, 1.0, 4.0]),
     st.sampled_from([0, 1, 2, 3]),
     st.sampled_from([0, 1, 4]),
     st.sampled_from(LOOKUPS),
     st.integers(0, 2**32),
 )
-def test_random_graphs(graph, models, rows, beam, margin, n, max_active, lookup, seed):
+def test_random_graphs(graph, models, rows, beam, n, max_active, lookup, seed):
     check(
         with_words(graph, models[1]), models, rows, Layout(shared=64, spilled=256, threads=32, room="spilled"), lookup,
-        {"seed": seed}, beam=beam, lookup_margin=margin, hypotheses_per_state=n, max_active=max_active,
+        {"seed": seed}, beam=beam, hypotheses_per_state=n, max_active=max_active,
         acoustic_scale=0.5, blank=3, blank_penalty=0.25,
     )  # fmt: skip
 
@@ -104,7 +103,7 @@ def test_schedules(graph, models, rows, room, n):
             graph, models, rows, replace(SMALL, room=room), lookup, schedule, frames={5}, hypotheses_per_state=n,
             turns=1 + number % 2, **OPTIONS,
         )  # fmt: skip
-        assert made.words > 30
+        assert made.words > 10
         assert (made.counts["stamps"] > 0) == (lookup.cache != 0)
 
 

@@ -230,7 +230,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
     set_tokens(search, params.tokens, params.num_tokens, params.log_size, lane);
     simt::block_barrier();
 
-    const float cut = cutoff(lane.tokens.token, params.num_tokens, params.rescoring.beam, search.max_active,
+    const float cut = cutoff(lane.tokens.token, params.num_tokens, params.rescoring.search.beam, search.max_active,
                              lane.histogram, control);
     const Expanded expanded = leave_tokens<BlockTeam>(search, lane, cut, work.plain());
     if (expanded.end != FrameEnd::committed) {
@@ -243,7 +243,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
     if (simt::load(&words.best) == kNoCost) {
         return false;
     }
-    const float bound = beam_bound(from_ordered(simt::load(&words.best)), params.rescoring.beam);
+    const float bound = beam_bound(from_ordered(simt::load(&words.best)), params.rescoring.search.beam);
     for (std::uint32_t i = simt::thread_rank(); write && i < expanded.num_candidates; i += simt::block_size()) {
         write_answer(i, i, work, params.rescored);
     }

@@ -116,12 +116,10 @@ def decode(
     lm_scale: opt.LmScale = opt.DEFAULT.lm_scale,
     graph_lm_scale: opt.GraphLmScale = None,
     hypotheses_per_state: opt.HypothesesPerState = 0,
-    lookup_margin: opt.LookupMargin = opt.DEFAULT.lookup_margin,
     unknown_words: opt.UnknownWords = opt.DEFAULT.unknown_words,
     placement: opt.Placement = opt.DEFAULT.placement,
     gpu_budget: opt.GpuBudget = None,
     arc_cache: opt.ArcCache = None,
-    host_memory: opt.HostMemory = opt.DEFAULT.host_memory,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
     blank: opt.Blank = None,
@@ -135,9 +133,8 @@ def decode(
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
         frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
-        hypotheses_per_state=hypotheses_per_state or None, lookup_margin=lookup_margin,
-        unknown_words=unknown_words, placement=placement, gpu_budget=gpu_budget, arc_cache=arc_cache,
-        host_memory=host_memory, memory_limit=memory_limit,
+        hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
+        gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
     )  # fmt: skip
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from arcbeam.ctc.options import HOST_MEMORY, PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
+from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 from arcbeam.sizes import as_bytes
 
 SEARCH = "Search"
@@ -177,15 +177,6 @@ HypothesesPerState = Annotated[
         help="Hypotheses with distinct histories that a state of the graph keeps; 0 for no limit.",
     ),
 ]
-LookupMargin = Annotated[
-    float,
-    typer.Option(
-        "--lookup-margin",
-        metavar="NATS",
-        rich_help_panel=LARGE,
-        help="Words this far beyond the beam are looked up, too.",
-    ),
-]
 UnknownWords = Annotated[
     str,
     typer.Option(
@@ -232,15 +223,6 @@ ArcCache = Annotated[
         rich_help_panel=LARGE,
         show_default="chosen",
         help="Memory of the GPU for arcs that come from the host, such as 64MiB; 0 for none.",
-    ),
-]
-HostMemory = Annotated[
-    str,
-    typer.Option(
-        "--host-memory",
-        metavar="|".join(HOST_MEMORY),
-        rich_help_panel=LARGE,
-        help="Of a large model that the GPU reads over the bus: pinned, or what is faster.",
     ),
 ]
 Words = Annotated[

@@ -60,7 +60,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
 
     cdef struct RescoringOptions:
         uint32_t hypotheses_per_state
-        float lookup_margin
 
     cdef struct KenLmView:
         const KenLm* lm
@@ -131,7 +130,7 @@ cdef class CpuEngine(LogProbEngine):
     def __cinit__(self, graph, options, *, size_t threads, uint32_t collect_above, rescoring=None):
         self.graph = graph
         self.rescoring = rescoring
-        self.rescoring_options = RescoringOptions(options.hypotheses_per_state or 0, options.lookup_margin)
+        self.rescoring_options = RescoringOptions(options.hypotheses_per_state or 0)
         self.options = DecodeOptions(options.beam, options.max_active or 0, options.acoustic_scale,
                                      options.blank_penalty, -1 if graph.blank is None else graph.blank, collect_above)
         self.threads = threads

@@ -104,7 +104,6 @@ cdef extern from "decode/history_stages.hpp" namespace "arcbeam::twin" nogil:
 
     cdef struct RescoringOptions:
         uint32_t hypotheses_per_state
-        float lookup_margin
 
     cdef cppclass CppHistoryStages "arcbeam::twin::HistoryStages":
         CppHistoryStages(const GraphView&, const RescoringView&, const RescoringOptions&) except +
@@ -302,16 +301,14 @@ cdef class HistoryStages:
     rescoring : arcbeam.ctc.rescoring.Rescoring
     hypotheses_per_state : int
         0 for no limit.
-    lookup_margin : float
-        Cost, natural logarithm.
     """
 
     cdef CppHistoryStages* stages
     cdef object kept
 
-    def __cinit__(self, graph, rescoring, *, uint32_t hypotheses_per_state=0, float lookup_margin=0.0):
+    def __cinit__(self, graph, rescoring, *, uint32_t hypotheses_per_state=0):
         self.kept = graph, rescoring
-        cdef RescoringOptions options = RescoringOptions(hypotheses_per_state, lookup_margin)
+        cdef RescoringOptions options = RescoringOptions(hypotheses_per_state)
         self.stages = new CppHistoryStages(view_of(graph), rescoring_view_of(rescoring), options)
 
     def __dealloc__(self):

@@ -72,8 +72,6 @@ class CtcDecoder:
         Factor that the graph was built with; None for what the graph says, or 1.
     hypotheses_per_state : int or None
         Hypotheses with distinct histories that a state of the graph keeps; None for no limit.
-    lookup_margin : float
-        Cost beyond the beam within which candidates are rescored.
     unknown_words : str
         What of the graph's words that `language_model` lacks: ``"error"``, ``"unk"`` scores them as its unknown word,
         ``"small"`` leaves them the score of the graph's own model.
@@ -85,9 +83,6 @@ class CtcDecoder:
         Bytes of the GPU's memory for `language_model`, or a size as ``"2GiB"``; None for as much as is free.
     arc_cache : int, str or None
         Bytes of the GPU's memory, or a size, for answers of the language models; 0 for no cache, None to choose.
-    host_memory : str
-        Where a GPU reads `language_model` over the bus (``placement="host-direct"``): ``"pinned"`` memory, or
-        ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond.
 
     Raises
     ------
@@ -134,12 +129,10 @@ class CtcDecoder:
         lm_scale: float = 1.0,
         graph_lm_scale: float | None = None,
         hypotheses_per_state: int | None = None,
-        lookup_margin: float = 0.0,
         unknown_words: str = "error",
         placement: str = "auto",
         gpu_budget: int | str | None = None,
         arc_cache: int | str | None = None,
-        host_memory: str = "auto",
     ) -> None:
         if not isinstance(graph, Graph):
             raise TypeError(f"graph: expected an arcbeam.Graph, got {type(graph).__name__}")
@@ -155,12 +148,10 @@ class CtcDecoder:
             lm_scale=lm_scale,
             graph_lm_scale=graph_lm_scale,
             hypotheses_per_state=hypotheses_per_state,
-            lookup_margin=lookup_margin,
             unknown_words=unknown_words,
             placement=placement,
             gpu_budget=gpu_budget,
             arc_cache=arc_cache,
-            host_memory=host_memory,
         )
         if self._options.blank_penalty != 0.0 and graph.blank is None:
             raise ValueError("blank_penalty: the graph does not know its blank; give blank= when it is loaded")

@@ -49,11 +49,9 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
         more = {
             "rescoring": rescoring,
             "hypotheses_per_state": options.hypotheses_per_state or 0,
-            "lookup_margin": options.lookup_margin,
             "placement": options.placement,
             "gpu_budget": options.gpu_budget,
             "arc_cache": options.arc_cache,
-            "host_memory": options.host_memory,
             "lookup_threads": options.threads or lookup_threads(usable_cores(), of_kenlm=of_kenlm),
         }
     return CudaEngine(

@@ -20,7 +20,6 @@ from arcbeam.sizes import as_bytes
 
 UNKNOWN_WORDS = ("error", "unk", "small")
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
-HOST_MEMORY = ("auto", "pinned")
 
 
 @lists_fields
@@ -53,8 +52,6 @@ class DecoderOptions:
     """Factor that the graph was built with; None for what the graph says, or 1."""
     hypotheses_per_state: int | None = None
     """Hypotheses with distinct histories that a state of the graph keeps; None for no limit."""
-    lookup_margin: float = 0.0
-    """Cost beyond the beam within which candidates are rescored."""
     unknown_words: str = "error"
     """What of the graph's words that the large language model lacks: ``"error"``, ``"unk"`` scores them as its unknown
     word, ``"small"`` leaves them the score of the graph's own language model."""
@@ -67,9 +64,6 @@ class DecoderOptions:
     arc_cache: int | str | None = None
     """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
     and back-off weights); 0 for no cache, None to choose."""
-    host_memory: str = "auto"
-    """Where a GPU reads a large language model over the bus (``placement="host-direct"``): ``"pinned"`` memory, or
-    ``"auto"``, which is pinned up to half a gibibyte and managed memory beyond, where an H200 reads faster."""
 
     def __post_init__(self) -> None:
         check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
@@ -88,15 +82,12 @@ class DecoderOptions:
             check_real("graph_lm_scale", self.graph_lm_scale, "of at least 0", above=0.0, inclusive=True)
         if self.hypotheses_per_state is not None:
             check_count("hypotheses_per_state", self.hypotheses_per_state)
-        check_real("lookup_margin", self.lookup_margin, "of at least 0", above=0.0, inclusive=True, infinite=True)
         for name in ("lm_scale", "graph_lm_scale"):
             check_float32(name, getattr(self, name) or 0.0, largest=LARGEST_FACTOR)
         if self.unknown_words not in UNKNOWN_WORDS:
             raise ValueError(f"unknown_words: expected one of {', '.join(UNKNOWN_WORDS)}, got {self.unknown_words!r}")
         if self.placement not in PLACEMENTS:
             raise ValueError(f"placement: expected one of {', '.join(PLACEMENTS)}, got {self.placement!r}")
-        if self.host_memory not in HOST_MEMORY:
-            raise ValueError(f"host_memory: expected one of {', '.join(HOST_MEMORY)}, got {self.host_memory!r}")
         for name, at_least in (("memory_limit", 1), ("gpu_budget", 1), ("arc_cache", 0)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, as_bytes(name, getattr(self, name), at_least=at_least))

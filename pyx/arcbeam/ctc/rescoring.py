@@ -27,8 +27,8 @@ SHOWN = 10
 
 #: Options of a decoder that mean nothing without a large language model.
 OPTIONS = (
-    "lm_scale", "graph_lm_scale", "hypotheses_per_state", "lookup_margin", "unknown_words", "placement", "gpu_budget",
-    "arc_cache", "host_memory",
+    "lm_scale", "graph_lm_scale", "hypotheses_per_state", "unknown_words", "placement", "gpu_budget",
+    "arc_cache",
 )  # fmt: skip
 
 

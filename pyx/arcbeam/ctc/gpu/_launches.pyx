@@ -24,9 +24,9 @@ cdef class Launches:
                 (<Function> entry).allow_shared(context.state.shared_per_block)
 
     cdef object choose(self, uint32_t utterances, uint32_t columns, room, tokens):
-        """The first shape of the plan that fits; a shape with clusters must fit one for each utterance at once."""
+        """The first shape of the plan that fits."""
         for shape in search_plan.launch_shapes(utterances, self.context.state.multiprocessors, tokens):
-            if self.lanes_of(shape, columns, room) >= (utterances if shape.cluster > 1 else 1):
+            if self.lanes_of(shape, columns, room):
                 return shape
         raise ValueError(f"log_probs: expected at most {self._most_columns()} columns, which is what the shared "
                          f"memory of cuda:{self.context.state.ordinal} has room for, got {columns}; decode on the CPU")

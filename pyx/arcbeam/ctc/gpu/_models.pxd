@@ -50,8 +50,6 @@ cdef class DeviceRescoring:
     cdef HostBuffer counted
     cdef uint32_t hypotheses_per_state
     cdef size_t lookup_threads
-    cdef size_t pinned_most  # bytes of host memory that kernels read; beyond these it is managed
-    cdef float lookup_margin
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1
     cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
                           arc_cache) except -1

@@ -20,7 +20,6 @@ class DeviceModel:
         context: Context,
         on_host: tuple[str, ...],
         absent: tuple[str, ...],
-        pinned_most: int,
     ) -> Self: ...
     @property
     def context(self) -> Context: ...
@@ -55,11 +54,9 @@ class DeviceRescoring:
         memory_limit: int,
         taken: int,
         hypotheses_per_state: int,
-        lookup_margin: float,
         placement: str,
         gpu_budget: int | None,
         arc_cache: int | None,
-        host_memory: str,
         lookup_threads: int,
     ) -> Self: ...
     @property

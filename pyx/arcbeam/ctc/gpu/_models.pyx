@@ -7,7 +7,7 @@ import numpy as np
 
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport SIZE_MAX, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
 from arcbeam.gpu._cuda cimport Context
@@ -17,7 +17,7 @@ from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
-from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, beam_bound, kCacheWords
+from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, kCacheWords
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm import lm_file
@@ -60,18 +60,15 @@ cdef class DeviceModel:
         columns.
     absent : tuple of str
         Columns that kernels do not read.
-    pinned_most : int
-        Bytes of host memory beyond which it is managed memory.
     """
 
-    def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None,
-                  size_t pinned_most):
+    def __cinit__(self, model, Context context not None, tuple on_host not None, tuple absent not None):
         cdef const uint8_t[::1] data
         cdef size_t place, count
         cdef unsigned char* to
         self.context = context
         self.source = model  # keeps it alive, so that no other model gets the same identity
-        self.far = SharedBuffer(context, pinned_most)
+        self.far = SharedBuffer(context, search_plan.PINNED_MODEL_BYTES)
         if on_host == BUCKETS:
             self._fill_buckets()
             return
@@ -131,13 +128,13 @@ cdef class DeviceModel:
         return 0
 
 
-cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=(), size_t pinned_most=0):
+cdef DeviceModel device_model(model, Context context, tuple on_host, tuple absent=()):
     """The model as kernels of a device read it. It is sent once and freed with its last decoder."""
-    key = (id(model), <uintptr_t> <void*> context, on_host, absent, pinned_most)
+    key = (id(model), <uintptr_t> <void*> context, on_host, absent)
     with _lock:
         found = _models.get(key)
         if found is None:
-            found = _models[key] = DeviceModel(model, context, on_host, absent, pinned_most)
+            found = _models[key] = DeviceModel(model, context, on_host, absent)
     return found
 
 
@@ -187,25 +184,22 @@ cdef class DeviceRescoring:
         Bytes of the device that the decoder may take (0: no limit), and bytes that it has taken already.
     hypotheses_per_state : int
         0 for no limit.
-    lookup_margin : float
     lookup_threads : int
         The number of threads that answer when lanes ask the host.
-    placement, gpu_budget, arc_cache, host_memory
+    placement, gpu_budget, arc_cache
         As in :class:`arcbeam.DecoderOptions`.
     """
 
     def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
-                  size_t taken, uint32_t hypotheses_per_state, float lookup_margin, placement, gpu_budget, arc_cache,
-                  host_memory, size_t lookup_threads):
+                  size_t taken, uint32_t hypotheses_per_state, placement, gpu_budget, arc_cache, size_t lookup_threads):
         cdef size_t free_bytes = 0, total_bytes = 0
-        self.pinned_most = SIZE_MAX if host_memory == "pinned" else search_plan.PINNED_MODEL_BYTES
         self.rescoring = rescoring
-        self.hypotheses_per_state, self.lookup_margin = hypotheses_per_state, lookup_margin
+        self.hypotheses_per_state = hypotheses_per_state
         self.lookup_threads = lookup_threads
         with context:
             context.memory_info(&free_bytes, &total_bytes)
         # Memory that this model has taken already counts as free for it.
-        for where in (((), (), 0), (ARCS, (), self.pinned_most), ((), ARCS, 0)):
+        for where in (((), ()), (ARCS, ()), ((), ARCS)):
             with _lock:
                 there = _models.get((id(rescoring.large), <uintptr_t> <void*> context, *where))
             if there is not None:
@@ -256,8 +250,7 @@ cdef class DeviceRescoring:
         elif name == "host-direct":
             on_host = ARCS if self.placement.index_on_device else BUCKETS
         try:
-            self.large = device_model(self.rescoring.large, context, on_host, absent,
-                                      self.pinned_most if on_host else 0)
+            self.large = device_model(self.rescoring.large, context, on_host, absent)
         except CudaOutOfMemoryError as error:
             if "pinned" in error.action:
                 return self._place_unpinned(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache, error)
@@ -322,9 +315,6 @@ cdef class DeviceRescoring:
         params.counters = <LookupCounters*> <uintptr_t> self.counters.address
         params.cache.entries = <uint64_t*> <uintptr_t> self.cache.address
         params.cache.size = self.placement.cache_entries
-        params.beam = params.search.beam
-        params.search.beam = beam_bound(params.beam, self.lookup_margin)
-        params.lookup_margin = self.lookup_margin
         params.hypotheses_per_state = self.hypotheses_per_state
         params.epsilon_words = self.words.of_epsilons
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device

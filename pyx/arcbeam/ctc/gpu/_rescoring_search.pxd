@@ -37,8 +37,6 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         ArcCacheView cache
         const RequestView* views
         const uint32_t* history_words
-        float beam
-        float lookup_margin
         uint32_t hypotheses_per_state
         uint32_t epsilon_words
         uint32_t index_is_near
@@ -52,5 +50,3 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
                                     uint64_t table_size)
 
 
-cdef extern from "shared/cost.hpp" namespace "arcbeam" nogil:
-    float beam_bound(float best, float beam)
