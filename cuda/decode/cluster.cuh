@@ -24,12 +24,13 @@ ARCBEAM_DEVICE std::uint32_t lane_number() { return simt::block_rank() / simt::c
 
 // The lane as any block of its cluster sees it. Everything is the owner's except the acoustic costs, of which each
 // block has a copy, and the memory that warps work in.
-ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
-    Lane lane;
-    carve_lane(params, simt::shared_memory(), lane);
+template <class Search>
+ARCBEAM_DEVICE typename Search::Lane shared_lane(const SearchParams& params) {
+    typename Search::Lane lane;
+    Search::carve(params, simt::shared_memory(), lane);
     const Array<float> own = lane.acoustic;
     const WarpRoom own_room = lane.warp_room;
-    carve_lane(params, simt::map_shared(simt::shared_memory(), 0U), lane);
+    Search::carve(params, simt::map_shared(simt::shared_memory(), 0U), lane);
     if (!ClusterTeam::owns_lane()) {
         for (std::uint32_t column = simt::thread_rank(); column < params.columns; column += simt::block_size()) {
             own[column] = static_cast<float>(lane.acoustic[column]);
@@ -42,12 +43,13 @@ ARCBEAM_DEVICE Lane shared_lane(const SearchParams& params) {
 }
 
 // A frame by all blocks of the cluster. They have met at a barrier since it was posted.
-ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& given, Counts& counts) {
-    const SearchParams params = given;  // a private copy, which no store can change
-    Lane lane = shared_lane(params);
+template <class Search>
+ARCBEAM_DEVICE TeamFrame make_team_frame(const typename Search::Params& params, typename Search::Counted& counted) {
+    const SearchParams& common = Search::common(params);
+    typename Search::Lane lane = shared_lane<Search>(common);
     const Posted& posted = lane.control->posted;
-    lane.state = params.lanes[lane_number()];
-    lane.utterance = params.utterances[simt::load(&posted.utterance)];
+    lane.state = common.lanes[lane_number()];
+    lane.utterance = common.utterances[simt::load(&posted.utterance)];
     lane.utterance.log_probs = simt::load(&posted.log_probs);
     lane.rows_end = simt::load(&posted.rows_end);
     lane.state.frame = simt::load(&posted.frame);
@@ -55,18 +57,21 @@ ARCBEAM_DEVICE_NOINLINE TeamFrame team_frame(const SearchParams& given, Counts& 
     lane.state.log_size = simt::load(&posted.log_size);
     lane.state.offset = 0.0;
     lane.state.started = 1U;
-    lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
+    Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     lane.num_milestones = simt::load(&posted.num_milestones);
-    lane.counts = counts;
+    Search::set_counted(lane, counted);
     lane.log_wanted = 0U;
-    const FrameEnd end = advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), simt::load(&posted.room));
-    counts = lane.counts;
+    const FrameEnd end =
+        Search::template advance<ClusterTeam>(params, lane, simt::load(&posted.cutoff), simt::load(&posted.room));
+    counted = Search::counted(lane);
     return {
         end, lane.state.num_tokens, lane.state.log_size, lane.log_wanted, lane.num_milestones, lane.state.offset};
 }
 
 // The owner's side of a frame by the team.
-ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane, float cut, Room room) {
+template <class Search>
+ARCBEAM_DEVICE FrameEnd advance_together(const typename Search::Params& params, typename Search::Lane& lane,
+                                         float cut, Room room) {
     if (simt::thread_rank() == 0U) {
         Posted& posted = lane.control->posted;
         simt::store(&posted.task, Task::frame);
@@ -81,9 +86,9 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
         simt::store(&posted.cutoff, cut);
     }
     simt::cluster_barrier();
-    Counts counts = lane.counts;
-    const TeamFrame done = team_frame(params, counts);
-    lane.counts = counts;
+    typename Search::Counted counted = Search::counted(lane);
+    const TeamFrame done = Search::team_frame(params, counted);
+    Search::set_counted(lane, counted);
     lane.log_wanted = done.log_wanted;
     if (done.end == FrameEnd::committed) {
         lane.state.num_tokens = done.num_tokens;
@@ -91,7 +96,7 @@ ARCBEAM_DEVICE FrameEnd advance_together(const SearchParams& params, Lane& lane,
         lane.state.tokens_seen += done.num_tokens;
         lane.state.offset += done.best;
         lane.num_milestones = done.num_milestones;
-        lane.tokens = room_for(lane, done.num_tokens, lane.state.frame + 1U);
+        Search::place_tokens(lane, done.num_tokens, lane.state.frame + 1U);
     }
     return done.end;
 }
@@ -125,16 +130,18 @@ ARCBEAM_DEVICE void call(Control& control, Task task) {
 }
 
 // The loop of every block but the owner, until the owner lets it leave.
-ARCBEAM_DEVICE void help(const SearchParams& params) {
-    auto& control = *reinterpret_cast<Control*>(simt::map_shared(simt::shared_memory(), 0U));
-    Counts counts;
+template <class Search>
+ARCBEAM_DEVICE void help(const typename Search::Params& params) {
+    unsigned char* const of_owner = simt::map_shared(simt::shared_memory(), 0U);
+    const Control& control = *reinterpret_cast<const Control*>(of_owner);
+    typename Search::Counted counted;
     for (Task task = Task::frame; task != Task::leave;) {
         simt::cluster_barrier();
         task = simt::load(&control.posted.task);
         if (task == Task::frame) {
-            team_frame(params, counts);
+            Search::team_frame(params, counted);
         } else {
-            add_counts<ClusterTeam>(control, counts);
+            Search::add_helpers_counts(of_owner, counted);
             simt::cluster_barrier();
         }
     }

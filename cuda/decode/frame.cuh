@@ -10,7 +10,8 @@
 
 namespace arcbeam {
 
-enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full };
+// waits: the frame was given up because something that it has asked for has not come.
+enum class FrameEnd : std::uint32_t { committed, dead, no_room, log_full, waits };
 
 // What a block keeps while it works in a lane.
 struct Lane {

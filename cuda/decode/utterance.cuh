@@ -34,16 +34,17 @@ ARCBEAM_DEVICE void collect_counts(Lane& lane) {
 }
 
 // Stops the lane until the next launch.
-template <bool kClusters>
-ARCBEAM_DEVICE void stop(const SearchParams& params, Lane& lane, Need need) {
+template <class Search, bool kClusters>
+ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search::Lane& lane, Need need) {
     if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log)) {
         // The other lanes should not go on for long without it
-        simt::store_relaxed<Scope::device>(params.stop, 1U);
+        simt::store_relaxed<Scope::device>(Search::common(params).stop, 1U);
     }
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
+        Search::save_tokens(lane);
     }
     collect_counts<kClusters>(lane);
+    Search::template report_counts<kClusters>(params, lane);
     lane.state.need = need;
 }
 
@@ -64,60 +65,57 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     open_utterance(params, lane);
 }
 
-// Resumes a lane that stopped; its tokens wait in the spill. False if the log-probs of its frame have not come.
-ARCBEAM_DEVICE bool resume_utterance(const SearchParams& params, Lane& lane) {
-    open_utterance(params, lane);
-    lane.counts = Counts{};
-    lane.tokens = room_for(lane, lane.state.num_tokens, lane.state.frame);
+// Resumes a lane that stopped; its tokens wait in the spill. Says what it still lacks.
+template <class Search>
+ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
+    const SearchParams& common = Search::common(params);
+    open_utterance(common, lane);
+    Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     forget_milestones(lane);
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
+        Search::restore_tokens(lane);
     }
     if (lane.state.frame < lane.utterance.frames) {
-        if (!have_row(params, lane, lane.state.frame)) {
-            return false;
+        if (!have_row(common, lane, lane.state.frame)) {
+            return Need::log_probs;
         }
-        load_acoustic(params, lane.utterance, lane.state.frame, lane.acoustic, *lane.control);
+        load_acoustic(common, lane.utterance, lane.state.frame, lane.acoustic, *lane.control);
     }
     simt::block_barrier();
-    return true;
+    return Search::resumed(params, lane);
 }
 
-template <bool kClusters>
-ARCBEAM_DEVICE FrameEnd one_frame_in(const SearchParams& params, Lane& lane, float cut, Room room) {
+template <class Search, bool kClusters>
+ARCBEAM_DEVICE FrameEnd one_frame_in(const typename Search::Params& params, typename Search::Lane& lane, float cut,
+                                     Room room) {
     if constexpr (kClusters) {
-        if (lane.state.started != 0U && lane.state.num_tokens >= params.team_tokens) {
-            return advance_together(params, lane, cut, room);
+        if (lane.state.started != 0U && lane.state.num_tokens >= Search::common(params).team_tokens) {
+            return advance_together<Search>(params, lane, cut, room);
         }
     }
-    return advance<BlockTeam>(params, lane, cut, room);
+    return Search::template advance<BlockTeam>(params, lane, cut, room);
 }
 
 // Decodes one frame, in shared memory if it is likely to fit there.
-template <bool kClusters>
-ARCBEAM_DEVICE FrameEnd one_frame(const SearchParams& params, Lane& lane) {
-    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, params.beam, params.max_active,
+template <class Search, bool kClusters>
+ARCBEAM_DEVICE FrameEnd one_frame(const typename Search::Params& params, typename Search::Lane& lane) {
+    const SearchParams& common = Search::common(params);
+    const float cut = cutoff(lane.tokens.token, lane.state.num_tokens, common.beam, common.max_active,
                              lane.histogram, *lane.control);
-    FrameEnd end = FrameEnd::no_room;
-    // The next frame may have more
-    if (lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U) {
-        end = one_frame_in<kClusters>(params, lane, cut, Room::shared);
-        lane.large_table_is_free = false;
-    }
-    if (end == FrameEnd::no_room) {
-        if (!lane.large_table_is_free) {
-            free_table<BlockTeam>(mixed_workspace(lane));
+    // The next frame may have more tokens.
+    const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;
+    for (Room room = few ? Room::shared : Room::mixed;;) {
+        if (room != Room::shared && !lane.large_table_is_free) {
+            Search::free_large_tables(lane);
             simt::block_barrier();
-            lane.large_table_is_free = true;
         }
-        for (Room room = Room::mixed; end == FrameEnd::no_room; room = Room::spilled) {
-            end = one_frame_in<kClusters>(params, lane, cut, room);
-            if (room == Room::spilled) {
-                break;
-            }
+        lane.large_table_is_free = room != Room::shared;
+        const FrameEnd end = one_frame_in<Search, kClusters>(params, lane, cut, room);
+        if (end != FrameEnd::no_room || room == Room::spilled) {
+            return end;
         }
+        room = room == Room::shared ? Room::mixed : Room::spilled;
     }
-    return end;
 }
 
 constexpr std::uint32_t kLookFrames = 8U;    // frames between checks of the other lanes
@@ -185,22 +183,25 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
     return Rows::good;
 }
 
-// Writes the result; false if the path pool is full.
-template <bool kClusters>
-ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
-    Control& control = *lane.control;
-    const bool final_reached =
-        best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, control);
-    if (!write_path(params, lane)) {
-        return false;
+// Writes the result. If that is not possible, says what the lane lacks.
+template <class Search, bool kClusters>
+ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
+    const SearchParams& common = Search::common(params);
+    bool reached_final;
+    if (!Search::find_end(params, lane, reached_final)) {
+        return Search::lacks(lane);
+    }
+    if (!write_path(common, lane)) {
+        return Need::paths;
     }
     collect_counts<kClusters>(lane);
+    Search::template report_counts<kClusters>(params, lane);
     if (simt::thread_rank() == 0U) {
-        const std::uint64_t best = simt::load(&control.best_end);
-        UtteranceResult& result = params.results[lane.state.utterance];
+        const std::uint64_t best = simt::load(&lane.control->best_end);
+        UtteranceResult& result = common.results[lane.state.utterance];
         result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));
         result.end_state = packed_arc(best);
-        result.reached_final = final_reached ? 1U : 0U;
+        result.reached_final = reached_final ? 1U : 0U;
         result.outcome = Outcome::decoded;
         result.frames = lane.state.frame;
         result.tokens = lane.state.tokens_seen;
@@ -208,7 +209,7 @@ ARCBEAM_DEVICE bool finish_utterance(const SearchParams& params, Lane& lane) {
         result.admitted = lane.state.admitted;
     }
     simt::block_barrier();
-    return true;
+    return Need::nothing;
 }
 
 // Makes room in a log that is full; false if the log has to grow. It grows unless half of it is free, because
@@ -226,26 +227,29 @@ ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
 }
 
 // Decodes the lane's utterance to its end. If that is not possible, says what the lane lacks.
-template <bool kClusters>
-ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
-    Control& control = *lane.control;
+template <class Search, bool kClusters>
+ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
+    const SearchParams& common = Search::common(params);
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
-        if (simt::load(&control.bad_column) != kNoIndex) {
+        if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();
-            report_bad_row<kClusters>(params, lane, lane.state.frame);
+            report_bad_row<kClusters>(common, lane, lane.state.frame);
             return Need::nothing;
         }
         // A frame fetches the row of the next one.
         const std::uint32_t row = lane.state.frame + lane.state.started;
-        if (row < lane.utterance.frames && !have_row(params, lane, row)) {
+        if (row < lane.utterance.frames && !have_row(common, lane, row)) {
             return Need::log_probs;
         }
-        if (should_stop(params, lane)) {
+        if (should_stop(common, lane)) {
             return Need::launch;
         }
-        const FrameEnd end = one_frame<kClusters>(params, lane);
+        const FrameEnd end = one_frame<Search, kClusters>(params, lane);
         if (end == FrameEnd::no_room) {
             return Need::spill;
+        }
+        if (end == FrameEnd::waits) {
+            return Search::lacks(lane);
         }
         if (end == FrameEnd::log_full) {
             if (!make_room_in_log(lane)) {
@@ -253,20 +257,21 @@ ARCBEAM_DEVICE Need decode_utterance(const SearchParams& params, Lane& lane) {
             }
         } else if (end == FrameEnd::dead) {
             simt::block_barrier();
-            reset_frame<BlockTeam>(control);
+            Search::template reset_frame<BlockTeam>(lane);
             lane.state.alive = 0U;
             simt::block_barrier();
         } else {
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
+            Search::committed(lane);
         }
     }
     const Rows rows =
-        lane.state.alive == 0U ? check_rows<kClusters>(params, lane, lane.state.frame + 1U) : Rows::good;
+        lane.state.alive == 0U ? check_rows<kClusters>(common, lane, lane.state.frame + 1U) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }
-    return finish_utterance<kClusters>(params, lane) ? Need::nothing : Need::paths;
+    return finish_utterance<Search, kClusters>(params, lane);
 }
 
 }  // namespace arcbeam

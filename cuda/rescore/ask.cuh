@@ -94,8 +94,8 @@ struct AskedWords {
     bool answered;
 };
 
-ARCBEAM_DEVICE AskedWords ask_words(const RescoringParams& params, const Questions questions,
-                                    RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE AskedWords ask_words(const Params& params, const Questions questions, RescoringControl& control) {
     AskedWords asked;
     Sent sent{true, true};
     for (bool again = false; sent.answered && sent.any; again = true) {

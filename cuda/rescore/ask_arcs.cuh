@@ -177,8 +177,8 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
 }
 
 // answer_words() by requests for arcs; see ask_words().
-ARCBEAM_DEVICE AskedWords ask_arcs(const RescoringParams& params, const Questions& questions,
-                                   RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE AskedWords ask_arcs(const Params& params, const Questions& questions, RescoringControl& control) {
     AskedWords asked;
     asked.answered = true;
     for (bool again = false; asked.answered; again = true) {

@@ -6,10 +6,11 @@
 namespace arcbeam {
 
 // Asks for the pieces that the end of a sentence needs after a history.
-ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history, RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
     LookupCounts uncounted;
-    if constexpr (kAsked == Asks::arcs) {
+    if constexpr (Params::kAsked == Asks::arcs) {
         LmPlace place{lm.find(history, lm.num_labels), history};
         while (place.arc == kNoLmArc) {
             place.from = lm.backoff_state(place.from);
@@ -24,7 +25,8 @@ ARCBEAM_DEVICE void ask_end(const RescoringParams& params, std::uint32_t history
 
 // Asks for the end after the histories of the final tokens; afterwards the lane's table has the answers. False if
 // the lane has to stop. A barrier was passed.
-ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane& lane) {
+template <class Params>
+ARCBEAM_DEVICE bool ask_ends(const Params& params, const RescoringLane& lane) {
     for (std::uint32_t i = simt::thread_rank(); i < lane.state.num_tokens; i += simt::block_size()) {
         const std::uint32_t state = lane.tokens.state[i];
         const float cost = simt::load(&lane.tokens.token.at(i)->cost);
@@ -37,12 +39,12 @@ ARCBEAM_DEVICE bool ask_ends(const RescoringParams& params, const RescoringLane&
 }
 
 // The same as end_deviation(), after ask_ends() has got the answers.
-ARCBEAM_DEVICE float asked_end_deviation(const RescoringParams& params, const History& history,
-                                         RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE float asked_end_deviation(const Params& params, const History& history, RescoringControl& control) {
     const Requests requests = requests_of(control);
     const LmView& lm = params.lms.large;
     LmStep large{};
-    if constexpr (kAsked == Asks::arcs) {
+    if constexpr (Params::kAsked == Asks::arcs) {
         const ArcCacheView none{};
         Pieces pieces{none, requests, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;

@@ -37,10 +37,9 @@ ARCBEAM_DEVICE void publish(std::uint32_t at, const Candidate& candidate, const 
 }
 
 // Offers a candidate that this thread has just published, and enters the key if it is new.
-template <class Team, class Work>
-ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const Candidate& candidate,
-                          const History& history, const Step& step, const Work& work, Control& control,
-                          RescoringControl& words) {
+template <class Team, class Work, class Params>
+ARCBEAM_DEVICE void reach(const Params& params, std::uint32_t i, const Candidate& candidate, const History& history,
+                          const Step& step, const Work& work, Control& control, RescoringControl& words) {
     Probe probe{key_home(candidate.place, history, work.table_size), 0U, false};
     probe.found = key_at<Team, true>(probe.place, work);
     claim<Team, true>(probe, i, step, work, control);
@@ -70,8 +69,8 @@ ARCBEAM_DEVICE void reach(const RescoringParams& params, std::uint32_t i, const 
     }
 }
 
-template <class Team, class Work>
-ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32_t index, ArcTarget target,
+template <class Team, class Work, class Params>
+ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index, ArcTarget target,
                                       const Level& level, const Work& work, Control& control,
                                       RescoringControl& words) {
     const StateArcs arcs = work.arcs()[index];
@@ -105,9 +104,9 @@ ARCBEAM_DEVICE void follow_hypothesis(const RescoringParams& params, std::uint32
     }
 }
 
-template <class Team, class Work>
-ARCBEAM_DEVICE void follow_level(const RescoringParams& params, std::uint32_t depth, const Level& level,
-                                 const Work& work, Control& given, RescoringControl& given_words) {
+template <class Team, class Work, class Params>
+ARCBEAM_DEVICE void follow_level(const Params& params, std::uint32_t depth, const Level& level, const Work& work,
+                                 Control& given, RescoringControl& given_words) {
     Control& control = words_beside(work, given);
     RescoringControl& words = words_beside(work, given_words);
     const bool is_long = level.num_long != 0U;
@@ -155,10 +154,9 @@ struct Closed {
 };
 
 // Closes the frontier level by level. A barrier was passed.
-template <class Team>
-ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, RescoringLane& lane,
-                                           std::uint32_t num_candidates, float bound,
-                                           const RescoringWorkspace& work) {
+template <class Team, class Params>
+ARCBEAM_DEVICE Closed close_with_histories(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
+                                           float bound, const RescoringWorkspace& work) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
     const bool at_once =
@@ -194,7 +192,7 @@ ARCBEAM_DEVICE Closed close_with_histories(const RescoringParams& params, Rescor
             return {FrameEnd::no_room, 0U};
         }
         if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
-            return {kFrameUnanswered, 0U};
+            return {FrameEnd::waits, 0U};
         }
         recombine_histories<Team>(params, num_candidates, last, at_once, bound, step, work, control, words);
         num_candidates = last;

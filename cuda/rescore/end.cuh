@@ -11,23 +11,25 @@ namespace arcbeam {
 
 // The deviation of the end of the sentence, for those threads of a warp that ask. All threads of the warp call
 // this.
-ARCBEAM_DEVICE float end_of_sentence(const RescoringParams& params, const RescoringLane& lane,
-                                     const History& history, bool asks) {
-    if constexpr (kInBuckets) {
+template <class Params>
+ARCBEAM_DEVICE float end_of_sentence(const Params& params, const RescoringLane& lane, const History& history,
+                                     bool asks) {
+    if constexpr (Params::kInBuckets) {
         const std::uint32_t end = params.lms.large.num_labels;
         const float large = cost_in_buckets(params.buckets, history.large, end, asks);
         const LmView& small = params.lms.small;
         return asks ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
                     : 0.0F;
     }
-    return !asks        ? 0.0F
-           : !kLanesAsk ? end_deviation(params.lms, history)
-                        : asked_end_deviation(params, history, *lane.words);
+    return !asks                ? 0.0F
+           : !Params::kLanesAsk ? end_deviation(params.lms, history)
+                                : asked_end_deviation(params, history, *lane.words);
 }
 
 // The number that has to be smallest, for token `index` if there is one. All threads of a warp call this.
-ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const RescoringLane& lane,
-                                          std::uint32_t index, bool is_token, bool final_only) {
+template <class Params>
+ARCBEAM_DEVICE std::uint64_t rescored_end(const Params& params, const RescoringLane& lane, std::uint32_t index,
+                                          bool is_token, bool final_only) {
     std::uint32_t state = 0U;
     float cost = kInfiniteCost;
     History history{0U, 0U};
@@ -49,7 +51,8 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const RescoringParams& params, const R
 
 // Finds the best end; among tokens of equal cost and state the smallest history wins. `scratch` has a place for
 // each token.
-ARCBEAM_DEVICE bool best_rescored_end(const RescoringParams& params, const RescoringLane& lane,
+template <class Params>
+ARCBEAM_DEVICE bool best_rescored_end(const Params& params, const RescoringLane& lane,
                                       const Array<Candidate>& scratch) {
     Control& control = *lane.control;
     const std::uint32_t n = lane.state.num_tokens;

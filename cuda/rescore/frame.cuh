@@ -25,10 +25,9 @@ ARCBEAM_DEVICE FrameEnd give_up_rescoring(const RescoringWorkspace& work, Rescor
 
 // Gives the hypotheses that stay their places, and names the source of every winner; a thread takes kEach
 // candidates at a time. control.tied tells whether any winner has an equal: then the source may be that of either.
-template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE void find_some(const RescoringParams& params, std::uint32_t num_candidates,
-                              std::uint32_t num_hypotheses, std::uint32_t num_long, const Work& work,
-                              RescoringControl& given) {
+template <class Team, std::uint32_t kEach, class Work, class Params>
+ARCBEAM_DEVICE void find_some(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                              std::uint32_t num_long, const Work& work, RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
@@ -74,10 +73,10 @@ ARCBEAM_DEVICE void find_some(const RescoringParams& params, std::uint32_t num_c
     }
 }
 
-template <class Team>
-ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t num_candidates,
-                                   std::uint32_t num_hypotheses, std::uint32_t num_long,
-                                   const RescoringWorkspace& work, RescoringControl& control) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void find_survivors(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                                   std::uint32_t num_long, const RescoringWorkspace& work,
+                                   RescoringControl& control) {
     const bool few = num_candidates <= Team::size();
     where_it_is<Team>(work, few, [&](const auto& arrays) {
         constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 4U;
@@ -87,11 +86,10 @@ ARCBEAM_DEVICE void find_survivors(const RescoringParams& params, std::uint32_t 
 
 // Among equal winners, chooses the one whose source has the smallest history. Barriers are passed, one at the end.
 // The sources have different histories, because an arc leaves only one state.
-template <class Team>
-ARCBEAM_DEVICE void settle_ties(const RescoringParams& params, std::uint32_t num_candidates,
-                                std::uint32_t num_hypotheses, const RescoringWorkspace& work,
-                                const Array<History>& histories, std::uint32_t first_log_last,
-                                std::uint32_t first_log) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void settle_ties(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
+                                const RescoringWorkspace& work, const Array<History>& histories,
+                                std::uint32_t first_log_last, std::uint32_t first_log) {
     const Array<std::uint64_t> least{reinterpret_cast<std::uint64_t*>(work.epsilons().data), work.capacity};
     const auto source_history = [&](std::uint32_t source) {
         if (source == kNoIndex) {
@@ -215,10 +213,9 @@ ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, c
 }
 
 // Turns candidates within the bound into tokens. `next_frame` is the row whose acoustic costs are wanted next.
-template <class Team>
-ARCBEAM_DEVICE FrameEnd settle_histories(const RescoringParams& params, RescoringLane& lane,
-                                         std::uint32_t num_candidates, float bound, const RescoringWorkspace& work,
-                                         std::uint32_t next_frame) {
+template <class Team, class Params>
+ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
+                                         float bound, const RescoringWorkspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
     const std::uint32_t admitted =
@@ -303,9 +300,9 @@ ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const Rescori
 // Rescores the candidates of a frame whose acoustic costs and cut-off are known. The result `committed` means that
 // the rest of the frame can follow; `dead` means that no candidate is finite. Tables go to shared memory if there
 // are few enough candidates.
-template <class Team>
-ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, RescoringLane& lane,
-                                           const Expanded& expanded, Room room, RescoringWorkspace& work) {
+template <class Team, class Params>
+ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& lane, const Expanded& expanded,
+                                           Room room, RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     if (Team::rank() == 0U) {
         reset_later_words(control);
@@ -321,14 +318,13 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const RescoringParams& params, Rescor
     }
     const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
     if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, 0U, work)) {
-        return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic), kFrameUnanswered);
+        return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic), FrameEnd::waits);
     }
     return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }
 
-template <class Team>
-ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, RescoringLane& lane, float cut,
-                                          Room room) {
+template <class Team, class Params>
+ARCBEAM_DEVICE FrameEnd advance_rescoring(const Params& params, RescoringLane& lane, float cut, Room room) {
     const Counts before = lane.counts;
     const LookupCounts lookups_before = lane.lookups;
     RescoringWorkspace work = room == Room::shared ? lane.room : spilled_rescoring(lane.state.spill);
@@ -357,7 +353,7 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const RescoringParams& params, Rescori
         const std::uint32_t misses = lane.lookups.misses;
         lane.lookups = lookups_before;
         // Questions that have been asked are not asked again
-        if (kLanesAsk && simt::load(&lane.words->request_full) == 0U) {
+        if (Params::kLanesAsk && simt::load(&lane.words->request_full) == 0U) {
             lane.lookups.misses = misses;
         }
     }

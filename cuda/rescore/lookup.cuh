@@ -392,12 +392,12 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
     return counts;
 }
 
-template <class Team>
-ARCBEAM_DEVICE void answer_words(const RescoringParams& params, const Questions& questions, LookupCounts& counts) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void answer_words(const Params& params, const Questions& questions, LookupCounts& counts) {
     // Few words are answered sooner by many threads each. Of many words, more are answered at a time.
     const std::uint32_t n = questions.num_distinct;
     LookupCounts some;
-    if constexpr (kInBuckets) {
+    if constexpr (Params::kInBuckets) {
         some = params.buckets.links <= kFewLevels ? answer_some<Team, kBucketLanes, kFewLevels>(params, questions)
                                                   : answer_some<Team, kBucketLanes, kManyLevels>(params, questions);
     } else {

@@ -4,25 +4,9 @@
 #pragma once
 
 #include "decode/recombine.cuh"
-#include "rescore/rescoring_search.hpp"
+#include "rescore/variant.cuh"
 
 namespace arcbeam {
-
-// What lanes ask the host for. It is fixed when a kernel is compiled, so that kernels that have their models pay
-// nothing.
-#if defined(ARCBEAM_LANES_ASK)
-constexpr Asks kAsked = ARCBEAM_LANES_ASK;
-#else
-constexpr Asks kAsked = Asks::nobody;
-#endif
-constexpr bool kLanesAsk = kAsked != Asks::nobody;
-
-// Whether the large model is in buckets. This is fixed in the same way.
-#if defined(ARCBEAM_IN_BUCKETS)
-constexpr bool kInBuckets = true;
-#else
-constexpr bool kInBuckets = false;
-#endif
 
 // The host writes the words before it tells any lane the history's number. The number may have come through the arc
 // cache, so this side needs a fence, too.
@@ -40,8 +24,9 @@ ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a
     return false;
 }
 
-ARCBEAM_DEVICE bool precedes(const RescoringParams& params, const History& a, const History& b) {
-    if (kAsked != Asks::model || a.large == b.large) {
+template <class Params>
+ARCBEAM_DEVICE bool precedes(const Params& params, const History& a, const History& b) {
+    if (Params::kAsked != Asks::model || a.large == b.large) {
         return a < b;
     }
     return words_precede(params, a.large, b.large);
@@ -56,9 +41,9 @@ ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
 }
 
 // Of all numbers that threads offer, the first in order stays; kNoPacked stands for none yet.
-template <class Team>
-ARCBEAM_DEVICE void keep_first(const RescoringParams& params, std::uint64_t* least, std::uint64_t bits) {
-    if (kAsked != Asks::model) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void keep_first(const Params& params, std::uint64_t* least, std::uint64_t bits) {
+    if (Params::kAsked != Asks::model) {
         simt::atomic_min<Team::kScope>(least, bits);
         return;
     }

@@ -120,9 +120,8 @@ ARCBEAM_DEVICE Ranked cut_dear(std::uint32_t start, std::uint32_t n, const Work&
 }
 
 // Whether entry `at` is among the best n of these, by (cost, history). Counts the entries before it.
-template <class Work>
-ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& ranked, std::uint32_t at,
-                                  const Work& work) {
+template <class Work, class Params>
+ARCBEAM_DEVICE bool is_among_best(const Params& params, const Ranked& ranked, std::uint32_t at, const Work& work) {
     constexpr std::uint32_t kEach = 4U;
     const std::uint32_t n = params.hypotheses_per_state;
     const std::uint64_t own = work.ranking()[ranked.first + at];
@@ -152,9 +151,9 @@ ARCBEAM_DEVICE bool is_among_best(const RescoringParams& params, const Ranked& r
 // Cuts the lists of this depth that have been ranked; a warp takes one list. Calls keep(hypothesis, stays) in all
 // threads of the warp for the entries that are left; the others are cut. Other threads may read `kept` meanwhile,
 // so it is changed by atomics.
-template <class Team, class Keep, class Work>
-ARCBEAM_DEVICE void cut_lists(const RescoringParams& params, std::uint32_t depth, std::uint32_t num_long,
-                              const Work& work, const Keep& keep) {
+template <class Team, class Keep, class Work, class Params>
+ARCBEAM_DEVICE void cut_lists(const Params& params, std::uint32_t depth, std::uint32_t num_long, const Work& work,
+                              const Keep& keep) {
     for (std::uint32_t i = Team::rank() / simt::kWarpSize; i < num_long; i += Team::size() / simt::kWarpSize) {
         const std::uint64_t entry = work.ranking()[work.most_ranked - 1U - i];
         if (static_cast<std::uint32_t>(entry >> 32U) != depth) {

@@ -170,14 +170,15 @@ ARCBEAM_DEVICE void make_room_for_requests(RescoringControl& control) {
 
 // Waits for the answers of the round, `posted` of them, and takes them into the table; false if they do not come.
 // All threads call this after a barrier; further barriers are passed.
-ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t posted, RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, RescoringControl& control) {
     const Requests requests = requests_of(control);
     if (simt::thread_rank() == 0U) {
         const std::uint64_t began = simt::cycles();
         const std::uint32_t round = simt::load(&control.request_round);
         const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
-        if constexpr (kAsked != Asks::arcs) {
+        if constexpr (Params::kAsked != Asks::arcs) {
             came = wait_for_mapped(requests.head(), wanted, params.search.wait_cycles);
         } else {
             const std::uint32_t first = wait_for_copied(requests.answer_buffer, simt::load(&control.request_slot),
@@ -200,14 +201,14 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
     if (count == kNoIndex) {
         return false;
     }
-    if constexpr (kAsked == Asks::model) {
+    if constexpr (Params::kAsked == Asks::model) {
         simt::fence<Scope::system>();  // a thread that finds a number in the cache may read its words; see
                                        // precedes()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];
         Answer answer;
-        if constexpr (kAsked != Asks::arcs) {
+        if constexpr (Params::kAsked != Asks::arcs) {
             answer = requests.replies()[i];
         } else {
             answer = copied_answer(requests.answer_buffer, first + i);
@@ -217,7 +218,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
             const std::uint64_t key = requests.keys()[place];
             const auto state = static_cast<std::uint32_t>(key >> 32U);
             const auto label = static_cast<std::uint32_t>(key);
-            if constexpr (kAsked == Asks::arcs) {
+            if constexpr (Params::kAsked == Asks::arcs) {
                 keep_single(params.cache, Single{state, label}, answer);
             } else {
                 keep_cached(params.cache, params.counters, state, label,
@@ -226,7 +227,7 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
         }
     }
     simt::block_barrier();
-    if (kAsked == Asks::arcs && simt::thread_rank() == 0U) {
+    if (Params::kAsked == Asks::arcs && simt::thread_rank() == 0U) {
         const std::uint64_t round = simt::load(&control.request_round);
         leave_copied(requests.head(), round << 32U | posted);
     }
@@ -234,7 +235,8 @@ ARCBEAM_DEVICE bool take_answers(const RescoringParams& params, std::uint32_t po
 }
 
 // The same for a round that the last launch has posted.
-ARCBEAM_DEVICE bool take_late_answers(const RescoringParams& params, RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE bool take_late_answers(const Params& params, RescoringControl& control) {
     return take_answers(params, static_cast<std::uint32_t>(simt::load(&requests_of(control).head()->posted)),
                         control);
 }
@@ -247,7 +249,8 @@ struct Sent {
     bool any;
 };
 
-ARCBEAM_DEVICE Sent send_questions(const RescoringParams& params, RescoringControl& control) {
+template <class Params>
+ARCBEAM_DEVICE Sent send_questions(const Params& params, RescoringControl& control) {
     simt::block_barrier();
     const std::uint32_t count = simt::load(&control.num_questions);
     const bool is_full = simt::load(&control.request_full) != 0U;

@@ -4,17 +4,16 @@
 // launch  any number of lanes; blocks of any number of whole warps; dynamic shared memory as
 //         rescoring_shared_bytes() says
 // The bytes of a result depend on none of these.
-#include "rescore/work.cuh"
+#include "rescore/search.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_wide, 512, 1, arcbeam::RescoringParams) { arcbeam::work<false>(params); }
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_wide, 512, 1, arcbeam::Resident) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident>, false>(params);
+}
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_dense, 256, 2, arcbeam::RescoringParams) { arcbeam::work<false>(params); }
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_dense, 256, 2, arcbeam::Resident) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident>, false>(params);
+}
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_cluster, 512, 1, arcbeam::RescoringParams) {
-    arcbeam::simt::cluster_barrier();  // before any block reads the shared memory of another
-    if (arcbeam::ClusterTeam::owns_lane()) {
-        arcbeam::work<true>(params);
-    } else {
-        arcbeam::help_to_rescore(params);
-    }
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_cluster, 512, 1, arcbeam::Resident) {
+    arcbeam::work_in_clusters<arcbeam::RescoringSearch<arcbeam::Resident>>(params);
 }

@@ -48,15 +48,14 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
 
 // Looks up the words of the listed candidates and rescores the candidates. Barriers are passed, one at the end.
 // False if the host has not answered.
-template <class Team>
-ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, RescoringLane& lane,
-                                        std::uint32_t num_wanted, std::uint32_t slot,
-                                        const RescoringWorkspace& work) {
+template <class Team, class Params>
+ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
+                                        std::uint32_t slot, const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
     lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
     // With few words, looking each up takes less time than finding out which are the same.
-    const bool each_alone = !kLanesAsk && num_wanted <= Team::size() / (2U * kSearching);
+    const bool each_alone = !Params::kLanesAsk && num_wanted <= Team::size() / (2U * kSearching);
     if (each_alone) {
         questions.distinct = work.wanted();
         questions.num_distinct = num_wanted;
@@ -66,7 +65,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
         Team::barrier();
         questions.num_distinct = simt::load(&control.num_distinct[slot]);
     }
-    if constexpr (!kLanesAsk) {
+    if constexpr (!Params::kLanesAsk) {
         answer_words<Team>(params, questions, lane.lookups);
         Team::barrier();
         if (each_alone) {
@@ -74,7 +73,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const RescoringParams& params, Rescoring
         }
     } else {
         AskedWords asked;
-        if constexpr (kAsked == Asks::arcs) {
+        if constexpr (Params::kAsked == Asks::arcs) {
             asked = ask_arcs(params, questions, control);
         } else {
             asked = ask_words(params, questions, control);

@@ -1,14 +1,10 @@
 // What a block keeps while it works in a lane that rescores.
 #pragma once
 
-#include "decode/utterance.cuh"
+#include "decode/frame.cuh"
 #include "rescore/requests.cuh"
 
 namespace arcbeam {
-
-// A further end of a frame, besides those in decode/frame.cuh: the frame was given up because the host has not
-// answered.
-constexpr FrameEnd kFrameUnanswered = FrameEnd{16U};
 
 struct RescoringLane : Lane {
     RescoringControl* words;

@@ -1,7 +1,6 @@
 // The stages of bucketed.cu, where the large model is in buckets.
-#define ARCBEAM_IN_BUCKETS
 #include "rescoring_stages.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_bucketed_rescoring_stages, 512, 1, arcbeam::StagesParams) {
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_bucketed_rescoring_stages, 512, 1, arcbeam::StagesParams<arcbeam::InBuckets>) {
     arcbeam::run_turns(params);
 }

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "one_frame.cuh"
-#include "rescore/utterance.cuh"
+#include "rescore/search.cuh"
 
 namespace arcbeam {
 
@@ -53,16 +53,17 @@ struct StagesResult {
     std::uint32_t reads;
 };
 
+template <class Variant>
 struct StagesParams {
-    RescoringParams rescoring;  // of its search the graph, options, sizes, and where the path goes
-    SpillView spill;            // its tables are free
-    const float* log_probs;     // [columns]
-    const FrameToken* tokens;   // [num_tokens]
-    const History* histories;   // [num_tokens]
-    LogEntry* log;              // log_bytes(log_capacity); [log_size] are there
-    Answered* answered;         // [spill.candidates]
-    Answered* rescored;         // [spill.candidates]
-    Hypothesis* winners;        // [spill.capacity], as the two below
+    Variant rescoring;         // of its search the graph, options, sizes, and where the path goes
+    SpillView spill;           // its tables are free
+    const float* log_probs;    // [columns]
+    const FrameToken* tokens;  // [num_tokens]
+    const History* histories;  // [num_tokens]
+    LogEntry* log;             // log_bytes(log_capacity); [log_size] are there
+    Answered* answered;        // [spill.candidates]
+    Answered* rescored;        // [spill.candidates]
+    Hypothesis* winners;       // [spill.capacity], as the two below
     Hypothesis* frontier;
     Survived* survivors;
     StagesResult* result;
@@ -75,7 +76,8 @@ struct StagesParams {
     std::uint32_t cold_cache;  // 1: the cache is emptied before each turn
 };
 
-ARCBEAM_DEVICE void set_histories(const StagesParams& params, RescoringLane& lane) {
+template <class Params>
+ARCBEAM_DEVICE void set_histories(const Params& params, RescoringLane& lane) {
     lane.histories = room_for_histories(lane, params.num_tokens);
     for (std::uint32_t i = simt::thread_rank(); i < params.num_tokens; i += simt::block_size()) {
         lane.histories[i] = simt::load(params.histories + i);
@@ -129,8 +131,9 @@ ARCBEAM_DEVICE void write_hypotheses(std::uint32_t n, const RescoringWorkspace& 
 
 // As rescore_candidates() of rescore/frame.cuh goes through lookup and rescore; which room it takes included.
 // Returns how many words were wanted.
-ARCBEAM_DEVICE std::uint32_t answer(const StagesParams& params, RescoringLane& lane, const Expanded& expanded,
-                                    bool write, StageClock& clock, RescoringWorkspace& work) {
+template <class Params>
+ARCBEAM_DEVICE std::uint32_t answer(const Params& params, RescoringLane& lane, const Expanded& expanded, bool write,
+                                    StageClock& clock, RescoringWorkspace& work) {
     RescoringControl& words = *lane.words;
     clock.start();
     note_words<BlockTeam>(params.rescoring, lane, expanded.num_candidates, expanded.bound, work);
@@ -166,7 +169,8 @@ ARCBEAM_DEVICE std::uint32_t answer(const StagesParams& params, RescoringLane& l
 }
 
 // The end of settle_histories() of rescore/frame.cuh. Returns the tokens' number; kNoIndex: there was no room.
-ARCBEAM_DEVICE std::uint32_t survive(const StagesParams& params, RescoringLane& lane, std::uint32_t num_candidates,
+template <class Params>
+ARCBEAM_DEVICE std::uint32_t survive(const Params& params, RescoringLane& lane, std::uint32_t num_candidates,
                                      std::uint32_t num_hypotheses, const RescoringWorkspace& work) {
     RescoringControl& words = *lane.words;
     std::uint32_t num_long = 0U;
@@ -214,7 +218,8 @@ ARCBEAM_DEVICE void write_counts(const LookupCounts& counts, StagesResult* into)
 }
 
 // Every stage once; false if there was no room, or nothing to admit.
-ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, bool write) {
+template <class Params>
+ARCBEAM_DEVICE bool run_stages(const Params& params, RescoringLane& lane, bool write) {
     const SearchParams& search = params.rescoring.search;
     StagesResult* const result = params.result;
     Control& control = *lane.control;
@@ -290,7 +295,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
     const bool reached_final = best_rescored_end(params.rescoring, lane, scratch);
     const bool fits = write_path(search, lane);
     clock.stop(Stage::backtrack);
-    add_lookups<false>(params.rescoring, lane);
+    RescoringSearch<decltype(params.rescoring)>::template report_counts<false>(params.rescoring, lane);
     if (write && simt::thread_rank() == 0U) {
         result->end = simt::load(&control.best_end);
         result->cutoff = cut;
@@ -307,7 +312,8 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, RescoringLane& lane, 
     return fits;
 }
 
-ARCBEAM_DEVICE void run_turns(const StagesParams& params) {
+template <class Params>
+ARCBEAM_DEVICE void run_turns(const Params& params) {
     const SearchParams& search = params.rescoring.search;
     RescoringLane lane;
     carve_rescoring_lane(search, simt::shared_memory(), lane);

@@ -1,0 +1,142 @@
+// The search with a large language model, as the loops of decode/work.cuh take it; decode/plain.cuh says what the
+// members are for.
+#pragma once
+
+#include "decode/work.cuh"
+#include "rescore/end.cuh"
+
+namespace arcbeam {
+
+ARCBEAM_DEVICE LookupCounts warp_sums(const LookupCounts& counts) {
+    return {simt::reduce_add(simt::kAllThreads, counts.lookups),
+            simt::reduce_add(simt::kAllThreads, counts.distinct),
+            simt::reduce_add(simt::kAllThreads, counts.misses), simt::reduce_add(simt::kAllThreads, counts.reads)};
+}
+
+template <Scope scope, class Counters>
+ARCBEAM_DEVICE void add_lookups(Counters* counters, const LookupCounts& sums) {
+    simt::atomic_add<scope>(&counters->lookups, decltype(counters->lookups){sums.lookups});
+    simt::atomic_add<scope>(&counters->distinct, decltype(counters->distinct){sums.distinct});
+    simt::atomic_add<scope>(&counters->misses, decltype(counters->misses){sums.misses});
+    simt::atomic_add<scope>(&counters->reads, decltype(counters->reads){sums.reads});
+}
+
+template <class Variant>
+struct RescoringSearch {
+    using Params = Variant;
+    using Lane = RescoringLane;
+    struct Counted {
+        Counts counts;
+        LookupCounts lookups;
+    };
+
+    ARCBEAM_DEVICE static const SearchParams& common(const Params& params) { return params.search; }
+
+    ARCBEAM_DEVICE static void carve(const SearchParams& params, unsigned char* memory, Lane& lane) {
+        carve_rescoring_lane(params, memory, lane);
+    }
+    ARCBEAM_DEVICE static void place_tokens(Lane& lane, std::uint32_t n, std::uint32_t number) {
+        lane.tokens = room_for(lane, n, number);
+        lane.histories = room_for_histories(lane, n);
+    }
+    ARCBEAM_DEVICE static void save_tokens(const Lane& lane) {
+        copy_histories(lane.histories, spilled_histories(lane.state.spill), lane.state.num_tokens);
+        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
+    }
+    ARCBEAM_DEVICE static void restore_tokens(const Lane& lane) {
+        copy_histories(spilled_histories(lane.state.spill), lane.histories, lane.state.num_tokens);
+        copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
+    }
+
+    ARCBEAM_DEVICE static void open(const Params& params, Lane& lane) {
+        if (Params::kLanesAsk && simt::thread_rank() == 0U) {
+            open_requests(params.views[lane_number()], *lane.words);
+        }
+    }
+    ARCBEAM_DEVICE static void close(const Params& params, const Lane& lane) {
+        if (Params::kLanesAsk) {
+            close_requests(params, *lane.words);
+        }
+    }
+    ARCBEAM_DEVICE static Need resumed(const Params& params, Lane& lane) {
+        const bool is_open = Params::kLanesAsk && simt::load(&lane.words->request_open) != 0U;
+        return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
+    }
+
+    ARCBEAM_DEVICE static void free_shared_tables(const Lane& lane) { free_tables<BlockTeam>(lane.room); }
+    ARCBEAM_DEVICE static void free_large_tables(const Lane& lane) {
+        free_tables<BlockTeam>(mixed_rescoring(lane));
+    }
+    template <class Team>
+    ARCBEAM_DEVICE static void reset_frame(Lane& lane) {
+        reset_rescoring_frame<Team>(lane);
+    }
+
+    template <class Team>
+    ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
+        return advance_rescoring<Team>(params, lane, cut, room);
+    }
+    // The reason why a question has no answer.
+    ARCBEAM_DEVICE static Need lacks(const Lane& lane) {
+        return simt::load(&lane.words->request_full) != 0U ? kNeedsRequestRoom : kNeedsAnswers;
+    }
+    ARCBEAM_DEVICE static void committed(Lane& lane) {
+        if (Params::kLanesAsk) {
+            make_room_for_requests(*lane.words);
+        }
+    }
+    ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
+        if (Params::kLanesAsk && lane.state.alive != 0U && !ask_ends(params, lane)) {
+            return false;
+        }
+        const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
+                                             ? lane.room.candidate()
+                                             : spilled_rescoring(lane.state.spill).candidate();
+        lane.large_table_is_free = false;  // the scratch lies in it
+        reached_final = best_rescored_end(params, lane, scratch);
+        return true;
+    }
+
+    ARCBEAM_DEVICE static Counted counted(const Lane& lane) { return {lane.counts, lane.lookups}; }
+    ARCBEAM_DEVICE static void set_counted(Lane& lane, const Counted& counted) {
+        lane.counts = counted.counts;
+        lane.lookups = counted.lookups;
+    }
+    ARCBEAM_DEVICE static void add_helpers_counts(unsigned char* of_owner, Counted& counted) {
+        auto& words = *reinterpret_cast<RescoringControl*>(of_owner + kControlBytes);
+        add_counts<ClusterTeam>(*reinterpret_cast<Control*>(of_owner), counted.counts);
+        const LookupCounts sums = warp_sums(counted.lookups);
+        if (simt::warp_thread() == 0U) {
+            add_lookups<Scope::cluster>(&words.of_helpers, sums);
+        }
+        counted.lookups = LookupCounts{};
+    }
+    ARCBEAM_DEVICE static void forget_counts(Lane& lane) {
+        lane.lookups = LookupCounts{};
+        if (simt::thread_rank() == 0U) {
+            simt::store(&lane.words->of_helpers, LookupCounts{});
+        }
+    }
+    // Adds the look-ups to the sums of the launch. The other blocks of the cluster have been asked for their
+    // counts.
+    template <bool kClusters>
+    ARCBEAM_DEVICE static void report_counts(const Params& params, Lane& lane) {
+        LookupCounts sums = warp_sums(lane.lookups);
+        if (kClusters && simt::thread_rank() == 0U) {
+            const LookupCounts more = simt::load(&lane.words->of_helpers);
+            sums = {sums.lookups + more.lookups, sums.distinct + more.distinct, sums.misses + more.misses,
+                    sums.reads + more.reads};
+            simt::store(&lane.words->of_helpers, LookupCounts{});
+        }
+        if (simt::warp_thread() == 0U) {
+            add_lookups<Scope::device>(params.counters, sums);
+        }
+        lane.lookups = LookupCounts{};
+    }
+
+    ARCBEAM_DEVICE static TeamFrame team_frame(const Params& params, Counted& counted) {
+        return make_team_frame<RescoringSearch>(params, counted);
+    }
+};
+
+}  // namespace arcbeam
