@@ -60,7 +60,7 @@ OPTIONS = {
     "unk_score huge": ({"unk_score": -1e308}, ValueError, r"unk_score: .* range of float32"),
     "beam_threshold of 400 digits": ({"beam_threshold": 10**400}, ValueError, r"beam_threshold: .* 1,329 bits"),
     "beam_size of 5000 digits": ({"beam_size": 10**5000}, ValueError, r"beam_size: .* an integer of 16,610 bits"),
-    "frame_shift in ms": ({"frame_shift": 20.0}, ValueError, r"frame_shift: expected seconds, 1 at most, got 20.0"),
+    "frame_shift in ms": ({"frame_shift": 20.0}, ValueError, r"frame_shift: expected at most 1 second, got 20.0"),
     "lm_weight text": ({"lm_weight": "2"}, TypeError, r"lm_weight: .* got str"),
     "word_score": ({"word_score": math.nan}, ValueError, r"word_score: expected a number that is finite, got nan"),
     "unk_score": ({"unk_score": math.inf}, ValueError, r"unk_score: expected a number below infinity, got inf"),

@@ -184,7 +184,7 @@ def test_batches_hold_to_both_limits(tmp_path):
 def test_an_id_that_comes_twice(tmp_path):
     first = write_npz_named(tmp_path)
     np.save(tmp_path / "utt-2.npy", UTTERANCES["utt-2"])
-    with pytest.raises(FormatError, match=r"'utt-2' comes twice: in .*a\.npz and in .*utt-2\.npy"):
+    with pytest.raises(FormatError, match=r"'utt-2' occurs twice: in .*a\.npz and in .*utt-2\.npy"):
         read(first, tmp_path / "utt-2.npy")
 
 
@@ -200,7 +200,7 @@ BAD_NPZ = [
     ({"log_probs": STACKED.astype(np.complex64)}, "got complex64"),
     ({"log_probs": padded()[:3]}, "3 utterances in log_probs, but 4 lengths"),
     ({"log_probs": padded()[:, :4]}, "a length of 5 is beyond the 4 frames"),
-    ({"ids": np.array(list(UTTERANCES), object)}, "it holds Python objects"),
+    ({"ids": np.array(list(UTTERANCES), object)}, "got Python objects"),
     ({"ids": np.zeros(4)}, "ids must be names"),
     ({"ids": np.array([b"\xff"] * 4)}, "not UTF-8"),
 ]
@@ -219,9 +219,9 @@ def test_bad_files(tmp_path):
         with pytest.raises(error, match=message):
             read(tmp_path / name)
 
-    expect("empty.npz", b"", "does not begin as a zip archive")
-    expect("text.npz", b"hello", "does not begin as a zip archive")
-    expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin as one")
+    expect("empty.npz", b"", "does not begin like a zip archive")
+    expect("text.npz", b"hello", "does not begin like a zip archive")
+    expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin like one")
     expect("a.wav", b"", "unknown kind of input '.wav', expected one of .npz, .npy")
     expect("empty.scp", b"only-an-id\n", r"empty.scp:1: expected 'id archive:offset'")
     expect("bytes.scp", b"\xff\xfe", "not a text file in UTF-8")

@@ -100,8 +100,8 @@ def test_options_reach_the_decoder(decode):
         (("--lm-scale", -1), "'--lm-scale': expected a number of at least 0"),
         (("--unknown-words", "skip"), "'--unknown-words': expected one of error, unk, small, got 'skip'"),
         (("--placement", "gpu"), "'--placement': expected one of auto, resident"),
-        (("--gpu-budget", "2G"), "'--gpu-budget': expected bytes of at least 1 or a size"),
-        (("--arc-cache", "much"), "'--arc-cache': expected bytes of at least 0 or a size"),
+        (("--gpu-budget", "2G"), "'--gpu-budget': expected a number of bytes, at least 1, or a size"),
+        (("--arc-cache", "much"), "'--arc-cache': expected a number of bytes, at least 0, or a size"),
         (("--host-memory", "managed"), "'--host-memory': expected one of auto, pinned, got 'managed'"),
     ],
 )

@@ -53,7 +53,7 @@ def test_an_old_driver_names_both_versions(fake):
     assert said in str(caught.value)
     assert told_once() == [
         f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: the CUDA driver is too old: {said}. '
-        'device="cpu" says that this is meant'
+        'give device="cpu" to choose the CPU without this warning'
     ]
 
 

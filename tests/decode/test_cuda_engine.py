@@ -103,7 +103,7 @@ def test_arrays_in_the_wrong_place(gpu):
         decoder.decode([on_device[0], BATCH[1]])
     with pytest.raises(TypeError, match=r"log_probs\[1\]: expected an array"):
         decoder.decode([BATCH[0], on_device[1]])
-    with pytest.raises(ValueError, match="cuda_stream: expected None, since log_probs"):
+    with pytest.raises(ValueError, match="cuda_stream: expected None, because log_probs"):
         decoder.decode(BATCH, cuda_stream=2)
     same(decoder.decode(BATCH), on_cpu())
 

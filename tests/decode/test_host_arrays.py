@@ -334,7 +334,7 @@ def test_no_thread_to_be_had(fake_library):
     )
     assert got.returncode == 0, got.stderr
     message, decoded = got.stdout.splitlines()
-    assert message.startswith("threads: 2000 of them cannot be started (")
+    assert message.startswith("threads: 2000 threads cannot be started (")
     assert decoded == "1"
 
 

@@ -145,11 +145,11 @@ def test_half_of_it():
         ("unknown_words", "skip", ValueError, "unknown_words: expected one of error, unk, small, got 'skip'"),
         ("placement", "gpu", ValueError, "placement: expected one of auto, .* host-direct, cpu, got 'gpu'"),
         ("placement", None, ValueError, "placement: expected one of .* got None"),
-        ("gpu_budget", "2G", ValueError, "gpu_budget: expected bytes of at least 1 or a size such as '2GiB' .*'2G'"),
-        ("gpu_budget", 0, ValueError, "gpu_budget: expected bytes of at least 1 .* got 0"),
-        ("arc_cache", -1, ValueError, "arc_cache: expected bytes of at least 0 .* got -1"),
+        ("gpu_budget", "2G", ValueError, "gpu_budget: expected a number of bytes, .* such as '2GiB' .*'2G'"),
+        ("gpu_budget", 0, ValueError, "gpu_budget: expected a number of bytes, at least 1, .* got 0"),
+        ("arc_cache", -1, ValueError, "arc_cache: expected a number of bytes, at least 0, .* got -1"),
         ("host_memory", "managed", ValueError, "host_memory: expected one of auto, pinned, got 'managed'"),
-        ("arc_cache", 0.5, TypeError, "arc_cache: expected bytes of at least 0 .* got float"),
+        ("arc_cache", 0.5, TypeError, "arc_cache: expected a number of bytes, at least 0, .* got float"),
     ],
 )
 def test_options_are_checked(option, value, error, message):

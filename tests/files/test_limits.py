@@ -234,7 +234,7 @@ SHAPES = {
     "empty utterances without end": (header_of("(1000000000, 0, 29)"), "expected utterances with frames"),
     "text of no size": (header_of("(1000000000000,)", "|S0"), "expected numbers or text"),
     "text of any size": (header_of("(2,)", "<U499999999"), "expected 3999999992 bytes"),
-    "objects": (header_of("(2,)", "|O") + b"cos\nsystem\n.", "it holds Python objects"),
+    "objects": (header_of("(2,)", "|O") + b"cos\nsystem\n.", "got Python objects"),
     "a type of many": (header_of("(2,)", "f4,i4"), "expected a type, an order and a shape in the header"),
     "a shape of sums": (header_of("(2+2,)"), "expected a type, an order and a shape"),
     "a shape of blanks": (header_of("(" + " " * 60_000 + "x)"), "expected a type, an order and a shape"),

@@ -200,7 +200,7 @@ def test_arrays_on_the_device_are_not_copied(gpu, dtype):
         decoder.decode(DeviceArray(batch[0]))
     with pytest.raises(TypeError, match=r"encoder_output\[1\]: expected an array on cuda:0, got one in CPU memory"):
         decoder.decode([DeviceArray(batch[0]), batch[1]])
-    with pytest.raises(ValueError, match="cuda_stream: expected None, since encoder_output"):
+    with pytest.raises(ValueError, match="cuda_stream: expected None, because encoder_output"):
         decoder.decode(batch, cuda_stream=2)
 
 
@@ -223,7 +223,7 @@ def test_memory_that_kernels_cannot_read(gpu):
 def test_auto_takes_the_gpu_if_it_can(gpu):
     assert make("auto").device == "cuda:0"
     many = random_arrays(1, layers=9, units=3)
-    with pytest.warns(UserWarning, match=r'"auto" decodes on the CPU, since .* at most 8 LSTM .* has 9;') as told:
+    with pytest.warns(UserWarning, match=r'"auto" decodes on the CPU, because .* at most 8 LSTM .* has 9;') as told:
         assert TransducerDecoder.from_arrays(many, 0, device="auto").device == "cpu"
     assert [w.filename for w in told] == [__file__]
     with pytest.raises(ValueError, match="layers: expected at most 8"):

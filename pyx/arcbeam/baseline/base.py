@@ -129,7 +129,7 @@ class BaselineDecoder:
                 options=search, threads=threads,
             )  # fmt: skip
         except RuntimeError as error:  # std::system_error: the machine gives no more
-            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+            raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
 
     def _made_by(self) -> Any:
         """Makes such a decoder from what it decodes with, for pickles."""

@@ -69,7 +69,7 @@ class LexiconDecoder(BaselineDecoder):
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core.
+        CPU threads, one utterance each; None for one per usable core.
     word_score : float
         Added for every word.
     unk_score : float
@@ -198,7 +198,7 @@ class LexiconFreeDecoder(BaselineDecoder):
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core.
+        CPU threads, one utterance each; None for one per usable core.
 
     Raises
     ------

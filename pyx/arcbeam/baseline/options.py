@@ -35,7 +35,7 @@ class LexiconFreeOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core."""
+    """CPU threads, one utterance each; None for one per usable core."""
 
     def __post_init__(self) -> None:
         for name in ("beam_size", "nbest"):

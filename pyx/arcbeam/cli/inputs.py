@@ -11,7 +11,7 @@ In: paths. Out: a stream of `Utterance`, in the order of the arguments and of ea
 folder         its files of these kinds by name; an archive that an index beside it names is read once
 =============  =======================================================================================
 
-float16 and float32 pass as they are, float64 is rounded to float32, any other type is refused.
+float16 and float32 are taken as they are, float64 is rounded to float32, and any other type is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -83,7 +83,7 @@ def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
         for utterance in source.utterances():
             if utterance.id in seen:
                 raise FormatError(
-                    f"the utterance id {utterance.id!r} comes twice: in {seen[utterance.id]} and in {utterance.source}"
+                    f"the utterance id {utterance.id!r} occurs twice: in {seen[utterance.id]} and in {utterance.source}"
                 )
             seen[utterance.id] = utterance.source
             yield utterance

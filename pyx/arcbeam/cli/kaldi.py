@@ -92,7 +92,7 @@ def _open(archive: Path, index: Path) -> BinaryIO:
         check_is_file(archive)  # an index may name a pipe, which would never end
         return open(archive, "rb")
     except ValueError as error:  # a NUL in the name
-        raise FormatError(f"{index}: {str(archive)!r} is no name of a file: {error}") from None
+        raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
 
 
 def _locate(archive: str, index: Path) -> Path:

@@ -26,7 +26,7 @@ def check_given(large: Path | None, small: Path | None, settings: DecoderOptions
             raise typer.BadParameter("needs --language-model", param_hint=f"'--{name.replace('_', '-')}'")
     elif small is None:
         raise typer.BadParameter(
-            "needs --graph-language-model, the ARPA that the graph was built with: its scores come off",
+            "needs --graph-language-model, the ARPA that the graph was built with: its scores are subtracted",
             param_hint="'--language-model'",
         )
 

@@ -33,7 +33,7 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
         for file in _files(path):
             for number, utterance, transcript in _read(file):
                 if utterance in references:
-                    raise FormatError(f"{file}:{number}: the utterance id {utterance!r} comes twice")
+                    raise FormatError(f"{file}:{number}: the utterance id {utterance!r} occurs twice")
                 references[utterance] = " ".join(transcript.split())
     if not references:
         raise FormatError(f"{', '.join(map(str, paths))}: no reference transcript found")

@@ -58,13 +58,13 @@ class CtcDecoder:
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
+        CPU threads, one utterance each; None for one per usable core. For a GPU they gather log-probs that come from host
         memory, and look words up that the GPU asks for; None for as many as help.
     device : str
         ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
         with a warning where there is a GPU.
     memory_limit : int, str or None
-        Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
+        Bytes of the GPU's memory that the decoder may take, its graph included, or a size such as ``"2GiB"``; None for no
         limit of its own.
     lm_scale : float
         Factor on the natural-log probabilities of `language_model`. This and the options below need one.
@@ -82,7 +82,7 @@ class CtcDecoder:
         GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses
         (``docs/guide/large-language-models.md``).
     gpu_budget : int, str or None
-        Bytes of the GPU's memory for `language_model`, or a size as ``"2GiB"``; None for as much as is free.
+        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.
     arc_cache : int, str or None
         Bytes of the GPU's memory, or a size, for answers of the language models; 0 for no cache, None to choose.
     host_memory : str

@@ -36,7 +36,7 @@ def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> 
     try:
         return CpuEngine(graph, options, threads=threads, collect_above=COLLECT_ABOVE, rescoring=rescoring)
     except RuntimeError as error:  # std::system_error: the machine gives no more
-        raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+        raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
 
 
 def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int) -> SearchEngine:

@@ -39,13 +39,13 @@ class DecoderOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
+    """CPU threads, one utterance each; None for one per usable core. For a GPU they gather log-probs that come from host
     memory, and look words up that the GPU asks for; None for as many as help."""
     device: str = "auto"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
     with a warning where there is a GPU."""
     memory_limit: int | str | None = None
-    """Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
+    """Bytes of the GPU's memory that the decoder may take, its graph included, or a size such as ``"2GiB"``; None for no
     limit of its own."""
     lm_scale: float = 1.0
     """Factor on the log probabilities of the large language model."""
@@ -63,7 +63,7 @@ class DecoderOptions:
     for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses. ``"host"`` pins the arcs where they
     are (``docs/guide/large-language-models.md``)."""
     gpu_budget: int | str | None = None
-    """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
+    """Bytes of the GPU's memory for the large language model, or a size such as ``"2GiB"``; None for as much as is free."""
     arc_cache: int | str | None = None
     """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
     and back-off weights); 0 for no cache, None to choose."""

@@ -112,7 +112,7 @@ class Budget:
     size : int
         Bytes of the file itself.
     max_bytes : int, str or None
-        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, and 32 MiB at least.
+        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, but at least 32 MiB.
 
     Attributes
     ----------

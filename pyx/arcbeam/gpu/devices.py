@@ -171,7 +171,7 @@ def _auto() -> int | None:
             _told.add(str(error))
             warn(
                 f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: {error}. '
-                'device="cpu" says that this is meant'
+                'give device="cpu" to choose the CPU without this warning'
             )
         return None
 

@@ -416,7 +416,7 @@ class Graph:
             Write the graph as an OpenFst vector file, too.
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
-            size of the file, and 32 MiB at least.
+            size of the file, but at least 32 MiB.
 
         Raises
         ------

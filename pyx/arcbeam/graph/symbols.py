@@ -58,7 +58,7 @@ class SymbolTable:
         Raises
         ------
         FormatError
-            A line without an id, an id or symbol that comes twice, or text that is not UTF-8; names the line.
+            A line without an id, an id or symbol that occurs twice, or text that is not UTF-8; names the line.
         OSError
             The file cannot be read.
         """
@@ -73,10 +73,10 @@ class SymbolTable:
             if found >= MOST_IDS:
                 raise FormatError(f"{path}, line {number}: id {found} is too large; expected at most {MOST_IDS - 1}")
             if found in ids:
-                raise FormatError(f"{path}, line {number}: id {found} comes twice, first in line {ids[found]}")
+                raise FormatError(f"{path}, line {number}: id {found} occurs twice, first in line {ids[found]}")
             if symbol in symbols:
                 raise FormatError(
-                    f"{path}, line {number}: symbol {symbol!r} comes twice, first with id {symbols[symbol]}"
+                    f"{path}, line {number}: symbol {symbol!r} occurs twice, first with id {symbols[symbol]}"
                 )
             ids[found] = number
             symbols[symbol] = found
@@ -92,18 +92,18 @@ class SymbolTable:
     @classmethod
     @lists_options()
     def from_ids(cls, ids: Iterable[int], symbols: Iterable[str]) -> Self:
-        """A table from ids and their symbols, in any order; ValueError where one comes twice."""
+        """A table from ids and their symbols, in any order; ValueError where one occurs twice."""
         pairs = sorted(zip(ids, symbols, strict=True), key=lambda pair: pair[0])
         for (a, _), (b, symbol) in itertools.pairwise(pairs):
             if a == b:
-                raise ValueError(f"id {a} comes twice, the second time as {symbol!r}")
+                raise ValueError(f"id {a} occurs twice, the second time as {symbol!r}")
         if pairs and (pairs[0][0] < 0 or pairs[-1][0] >= MOST_IDS):
             raise ValueError(f"ids run from {pairs[0][0]} to {pairs[-1][0]}; expected 0 to {MOST_IDS - 1}")
         if len({symbol for _, symbol in pairs}) != len(pairs):
             seen: set[str] = set()
             for found, symbol in pairs:
                 if symbol in seen:
-                    raise ValueError(f"symbol {symbol!r} comes twice, the second time with id {found}")
+                    raise ValueError(f"symbol {symbol!r} occurs twice, the second time with id {found}")
                 seen.add(symbol)
         encoded = [symbol.encode() for _, symbol in pairs]
         offsets = np.zeros(len(pairs) + 1, "<i8")
@@ -272,7 +272,7 @@ class TokenTable:
                 raise FormatError(f"{path}, line {number}: expected {form}, got {line[:80]!r}")
             key = position if found is None else found
             if key in numbered:
-                raise FormatError(f"{path}, line {number}: id {key} comes twice, first in line {numbered[key][0]}")
+                raise FormatError(f"{path}, line {number}: id {key} occurs twice, first in line {numbered[key][0]}")
             numbered[key] = (number, line if found is None else symbol)
         first, last = min(numbered), max(numbered)
         if first == 1 and last == len(numbered):
@@ -291,7 +291,7 @@ class TokenTable:
             number, symbol = numbered[key]
             if symbol in symbols:
                 raise FormatError(
-                    f"{path}, line {number}: token {symbol!r} comes twice, first with id {symbols[symbol]}"
+                    f"{path}, line {number}: token {symbol!r} occurs twice, first with id {symbols[symbol]}"
                 )
             symbols[symbol] = key
         tokens = list(symbols)
@@ -317,7 +317,7 @@ class TokenTable:
         TypeError
             Tokens that are not str, or have no order.
         ValueError
-            A token comes twice, or `blank` is none of them.
+            A token occurs twice, or `blank` is none of them.
         """
         if isinstance(tokens, Mapping | Set) or not isinstance(tokens, Iterable):
             raise TypeError(f"tokens: expected a sequence of str, a column each, got {type(tokens).__name__}")
@@ -327,7 +327,7 @@ class TokenTable:
                 raise TypeError(f"tokens: expected a sequence of str, got {type(token).__name__} for column {column}")
         if len(set(tokens)) != len(tokens):
             twice = next(token for i, token in enumerate(tokens) if token in tokens[:i])
-            raise ValueError(f"token {twice!r} comes twice")
+            raise ValueError(f"token {twice!r} occurs twice")
         return cls(tokens, find_blank(tokens, blank))
 
     def __len__(self) -> int:

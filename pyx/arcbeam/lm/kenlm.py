@@ -46,7 +46,7 @@ class KenLM:
         The shared library with KenLM's code. By default the one that the package ``kenlm`` brings.
     max_bytes : int, str or None
         Bytes, or a size such as ``"20GiB"``, that the text of a packed ARPA may have. None: 20 times the size of the
-        file, and 32 MiB at least.
+        file, but at least 32 MiB.
 
     Raises
     ------

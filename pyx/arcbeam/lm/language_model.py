@@ -144,7 +144,7 @@ class LanguageModel:
             silent.
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed file may have. None: 20 times the size of
-            the file, and 32 MiB at least.
+            the file, but at least 32 MiB.
 
         Raises
         ------

@@ -110,7 +110,7 @@ class Lexicon:
             A token that is written between words and is not part of the pronunciations.
         max_bytes : int, str or None
             Bytes, or a size such as ``"2GiB"``, that the text of a packed file may have. None: 20 times the size of
-            the file, and 32 MiB at least.
+            the file, but at least 32 MiB.
 
         Raises
         ------
