@@ -79,7 +79,7 @@ OPTIONS = {
     ),
     "sil beyond": ({"sil": 5}, ValueError, r"sil: expected a column from 0 to 4, or None, got 5"),
     "sil negative": ({"sil": -1}, ValueError, r"sil: expected a column from 0 to 4, or None, got -1"),
-    "sil the blank": ({"sil": 4}, ValueError, r"sil: expected a column of its own, or None; 4 is the blank's"),
+    "sil the blank": ({"sil": 4}, ValueError, r"sil: expected a column other than the blank's, or None, got 4"),
     "sil unknown": ({"sil": "x"}, ValueError, r"sil: expected one of the 5 tokens, got 'x'"),
     "sil real": ({"sil": 0.0}, TypeError, r"sil: expected a token, its column, or None, got float"),
     "sil of 5000 digits": ({"sil": 10**5000}, ValueError, r"sil: expected a column from 0 to 4, .* 16,610 bits"),
@@ -121,7 +121,7 @@ MISSHAPEN = {
         "2 spellings, 2 offsets and 5 columns do not fit",
     ),
     "offsets beyond": ({"offsets": np.array([0, 2, 9])}, ValueError, "3 offsets and 5 columns do not fit together"),
-    "offsets that fall": ({"offsets": np.array([0, 9, 5])}, ValueError, "expected offsets that ascend"),
+    "offsets that fall": ({"offsets": np.array([0, 9, 5])}, ValueError, "expected ascending offsets"),
     "words beyond": ({"word_index": np.array([0, 2])}, ValueError, "the 2 words to be counted from 0, got 2"),
     "a negative column": ({"columns": np.array([1, 2, 3, 1, -2])}, ValueError, "below 5, got -2 in the word 'cab'"),
     "columns that are real": ({"columns": SPELLED.columns.astype(float)}, TypeError, "columns: expected integers"),
@@ -233,7 +233,7 @@ def test_a_language_model_of_other_words(tmp_path):
 
 
 def test_no_blank():
-    with pytest.raises(ValueError, match="blank: none of the tokens looks like the blank; name it"):
+    with pytest.raises(ValueError, match="blank: expected a token with a usual name of the blank, got none; name"):
         baseline.LexiconDecoder({"a": ["a"]}, ["a", "b"])
     assert baseline.LexiconDecoder({"a": ["a"]}, ["a", "b"], blank="b").tokens.blank == 1
 

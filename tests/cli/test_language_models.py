@@ -148,7 +148,7 @@ def test_a_graph_that_does_not_say_its_model(run, models):
     both = "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm"
     result = run("decode", "graph.arc", "in.npz", "--device", "cpu", *both)
     assert result.exit_code == 0
-    assert "note: the graph does not say which language model it was built with" in result.stderr
+    assert "note: the graph does not record which language model it was built with" in result.stderr
 
 
 def test_words_that_the_model_lacks(decode, models):

@@ -264,11 +264,11 @@ def test_what_does_not_go_together(gpu, asked):
         assert on_gpu(asked, placement="auto")._engine.placement == "cpu"
         for placement in ("auto", "cpu"):
             assert on_gpu(asked, device="auto", placement=placement).device == "cuda:0"
-        with pytest.raises(UnsupportedError, match=r"placement: expected .* since KenLM.s files"):
+        with pytest.raises(UnsupportedError, match=r"placement: expected .* because KenLM.s files"):
             on_gpu(asked, placement="host")
     else:
         assert on_gpu(asked, device="auto", placement="cpu").device == "cpu"
-        with pytest.raises(UnsupportedError, match=r"placement: 'cpu' beside a GPU .* is KenLM's"):
+        with pytest.raises(UnsupportedError, match=r"placement: 'cpu' with a GPU .* needs an arcbeam.KenLM"):
             on_gpu(asked, placement="cpu")
         with pytest.raises(CapacityError, match=r"gpu_budget: the language model and its cache take .*'host'"):
             on_gpu(asked, gpu_budget=512)

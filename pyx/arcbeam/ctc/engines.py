@@ -27,7 +27,7 @@ COLLECT_ABOVE = 1 << 22
 def make_engine(
     graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int | None
 ) -> SearchEngine:
-    """The engine of the GPU with this number, or of the CPU where it is None."""
+    """The engine of the GPU with this number, or of the CPU if it is None."""
     return _cpu(graph, options, rescoring) if ordinal is None else _cuda(graph, options, rescoring, ordinal)
 
 
@@ -64,7 +64,7 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
         acoustic_scale=options.acoustic_scale,
         blank_penalty=options.blank_penalty,
         blank_column=-1 if graph.blank is None else graph.blank,
-        memory_limit=int(options.memory_limit or 0),  # which the options have in bytes
+        memory_limit=int(options.memory_limit or 0),  # in bytes, after the check of the options
         threads=options.threads or gathering_threads(usable_cores()),
         **more,
     )

@@ -29,8 +29,8 @@ class Labels:
     Attributes
     ----------
     num_columns : int
-    Maps (column, number from 1) to the label of that marked token.
-        (column, number from 1) to the label of that marked token.
+    marked : dict of (int, int) to int
+        Maps (column, number from 1) to the label of that marked token.
     """
 
     num_columns: int

@@ -4,7 +4,7 @@ Labels are columns + 1 on both sides (0 is epsilon). `GK23` is Galvez and Kaldew
 `Laptev` is Laptev, Majumdar and Ginsburg 2022, "CTC Variations Through New WFST Topologies".
 
 =========  ====================================================================================  ===============
-name       what it says                                                                          size, N tokens
+name       rule                                                                                  size, N tokens
 =========  ====================================================================================  ===============
 compact    blank loops on the hub; a token has a state with a loop and an epsilon arc back       N + 1 states,
            (Laptev's compact-CTC). Two equal tokens in a row need no blank between them.         3N + 1 arcs

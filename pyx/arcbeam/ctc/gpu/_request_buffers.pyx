@@ -161,7 +161,7 @@ cdef class LaneRequests:
         """Between launches: answers lanes' questions, or makes the room that a lane lacks for them."""
         if wants_room:
             if self.size >= MOST_ENTRIES:
-                raise CapacityError("a frame asks for more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
+                raise CapacityError("a frame needs more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
             self.size *= 2
             return self._clear(params)  # lanes that wait for other answers will ask again
         while not self.lookups.answer_all(self.lanes):
