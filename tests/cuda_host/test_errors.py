@@ -101,7 +101,7 @@ def test_out_of_memory_says_how_much_and_can_be_recovered_from(fake):
     with pytest.raises(CudaOutOfMemoryError) as caught:
         buffer.resize(10 << 20)
     said = str(caught.value)
-    assert "CUDA_ERROR_OUT_OF_MEMORY (2): the token log needs 10,485,760 bytes on cuda:0" in said
+    assert "CUDA_ERROR_OUT_OF_MEMORY (2): cannot allocate 10,485,760 bytes for the token log on cuda:0" in said
     assert "1,048,576 of 1,048,576 are free" in said
     assert caught.value.code == 2
     buffer.resize(500_000)

@@ -341,6 +341,6 @@ def test_no_thread_to_be_had(fake_library):
 def test_a_limit_that_leaves_no_room_for_one_utterance(gpu):
     graph_bytes = CtcDecoder(GRAPH, device="cuda").memory().graph
     decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=graph_bytes + (1 << 21), **OPTIONS)
-    with pytest.raises(CapacityError, match=r"memory_limit: the log-probs needs [\d,]+ bytes on cuda:0"):
+    with pytest.raises(CapacityError, match=r"memory_limit: cannot allocate [\d,]+ bytes for the log-probs on cuda:0"):
         decoder.decode([np.zeros((100_000, 12), np.float32)])
     same(decoder.decode(BATCH), on_cpu(BATCH))

@@ -204,7 +204,7 @@ def test_a_memory_limit_counts_the_tables(gpu, asked):
     assert tables >= 24 * search_plan.REQUEST_ENTRIES
     one = 24 * search_plan.REQUEST_ENTRIES  # of a lane, which needs more than its table
     small = on_gpu(asked, arc_cache=0, memory_limit=before.graph + before.language_models + one)
-    with pytest.raises(CapacityError, match=r"memory_limit: .* needs .* bytes on cuda:0"):
+    with pytest.raises(CapacityError, match=r"memory_limit: cannot allocate .* bytes for .* on cuda:0"):
         small.decode(BATCH)
     tight = on_gpu(asked, arc_cache=0, memory_limit=after.device_bytes - tables // 2)
     check_same(tight.decode(BATCH), wanted)

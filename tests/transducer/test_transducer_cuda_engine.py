@@ -230,7 +230,7 @@ def test_auto_takes_the_gpu_if_it_can(gpu):
         TransducerDecoder.from_arrays(many, 0, device="cuda")
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
-    with pytest.warns(UserWarning, match=r"a GPU is there and cannot be used.* compute capability 7\.5"):
+    with pytest.warns(UserWarning, match=r"there is a GPU that cannot be used.* compute capability 7\.5"):
         assert make("auto").device == "cpu"
     with pytest.raises(CudaError, match=r"compute capability 7\.5"):
         make("cuda")

@@ -304,7 +304,7 @@ cdef class DeviceRescoring:
         return 0
 
     cdef DeviceBuffer _send(self, column, Stream stream):
-        buffer = DeviceBuffer(self.pool, stream, "what rescoring needs")
+        buffer = DeviceBuffer(self.pool, stream, "the data for rescoring")
         buffer.write(bytes_of(column))
         return buffer
 
