@@ -51,4 +51,4 @@ class CudaError(ArcbeamError, RuntimeError):
 
 
 class CudaOutOfMemoryError(CudaError, MemoryError):
-    """The GPU has too little free memory: the message says how much was asked for. The decoder can still be used."""
+    """The GPU has too little free memory: the message says how much was needed. The decoder can still be used."""

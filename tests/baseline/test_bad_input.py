@@ -220,7 +220,7 @@ def test_weights_at_their_limits_give_no_nan(tmp_path):
 def test_a_language_model_of_other_words(tmp_path):
     pytest.importorskip("kenlm", reason="the package kenlm is missing: pip install 'arcbeam[kenlm]'")
     lm = baseline.KenLM(NGrams([word.upper() for word in LEXICON], 2, seed=0).write(tmp_path / "lm.arpa"))
-    message = r"it lacks 4 of the 4 words \('ab', 'abc', 'cab', 'a'\), which .* unknown word; in upper case it knows"
+    message = r"it lacks 4 of the 4 words \('ab', 'abc', 'cab', 'a'\), which .* unknown word; it has them in upper"
     with pytest.warns(UserWarning, match=message) as caught:
         baseline.LexiconDecoder(LEXICON, TOKENS, lm)
     assert [w.filename for w in caught] == [__file__]

@@ -138,7 +138,7 @@ def test_info_of_a_language_model(run, tmp_path):
     assert (fields["order"], fields["words"], fields["ngrams"], fields["states"]) == (3, 3, [5, 3, 1], 5)
     wrong = run("info", tmp_path / "small.lm", "--label-to-column", "table")
     assert is_one_error(wrong, "small.lm is a language model, which takes no --label-to-column")
-    assert is_one_error(run("info", tmp_path / "lm.arpa"), "build-lm makes one of an ARPA file")
+    assert is_one_error(run("info", tmp_path / "lm.arpa"), "build-lm makes one from an ARPA file")
     (tmp_path / "cut.lm").write_bytes((tmp_path / "small.lm").read_bytes()[:200])
     assert is_one_error(run("info", tmp_path / "cut.lm"), "cut.lm")
     assert is_one_error(run("info", "words.txt"), "expected a graph of arcbeam or an OpenFst vector or const file")
@@ -189,7 +189,10 @@ USAGE = [
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"], "'x' is not one of 'auto'"),
     (["build-graph", "--tokens", "t", "--lm", "l"], "Missing option '--output'"),
-    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"], "give one of"),
+    (
+        ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"],
+        "give at most one of",
+    ),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--sentencepiece-model", "m"], "needs --word-list"),
 ]
 
@@ -230,7 +233,7 @@ BAD_ARRAYS = [
     ({"x": GOOD.astype(np.int64)}, "utterance 'x': log-probs must be float16, float32 or float64, got int64"),
     ({"log_probs": GOOD, "lengths": np.array([3]), "ids": np.array(["x"])}, "the lengths add up to 3 frames"),
     ({"log_probs": GOOD[None], "lengths": np.array([-1]), "ids": np.array(["x"])}, "must not be negative"),
-    ({"log_probs": np.zeros((0, 4), np.float32), "lengths": np.array([], int)}, "the input holds no utterance"),
+    ({"log_probs": np.zeros((0, 4), np.float32), "lengths": np.array([], int)}, "the input contains no utterances"),
 ]
 
 

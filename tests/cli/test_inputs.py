@@ -224,7 +224,7 @@ def test_bad_files(tmp_path):
     expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin like one")
     expect("a.wav", b"", "unknown kind of input '.wav', expected one of .npz, .npy")
     expect("empty.scp", b"only-an-id\n", r"empty.scp:1: expected 'id archive:offset'")
-    expect("bytes.scp", b"\xff\xfe", "not a text file in UTF-8")
+    expect("bytes.scp", b"\xff\xfe", "expected text in UTF-8")
     expect("pipe.scp", b"x cat /etc/passwd |\n", "is a shell command")
     expect("huge.scp", b"x a.ark:" + b"9" * 5000, "no file has an offset")
     expect("gone.scp", b"x gone.ark:3\n", "gone.ark", FileNotFoundError)
@@ -256,7 +256,7 @@ def test_bad_files(tmp_path):
         read(tmp_path / "nothing.npz")
     buffer = io.BytesIO()
     np.savez(buffer, x=np.zeros((1, 1), np.float32))
-    expect("archive.npy", buffer.getvalue(), "call it .npz")
+    expect("archive.npy", buffer.getvalue(), "ends in .npz")
     np.save(tmp_path / "flat.npy", np.zeros(3, np.float32))
     with pytest.raises(FormatError, match=r"must be \[frames, columns\], got the shape \(3,\)"):
         read(tmp_path / "flat.npy")

@@ -141,7 +141,7 @@ def test_files_that_are_none(run, decode, models):
     kenlm_files.write_binary(models / "large.arpa", models / "large.probing", kenlm_files.PROBING)
     info = run("info", models / "large.probing")
     assert (info.exit_code, "got KenLM's binary format, which decode takes as" in info.stderr) == (1, True)
-    assert "large.probing: the graph's own model is needed as ARPA" in decode("large.lm", small="large.probing").stderr
+    assert "large.probing: expected the graph's own model, as ARPA" in decode("large.lm", small="large.probing").stderr
 
 
 def test_a_graph_that_does_not_say_its_model(run, models):

@@ -109,7 +109,7 @@ def test_errors(run, models):
     for arguments, code, message in [
         (("m.onnx", "in.npz"), 1, "unknown kind of model '.onnx', expected one of .nemo, .pt"),
         (("m.nemo", "wide.npz"), 1, "utterance 'one' has 8 features, the model expects 7"),
-        (("m.nemo", "none.npy"), 1, "the input holds no utterance"),
+        (("m.nemo", "none.npy"), 1, "the input contains no utterances"),
         (
             ("m.nemo", "nan.npz"),
             1,

@@ -140,7 +140,9 @@ def test_a_lost_device_is_said_at_once_from_then_on(fake):
     assert context.lost == 700
     calls = fake.library.fake_calls()
     for again in (stream.finish, lambda: Stream(context), lambda: _cuda.context_of(0)):
-        with pytest.raises(CudaError, match=r"since an earlier call failed with CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+        with pytest.raises(
+            CudaError, match=r"because an earlier call failed with CUDA_ERROR_ILLEGAL_ADDRESS"
+        ) as caught:
             again()
         assert "start a new process" in str(caught.value)
     assert fake.library.fake_calls() <= calls + 1

@@ -232,7 +232,7 @@ def wide(*values):
         ({"num_labels": 3}, {}, "num_labels is 3, expected 4"),
         ({"high_bits": 3}, {}, "high_bits is 3"),
         ({"high_bits": 1}, {}, "'labels.high' has 0 elements, expected 1"),
-        ({"ngrams": ["x"]}, {}, "ngrams are numbers"),
+        ({"ngrams": ["x"]}, {}, "expected numbers as ngrams"),
         ({}, {"arcs": put(0, (5, 0.0))}, "state 0, arc 0 leads to state 5 of 5"),
         ({}, {"arcs": put(4, (0, np.nan))}, "the weight of state 1, arc 0 is not a cost"),
         ({}, {"arcs": put(4, (0, -np.inf))}, "the weight of state 1, arc 0 is not a cost"),

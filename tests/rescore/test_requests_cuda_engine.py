@@ -151,7 +151,7 @@ def test_copies_that_fail(gpu, call):
     asked = {"language_model": resident.LARGE, "graph_language_model": SMALL, "placement": "host"}
     decoder = on_gpu(asked, arc_cache=0)
     gpu.fake.library.fake_fail_beside(call.encode(), 803)
-    with pytest.raises(CudaError, match="while sending what lanes asked for") as caught:
+    with pytest.raises(CudaError, match="while sending answers to lanes") as caught:
         decoder.decode(BATCH)
     assert caught.value.code == 803
     gpu.fake.library.fake_fail_no_more()

@@ -186,7 +186,7 @@ def test_arrays_that_have_no_names(arrays):
 
 def test_stateless_networks():
     arrays = random_arrays(0, layers=0, context=2, groups=3)
-    with pytest.raises(ValueError, match=r"convolution: .* embedding of size 27, got \[33, 8, 2\], which no number"):
+    with pytest.raises(ValueError, match=r"convolution: .* embedding of size 27, got \[33, 8, 2\], which does not fit"):
         TransducerDecoder.from_arrays(dict(arrays, convolution=arrays["convolution"][:, :8]), 0)
     with pytest.raises(ValueError, match=r"convolution_bias: expected shape \[33\], got \[32\]"):
         TransducerDecoder.from_arrays(dict(arrays, convolution_bias=arrays["convolution_bias"][1:]), 0)

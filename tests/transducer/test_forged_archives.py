@@ -85,7 +85,7 @@ def test_forged_archives(tmp_path):
             read(path)
     header = info_of("wanted", 5).tobuf(tarfile.GNU_FORMAT)
     path.write_bytes(header[:124] + b"\xff" * 12 + header[136:])
-    with pytest.raises(FormatError, match=r"a.tar: expected a tar archive, .*checksum does not fit"):
+    with pytest.raises(FormatError, match=r"a.tar: expected a tar archive, .*checksum of a header does not fit"):
         read(path)
 
 

@@ -1,4 +1,4 @@
-"""Turns log-probs from anywhere into addresses: the one place where a foreign array becomes a pointer."""
+"""Turns log-probs from anywhere into addresses: the only place where a foreign host array becomes a pointer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Utterances:
         Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
     columns : int
     arrays : array [batch, frames, columns] or list of array [frames, columns]
-        What the addresses point into; alive as long as this object.
+        The arrays that the addresses point into; they live as long as this object.
     """
 
     table: np.ndarray

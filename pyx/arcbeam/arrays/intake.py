@@ -37,7 +37,7 @@ def take_batch(
 
 @dataclass(frozen=True)
 class Decoded:
-    """What an engine found in a batch of log-probs.
+    """The results of an engine for a batch of log-probs.
 
     Attributes
     ----------

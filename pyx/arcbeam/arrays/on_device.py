@@ -1,4 +1,4 @@
-"""Log-probs that lie on a GPU already: the one place where a foreign device array becomes an address."""
+"""Log-probs that are on a GPU already: the only place where a foreign device array becomes an address."""
 
 from __future__ import annotations
 

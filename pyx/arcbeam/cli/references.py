@@ -59,7 +59,7 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
                 utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
                 yield number, utterance, transcript
         except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: is not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:

@@ -141,7 +141,7 @@ def decode_all(
         speed.utterances += len(batch)
         update(speed.utterances)
     if not speed.utterances:
-        raise Failure("the input holds no utterance")
+        raise Failure("the input contains no utterances")
     return speed
 
 

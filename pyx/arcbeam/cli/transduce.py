@@ -85,7 +85,7 @@ def transduce(
             speed.utterances += len(batch)
             update(speed.utterances)
     if not speed.utterances:
-        raise Failure("the input holds no utterance")
+        raise Failure("the input contains no utterances")
     note(speed.describe(decoder.options.frame_shift, decoder.device))
 
 

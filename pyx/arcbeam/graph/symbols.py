@@ -279,8 +279,8 @@ class TokenTable:
         first, last = min(numbered), max(numbered)
         if first == 1 and last == len(numbered):
             raise FormatError(
-                f"{path}: ids start at 1 and there is no '<eps> 0', so it is ambiguous whether the "
-                f"column of {numbered[1][1]!r} is 0 or 1; add a line '<eps> 0', or start ids at 0"
+                f"{path}: ids start at 1 and there is no '<eps> 0', so the column of {numbered[1][1]!r} may be 0 or 1; "
+                f"add a line '<eps> 0', or start ids at 0"
             )
         if first != 0 or last != len(numbered) - 1:
             missing = next(i for i in range(len(numbered) + 1) if i not in numbered)
@@ -319,7 +319,7 @@ class TokenTable:
         TypeError
             Tokens that are not str, or are not a sequence.
         ValueError
-            A token occurs twice, or `blank` is none of them.
+            A token occurs twice, or `blank` is not one of them.
         """
         if isinstance(tokens, Mapping | Set) or not isinstance(tokens, Iterable):
             raise TypeError(f"tokens: expected a sequence of str, a column each, got {type(tokens).__name__}")

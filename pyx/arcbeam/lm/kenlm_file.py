@@ -47,8 +47,8 @@ def check_counts(text: Path, path: Path) -> None:
             most = (size + 1) // (2 * (order + 1))
             if count > most:
                 raise FormatError(
-                    f"{path}: expected at most {most} n-grams of order {order}, because the file has {size} bytes, "
-                    f"got {count}"
+                    f"{path}: expected at most {most} n-grams of order {order}, which is all that {size} bytes "
+                    f"can hold, got {count}"
                 )
 
 

@@ -270,8 +270,8 @@ class TransducerDecoder:
         Raises
         ------
         FormatError
-            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
-            the message names it.
+            A file that is none of these, is damaged, or exceeds `max_bytes`; or a layer that is not supported: the
+            message names it.
         ValueError
             The configuration has no limit of tokens per frame; then ``max_symbols`` must give it.
         OSError
@@ -336,8 +336,8 @@ class TransducerDecoder:
         Raises
         ------
         FormatError
-            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
-            the message names it.
+            A file that is none of these, is damaged, or exceeds `max_bytes`; or a layer that is not supported: the
+            message names it.
         OSError
             The file cannot be read.
         MissingDependencyError

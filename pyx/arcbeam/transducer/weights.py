@@ -86,7 +86,7 @@ def _gate_bias(layer: LstmLayer) -> np.ndarray:
 
 
 def _places(prediction: StatelessPrediction) -> np.ndarray:
-    """What each place of the context adds: float32[context, tokens, units]."""
+    """The vector that each token adds at each place of the context: float32[context, tokens, units]."""
     embedding, weights = prediction.embedding, prediction.convolution
     if weights is None:
         return np.ascontiguousarray(embedding)

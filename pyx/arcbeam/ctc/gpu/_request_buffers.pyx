@@ -154,7 +154,7 @@ cdef class LaneRequests:
     cdef int check(self) except -1:
         """Raises an error if a copy has failed, which the answering threads cannot do."""
         if self.lookups.copies():
-            return check(self.context.state, self.lookups.failure(), b"sending what lanes asked for")
+            return check(self.context.state, self.lookups.failure(), b"sending answers to lanes")
         return 0
 
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1:

@@ -17,7 +17,7 @@ MOST_CACHE = 1 << 30
 
 @dataclass(frozen=True)
 class Placement:
-    """What was chosen.
+    """The choice that was made.
 
     Attributes
     ----------
