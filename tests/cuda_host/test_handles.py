@@ -117,7 +117,7 @@ def test_bytes_go_there_and_back(fake):
     other = DeviceBuffer(pool, stream, "copy")
     other.copy_from(buffer.address, 100, offset=5)
     assert bytes(other.read(105))[5:] == b"\t" * 100
-    with pytest.raises(BufferError, match="cannot grow while arrays are views into it"):
+    with pytest.raises(BufferError, match="cannot grow while arrays are views of it"):
         pinned.resize(1 << 20)
     del view
     pinned.resize(1 << 20)

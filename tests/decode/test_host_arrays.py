@@ -244,7 +244,7 @@ def test_pinned_memory_that_is_refused(gpu):
             gpu.start()
             decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
             fail("host_allocate", 2, nth)
-            with pytest.warns(UserWarning, match="the host does not pin .* copies are waited for") as caught:
+            with pytest.warns(UserWarning, match="the host does not pin .* the process waits for copies") as caught:
                 same(decoder.decode(BATCH), on_cpu(BATCH))
             assert len(caught) == 1 and caught[0].filename == __file__
             same(decoder.decode(BATCH), on_cpu(BATCH))

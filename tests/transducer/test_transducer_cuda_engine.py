@@ -342,7 +342,7 @@ def test_pinned_memory_that_is_refused(gpu, monkeypatch, nth):
     wanted = make("cpu").decode(BATCH)
     decoder = make("cuda")
     gpu.fake.refuse("host_allocate", nth=nth)
-    with pytest.warns(UserWarning, match="the host does not pin .* copies are waited for") as caught:
+    with pytest.warns(UserWarning, match="the host does not pin .* the process waits for copies") as caught:
         got = decoder.decode(BATCH)
     assert len(caught) == 1
     same(got, wanted)
