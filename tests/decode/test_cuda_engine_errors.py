@@ -51,7 +51,7 @@ def test_a_small_gpu_decodes_smaller_batches(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH), on_cpu())
     assert gpu.shapes[-1][0] < 5
-    with pytest.raises(CudaOutOfMemoryError, match="the log-probs needs"):
+    with pytest.raises(CudaOutOfMemoryError, match=r"cannot allocate .* for the log-probs"):
         decoder.decode([np.zeros((400_000, 12), np.float32)])
     same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
 

@@ -72,7 +72,7 @@ def test_a_model_in_capitals():
     words = r"it lacks 2 words \('the', 'cat'\)"
     with pytest.raises(GraphError, match=f"{words} of the graph; it has them in upper case; unknown_words='unk' sco"):
         decode(graph(), large=loud)
-    with pytest.warns(UserWarning, match=f"{words}, most of the graph's words; in upper case it knows them"):
+    with pytest.warns(UserWarning, match=f"{words}, most of the graph's words; it has them in upper case"):
         decode(graph(), large=loud, unknown_words="unk")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
