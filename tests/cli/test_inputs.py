@@ -247,10 +247,10 @@ def test_bad_files(tmp_path):
         read(tmp_path / "other.npz")
     with zipfile.ZipFile(tmp_path / "none.npz", "w"):
         pass
-    with pytest.raises(FormatError, match="holds no array"):
+    with pytest.raises(FormatError, match="contains no array"):
         read(tmp_path / "none.npz")
     (tmp_path / "bare").mkdir()
-    with pytest.raises(FormatError, match="holds no input"):
+    with pytest.raises(FormatError, match="contains no input"):
         read(tmp_path / "bare")
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "nothing.npz")
