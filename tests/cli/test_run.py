@@ -80,7 +80,7 @@ def test_summary():
 
 
 def test_nothing_to_decode():
-    with pytest.raises(Failure, match="holds no utterance"):
+    with pytest.raises(Failure, match="contains no utterances"):
         decode([])
 
 
