@@ -20,14 +20,14 @@ OWN = ("arcbeam", "benchmarks", "data")
 def parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=program, description="Runs experiments; results as JSON lines.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="experiments (--list), or 'all' of the device")
-    parser.add_argument("--list", action="store_true", help="list the experiments and leave")
+    parser.add_argument("--list", action="store_true", help="list the experiments and exit")
     parser.add_argument("--repeats", type=_count, default=5, help="timed runs of each contender, interleaved (5)")
     parser.add_argument(
         "--utterances", type=_count, help="first N of each set only; such a trial goes to .cache/results"
     )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the experiment")
     parser.add_argument("--device", default="cpu", help="folder of the results (cpu); 'gpu': named after the GPU here")
-    parser.add_argument("--resume", action="store_true", help="skip what these kernels and this commit have results of")
+    parser.add_argument("--resume", action="store_true", help="skip what this commit and these kernels have measured")
     parser.add_argument("--out", type=Path, help="folder of the results, instead of benchmarks/results/DEVICE")
     return parser
 

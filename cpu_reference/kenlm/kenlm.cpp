@@ -113,9 +113,9 @@ std::unique_ptr<KenLm> KenLm::load(const std::string& library, const std::string
 }
 
 bool KenLm::looks_right(std::string& reason) {
-    reason = "its models are laid out otherwise than those of kenlm 0.2 and 0.3";
+    reason = "its models have another layout than those of kenlm 0.2 and 0.3";
     if (model_ == nullptr) {
-        reason = "it gave no model";
+        reason = "it returned no model";
         return false;
     }
     ModelLayout model{};

@@ -64,7 +64,7 @@ _HOME = {
 
 _MODULES = ("baseline", "transducer", "words")
 
-# Names that are too general to be told apart up here, and where they are.
+# Names that are too general for this module, and the modules that have them.
 _ELSEWHERE = {
     "ConfidenceMethod": "arcbeam.transducer",
     "Joint": "arcbeam.transducer",

@@ -7,17 +7,20 @@ from posix.unistd cimport getpid
 
 
 cdef class PooledEngine:
-    """What a subclass decodes a batch with: `ready` in its `turn`, then a start of its own, then `finish`."""
+    """To decode a batch, a subclass takes its `turn`, calls `ready`, starts the threads, and calls `finish`."""
 
     def __cinit__(self, *arguments, **options):
         self.lock = threading.Lock()
         self.process_of_lock = getpid()
 
     cdef object turn(self):
-        """The lock to decode under. A forked child has its own: who held its parent's at the fork is not there."""
+        """The lock to decode under.
+
+        A forked child gets a lock of its own: the thread that held the parent's lock at the fork does not exist there.
+        """
         if self.process_of_lock != getpid():
             mine = threading.Lock()
-            if self.process_of_lock != getpid():  # nor has another thread made one in the meantime
+            if self.process_of_lock != getpid():  # no other thread has made one in the meantime
                 self.lock, self.process_of_lock = mine, getpid()
         return self.lock
 
@@ -27,7 +30,7 @@ cdef class PooledEngine:
         return None
 
     def memory(self):
-        """dict : bytes by purpose, where a subclass tells them."""
+        """dict : bytes by purpose, if a subclass reports them."""
         return {}
 
     def release(self):
@@ -40,7 +43,7 @@ cdef class PooledEngine:
         raise NotImplementedError
 
     cdef int ready(self) except -1:
-        """Sees to it that there are threads: a forked child has none of its parent's."""
+        """Makes sure that there are threads: a forked child has none of its parent's."""
         if self.pool == NULL or self.process != getpid():
             self.pool = NULL
             self.pool = self.new_pool()
@@ -48,7 +51,10 @@ cdef class PooledEngine:
         return 0
 
     cdef int finish(self) except -1:
-        """Waits for the batch. After Ctrl-C its arrays may go once we return, so the threads let go of them first."""
+        """Waits for the batch.
+
+        After Ctrl-C its arrays may be freed once this returns, so it first waits until no thread reads them any more.
+        """
         cdef cbool done = False
         try:
             while not done:
@@ -65,7 +71,7 @@ cdef class PooledEngine:
         return 0
 
     cdef void close(self):
-        """Ends the threads; a subclass calls it before what they read goes."""
+        """Ends the threads; a subclass calls it before it frees what they read."""
         # In a forked child the threads do not exist; joining them would wait for ever.
         if self.pool != NULL and self.process == getpid():
             with nogil:

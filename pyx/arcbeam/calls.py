@@ -1,4 +1,4 @@
-"""Calls with an option that a function does not have are told which ones it has; its signature stays what is written.
+"""An error for unknown options that lists the known ones; the function keeps the signature that is written there.
 
 Python's own message names the unknown option alone.
 """
@@ -23,7 +23,7 @@ def lists_options(**renamed: str) -> Callable[[Callable[P, Returned]], Callable[
     Parameters
     ----------
     **renamed : str
-        What an option is called now that once had this name.
+        The present name of an option that used to have this name.
     """
 
     def decorate(function: Callable[P, Returned]) -> Callable[P, Returned]:
@@ -43,11 +43,11 @@ def lists_options(**renamed: str) -> Callable[[Callable[P, Returned]], Callable[
 
 
 def lists_fields(kind: Kind) -> Kind:
-    """Decorates a dataclass, whose constructor then does the same."""
+    """Decorates a dataclass: its constructor then does the same."""
     kind.__init__ = lists_options()(kind.__init__)
     return kind
 
 
 def _message(unknown: list[str], known: list[str], renamed: dict[str, str]) -> str:
-    now = [f"; {name} is {renamed[name]} now" for name in unknown if name in renamed]
+    now = [f"; {name} is now called {renamed[name]}" for name in unknown if name in renamed]
     return f"unknown option {', '.join(unknown)}: expected one of {', '.join(known)}{''.join(now)}"

@@ -1,4 +1,4 @@
-"""Checks of arguments: what is no number, too large or unknown is told with what was expected and what was got."""
+"""Checks of arguments: an error says what was expected and what was got."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 import numbers
 
 # The engines compute in float32. There a factor beyond the largest number is infinite, and a factor below the smallest
-# is 0: the one times a log-prob of 0 and the other times -inf are NaN.
+# is 0: infinity times a log-prob of 0 is NaN, and so is 0 times -inf.
 SMALLEST, LARGEST = 1.1754943508222875e-38, 3.4028234663852886e38
 LARGEST_FACTOR = 1e30  # on log probabilities, whose products have to be finite
 
 
 def as_float(name: str, value: object, rule: str) -> float:
-    """A number as a float: TypeError for what is none, ValueError for one that is too large."""
+    """The value as a float: TypeError if it is not a number, ValueError if it is too large."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: expected a number {rule}, got {type(value).__name__}")
     try:
@@ -22,7 +22,7 @@ def as_float(name: str, value: object, rule: str) -> float:
 
 
 def shown(value: object) -> str:
-    """A value for a message; of an integer with hundreds of digits the size."""
+    """A value as messages show it; for an integer with hundreds of digits, its size."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length():,} bits"
     return repr(value)
@@ -31,7 +31,7 @@ def shown(value: object) -> str:
 def check_real(
     name: str, value: object, rule: str, *, above: float, inclusive: bool = False, infinite: bool = False
 ) -> None:
-    """Raises TypeError or ValueError unless it is a number above the bound, which is one of them if `inclusive`."""
+    """Raises TypeError or ValueError unless it is a number above the bound, or equal to it if `inclusive`."""
     number = as_float(name, value, rule)
     low = number >= above if inclusive else number > above
     if not low or (math.isinf(number) and not infinite):  # NaN compares false
@@ -39,7 +39,7 @@ def check_real(
 
 
 def check_float32(name: str, value: float, smallest: float = 0.0, largest: float = LARGEST) -> None:
-    """Raises ValueError where float32 arithmetic would make the number, or what it is a factor of, 0 or infinite."""
+    """Raises ValueError if float32 arithmetic would make the number, or a product with it, 0 or infinite."""
     if not smallest <= abs(value) <= largest:
         span = f"{smallest:.2g} to {largest:.2g}"
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
@@ -56,19 +56,19 @@ def check_count(name: str, value: object, below: int = 2**31) -> None:
 
 
 def check_frame_shift(seconds: object) -> None:
-    """Raises TypeError or ValueError unless it is None or so many seconds can be meant."""
+    """Raises TypeError or ValueError unless it is None or a plausible number of seconds."""
     if seconds is None:
         return
     check_real("frame_shift", seconds, "of seconds above 0", above=0.0)
     if seconds > 1:  # type: ignore[operator]
-        raise ValueError(f"frame_shift: expected seconds, 1 at most, got {seconds!r}; 20 milliseconds are 0.02")
+        raise ValueError(f"frame_shift: expected at most 1 second, got {seconds!r}; write 20 milliseconds as 0.02")
 
 
 MOST_THREADS = 4096
 
 
 def check_threads(threads: object) -> None:
-    """Raises TypeError or ValueError unless so many threads can be meant."""
+    """Raises TypeError or ValueError unless it is a plausible number of threads."""
     check_count("threads", threads)
     if threads > MOST_THREADS:  # type: ignore[operator]
         raise ValueError(f"threads: expected at most {MOST_THREADS:,}, got {threads!r}")

@@ -1,4 +1,4 @@
-"""The exceptions arcbeam raises beside Python's own ``ValueError``, ``TypeError`` and ``OSError``."""
+"""The exceptions that arcbeam raises in addition to Python's own ``ValueError``, ``TypeError`` and ``OSError``."""
 
 
 class ArcbeamError(Exception):
@@ -8,20 +8,20 @@ class ArcbeamError(Exception):
 class GraphError(ArcbeamError, ValueError):
     """A decoding graph breaks a rule: the message names the state or arc, what was expected and what was got.
 
-    Of a file it says that the file is in order, but the graph in it is not; damage is a :class:`FormatError`.
+    If the graph comes from a file, the file itself is in order; a damaged file raises :class:`FormatError`.
     """
 
 
 class FormatError(ArcbeamError, ValueError):
     """A file or text does not follow its format: the message names the file and the line or byte.
 
-    Every loader raises it for a file that is damaged, cut short, of another kind, or that asks for more than it may
-    (``SECURITY.md``). What the system says of a file stays an ``OSError``.
+    Every loader raises it for a file that is damaged, cut short, of another kind, or that would take more memory than
+    is allowed (``SECURITY.md``). An error of the operating system stays an ``OSError``.
     """
 
 
 class CapacityError(ArcbeamError, MemoryError):
-    """Decoding needs more room than it may take: the message names the option that forbids it."""
+    """Decoding needs more room than it may take: the message names the option that limits it."""
 
 
 class MissingDependencyError(ArcbeamError, ImportError):
@@ -29,7 +29,7 @@ class MissingDependencyError(ArcbeamError, ImportError):
 
 
 class UnsupportedError(ArcbeamError, NotImplementedError):
-    """What was asked for is not there yet: the message says what is."""
+    """The requested feature is not supported yet: the message says what is."""
 
 
 class CudaError(ArcbeamError, RuntimeError):
@@ -38,7 +38,7 @@ class CudaError(ArcbeamError, RuntimeError):
     Attributes
     ----------
     name, code
-        The driver's name and number of the error, as ``"CUDA_ERROR_ILLEGAL_ADDRESS"`` and 700.
+        The driver's name and number of the error, such as ``"CUDA_ERROR_ILLEGAL_ADDRESS"`` and 700.
     action : str
         What arcbeam was doing.
     """
@@ -51,4 +51,4 @@ class CudaError(ArcbeamError, RuntimeError):
 
 
 class CudaOutOfMemoryError(CudaError, MemoryError):
-    """The GPU has too little free memory: the message says how much was asked for. The decoder can still be used."""
+    """The GPU has too little free memory: the message says how much was needed. The decoder can still be used."""

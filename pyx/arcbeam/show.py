@@ -1,4 +1,4 @@
-"""How objects show themselves: what they are, how large, and the options that differ from the defaults."""
+"""The text that ``repr`` gives: what an object is, how large it is, and its options that differ from the defaults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def changed(options: Any, *without: str) -> list[str]:
-    """``name=value`` of the fields of a dataclass that differ from their defaults, but for some."""
+    """``name=value`` of each field of a dataclass that differs from its default, except for the fields `without`."""
     return [
         f"{field.name}={getattr(options, field.name)!r}"
         for field in fields(options)

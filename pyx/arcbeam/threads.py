@@ -1,4 +1,4 @@
-"""How many threads decode."""
+"""The number of threads that decode."""
 
 import os
 
@@ -11,5 +11,5 @@ def usable_cores() -> int:
 
 
 def memory_bound_threads() -> int:
-    """Threads for work on whole graphs and files: one a usable core, four at most, since memory is the limit."""
+    """Threads for work on whole graphs and files: one per usable core, but at most four: memory is the limit."""
     return min(4, usable_cores())

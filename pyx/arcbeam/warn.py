@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's that led to them, however deep in the package they come up."""
+"""Warnings that name the line of the user's code that led to them, however deep in the package they arise."""
 
 from __future__ import annotations
 

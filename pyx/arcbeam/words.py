@@ -26,5 +26,5 @@ class Word(NamedTuple):
 
 
 def finite(value: float) -> float | None:
-    """The number, None if it is none that JSON has."""
+    """The number, or None if JSON cannot express it."""
     return float(value) if math.isfinite(value) else None

@@ -138,7 +138,7 @@ def test_info_of_a_language_model(run, tmp_path):
     assert (fields["order"], fields["words"], fields["ngrams"], fields["states"]) == (3, 3, [5, 3, 1], 5)
     wrong = run("info", tmp_path / "small.lm", "--label-to-column", "table")
     assert is_one_error(wrong, "small.lm is a language model, which takes no --label-to-column")
-    assert is_one_error(run("info", tmp_path / "lm.arpa"), "build-lm makes one of an ARPA file")
+    assert is_one_error(run("info", tmp_path / "lm.arpa"), "build-lm makes one from an ARPA file")
     (tmp_path / "cut.lm").write_bytes((tmp_path / "small.lm").read_bytes()[:200])
     assert is_one_error(run("info", tmp_path / "cut.lm"), "cut.lm")
     assert is_one_error(run("info", "words.txt"), "expected a graph of arcbeam or an OpenFst vector or const file")
@@ -180,16 +180,19 @@ USAGE = [
     (["decode", "graph.arc", "in.npz", "--frame-shift", "0"], "expected a number of seconds above 0, got 0.0"),
     (
         ["decode", "graph.arc", "in.npz", "--frame-shift", "20"],
-        "expected seconds, 1 at most, got 20.0; 20 milliseconds",
+        "expected at most 1 second, got 20.0; write 20 milliseconds",
     ),
-    (["decode", "graph.arc", "in.npz", "--memory-limit", "8G"], "expected bytes of at least 1 or a size such as"),
+    (["decode", "graph.arc", "in.npz", "--memory-limit", "8G"], "expected a number of bytes, at least 1, or a size"),
     (["decode", "graph.arc", "in.npz", "--threads", "0"], "Invalid value for '--threads'"),
     (["decode", "graph.arc", "in.npz", "--batch-size", "0"], "Invalid value for '--batch-size'"),
     (["decode", "graph.arc", "in.npz", "--device", "tpu"], "'tpu'"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--topology", "flat"], "'flat' is not one of"),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--separator-rule", "x"], "'x' is not one of 'auto'"),
     (["build-graph", "--tokens", "t", "--lm", "l"], "Missing option '--output'"),
-    (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"], "give one of"),
+    (
+        ["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--lexicon", "x", "--word-list", "w"],
+        "give at most one of",
+    ),
     (["build-graph", "--tokens", "t", "--lm", "l", "-o", "o", "--sentencepiece-model", "m"], "needs --word-list"),
 ]
 
@@ -214,7 +217,7 @@ BAD = [
     (["graph.arc", "gone.npz"], "gone.npz: No such file or directory"),
     (["words.txt", "in.npz"], "words.txt: expected a graph of arcbeam or an OpenFst"),
     (["graph.arc", "words.txt"], "words.txt: unknown kind of input '.txt'"),
-    (["graph.arc", "in.npz", "in.npz"], "'one' comes twice"),
+    (["graph.arc", "in.npz", "in.npz"], "'one' occurs twice"),
     (["graph.arc", "in.npz", "-r", "gone.tsv"], "gone.tsv: No such file or directory"),
     (["graph.arc", "in.npz", "-r", "words.txt"], "the reference lacks 3 utterances: one, two, three; --allow-missing"),
     (["graph.arc", "in.npz", "-o", "no/such/folder"], "no/such/folder: No such file or directory"),
@@ -230,7 +233,7 @@ BAD_ARRAYS = [
     ({"x": GOOD.astype(np.int64)}, "utterance 'x': log-probs must be float16, float32 or float64, got int64"),
     ({"log_probs": GOOD, "lengths": np.array([3]), "ids": np.array(["x"])}, "the lengths add up to 3 frames"),
     ({"log_probs": GOOD[None], "lengths": np.array([-1]), "ids": np.array(["x"])}, "must not be negative"),
-    ({"log_probs": np.zeros((0, 4), np.float32), "lengths": np.array([], int)}, "the input holds no utterance"),
+    ({"log_probs": np.zeros((0, 4), np.float32), "lengths": np.array([], int)}, "the input contains no utterances"),
 ]
 
 

@@ -184,7 +184,7 @@ def test_batches_hold_to_both_limits(tmp_path):
 def test_an_id_that_comes_twice(tmp_path):
     first = write_npz_named(tmp_path)
     np.save(tmp_path / "utt-2.npy", UTTERANCES["utt-2"])
-    with pytest.raises(FormatError, match=r"'utt-2' comes twice: in .*a\.npz and in .*utt-2\.npy"):
+    with pytest.raises(FormatError, match=r"'utt-2' occurs twice: in .*a\.npz and in .*utt-2\.npy"):
         read(first, tmp_path / "utt-2.npy")
 
 
@@ -200,7 +200,7 @@ BAD_NPZ = [
     ({"log_probs": STACKED.astype(np.complex64)}, "got complex64"),
     ({"log_probs": padded()[:3]}, "3 utterances in log_probs, but 4 lengths"),
     ({"log_probs": padded()[:, :4]}, "a length of 5 is beyond the 4 frames"),
-    ({"ids": np.array(list(UTTERANCES), object)}, "it holds Python objects"),
+    ({"ids": np.array(list(UTTERANCES), object)}, "got Python objects"),
     ({"ids": np.zeros(4)}, "ids must be names"),
     ({"ids": np.array([b"\xff"] * 4)}, "not UTF-8"),
 ]
@@ -219,12 +219,12 @@ def test_bad_files(tmp_path):
         with pytest.raises(error, match=message):
             read(tmp_path / name)
 
-    expect("empty.npz", b"", "does not begin as a zip archive")
-    expect("text.npz", b"hello", "does not begin as a zip archive")
-    expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin as one")
+    expect("empty.npz", b"", "does not begin like a zip archive")
+    expect("text.npz", b"hello", "does not begin like a zip archive")
+    expect("empty.npy", b"", "empty.npy: expected an array, got something that does not begin like one")
     expect("a.wav", b"", "unknown kind of input '.wav', expected one of .npz, .npy")
     expect("empty.scp", b"only-an-id\n", r"empty.scp:1: expected 'id archive:offset'")
-    expect("bytes.scp", b"\xff\xfe", "not a text file in UTF-8")
+    expect("bytes.scp", b"\xff\xfe", "expected text in UTF-8")
     expect("pipe.scp", b"x cat /etc/passwd |\n", "is a shell command")
     expect("huge.scp", b"x a.ark:" + b"9" * 5000, "no file has an offset")
     expect("gone.scp", b"x gone.ark:3\n", "gone.ark", FileNotFoundError)
@@ -247,16 +247,16 @@ def test_bad_files(tmp_path):
         read(tmp_path / "other.npz")
     with zipfile.ZipFile(tmp_path / "none.npz", "w"):
         pass
-    with pytest.raises(FormatError, match="holds no array"):
+    with pytest.raises(FormatError, match="contains no array"):
         read(tmp_path / "none.npz")
     (tmp_path / "bare").mkdir()
-    with pytest.raises(FormatError, match="holds no input"):
+    with pytest.raises(FormatError, match="contains no input"):
         read(tmp_path / "bare")
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "nothing.npz")
     buffer = io.BytesIO()
     np.savez(buffer, x=np.zeros((1, 1), np.float32))
-    expect("archive.npy", buffer.getvalue(), "call it .npz")
+    expect("archive.npy", buffer.getvalue(), "ends in .npz")
     np.save(tmp_path / "flat.npy", np.zeros(3, np.float32))
     with pytest.raises(FormatError, match=r"must be \[frames, columns\], got the shape \(3,\)"):
         read(tmp_path / "flat.npy")

@@ -97,8 +97,8 @@ def test_options_reach_the_decoder(decode):
         (("--lm-scale", -1), "'--lm-scale': expected a number of at least 0"),
         (("--unknown-words", "skip"), "'--unknown-words': expected one of error, unk, small, got 'skip'"),
         (("--placement", "gpu"), "'--placement': expected one of auto, resident"),
-        (("--gpu-budget", "2G"), "'--gpu-budget': expected bytes of at least 1 or a size"),
-        (("--arc-cache", "much"), "'--arc-cache': expected bytes of at least 0 or a size"),
+        (("--gpu-budget", "2G"), "'--gpu-budget': expected a number of bytes, at least 1, or a size"),
+        (("--arc-cache", "much"), "'--arc-cache': expected a number of bytes, at least 0, or a size"),
     ],
 )
 def test_options_are_checked(decode, options, message):
@@ -137,14 +137,14 @@ def test_files_that_are_none(run, decode, models):
     kenlm_files.write_binary(models / "large.arpa", models / "large.probing", kenlm_files.PROBING)
     info = run("info", models / "large.probing")
     assert (info.exit_code, "got KenLM's binary format, which decode takes as" in info.stderr) == (1, True)
-    assert "large.probing: the graph's own model is needed as ARPA" in decode("large.lm", small="large.probing").stderr
+    assert "large.probing: expected the graph's own model, as ARPA" in decode("large.lm", small="large.probing").stderr
 
 
 def test_a_graph_that_does_not_say_its_model(run, models):
     both = "--language-model", models / "large.lm", "--graph-language-model", models / "small.lm"
     result = run("decode", "graph.arc", "in.npz", "--device", "cpu", *both)
     assert result.exit_code == 0
-    assert "note: the graph does not say which language model it was built with" in result.stderr
+    assert "note: the graph does not record which language model it was built with" in result.stderr
 
 
 def test_words_that_the_model_lacks(decode, models):

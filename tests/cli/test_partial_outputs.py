@@ -36,8 +36,8 @@ def test_what_was_done_is_kept_apart(run, tmp_path, before, batch_size):
     assert (out.read_text() if out.exists() else None) == before
     assert (tmp_path / PARTIAL).read_text() == "one ah bee\ntwo sea sea\n"
     note, error = result.stderr.splitlines()
-    other = "is not written" if before is None else "is as it was"
-    assert note == f"note: broken off: {out}.partial has what was done, 2 utterances; {out} {other}"
+    other = "was not written" if before is None else "is unchanged"
+    assert note == f"note: stopped early: {out}.partial has what was done, 2 utterances; {out} {other}"
     assert error.startswith("error: ") and "utterance 'three': log_probs: expected finite values" in error
     # the next run, which goes through, leaves nothing of that
     assert run("decode", "graph.arc", "in.npz", "-o", out).exit_code == 0
@@ -69,7 +69,7 @@ def test_an_output_that_cannot_be_written_is_told_before_decoding(run, tmp_path)
 def test_the_standard_output_cannot_be_taken_back(run, tmp_path):
     result = run("decode", "graph.arc", spoiled(tmp_path))
     assert result.stdout == "one ah bee\ntwo sea sea\n"
-    assert result.stderr.splitlines()[0] == "note: broken off: the standard output is partial, 2 utterances"
+    assert result.stderr.splitlines()[0] == "note: stopped early: the standard output is incomplete, with 2 utterances"
 
 
 def test_links_and_modes_stay(run, tmp_path):
@@ -91,7 +91,7 @@ def test_pipes_are_written_where_they_are(run, tmp_path):
         result = run("decode", "graph.arc", source, "-o", tmp_path / "pipe")
         reader.join()
     assert said == ["one ah bee\ntwo sea sea\nthree\n", "one ah bee\ntwo sea sea\n"]
-    assert f"note: broken off: what went to {tmp_path}/pipe is partial, 2 utterances" in result.stderr
+    assert f"note: stopped early: the output to {tmp_path}/pipe is incomplete, with 2 utterances" in result.stderr
     assert run("decode", "graph.arc", "in.npz", "-o", os.devnull).exit_code == 0
     assert sorted(os.listdir(tmp_path)) == ["bad.npz", "pipe"]
 

@@ -38,8 +38,8 @@ def test_folder_of_librispeech(tmp_path):
         ("r.tsv", b"a\tx\nb x\n", r"r.tsv:2: expected 'id<TAB>transcript', got 'b x'"),
         ("r.tsv", b"\tx\n", "r.tsv:1: expected"),
         ("r.trn", b"x (a)\nno id\n", r"r.trn:2: expected 'transcript \(id\)'"),
-        ("text", b"a x\na y\n", "text:2: the utterance id 'a' comes twice"),
-        ("text", b"a \xff\n", "not a text file in UTF-8"),
+        ("text", b"a x\na y\n", "text:2: the utterance id 'a' occurs twice"),
+        ("text", b"a \xff\n", "expected text in UTF-8"),
         ("text", b"\n", "no reference transcript found"),
     ],
 )

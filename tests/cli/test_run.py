@@ -68,7 +68,8 @@ def test_searches_that_died_are_named():
 def test_summary():
     speed = Speed(utterances=3, frames=1000, seconds=0.5, unfinished=1)
     assert speed.describe(0.02, "cpu") == (
-        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; 1 ended in no final state"
+        "decoded 3 utterances, 1000 frames, 20.0 s of audio in 500.0 ms (RTFx 40) on cpu; "
+        "1 did not end in a final state"
     )
     died = Speed(utterances=3, frames=1000, seconds=0.5, dead=["u1", "u3"])
     assert died.describe(None, "cpu").endswith("; the search died before the last frame of 2 utterances: u1, u3")
@@ -79,7 +80,7 @@ def test_summary():
 
 
 def test_nothing_to_decode():
-    with pytest.raises(Failure, match="holds no utterance"):
+    with pytest.raises(Failure, match="contains no utterances"):
         decode([])
 
 

@@ -109,7 +109,7 @@ def test_errors(run, models):
     for arguments, code, message in [
         (("m.onnx", "in.npz"), 1, "unknown kind of model '.onnx', expected one of .nemo, .pt"),
         (("m.nemo", "wide.npz"), 1, "utterance 'one' has 8 features, the model expects 7"),
-        (("m.nemo", "none.npy"), 1, "the input holds no utterance"),
+        (("m.nemo", "none.npy"), 1, "the input contains no utterances"),
         (
             ("m.nemo", "nan.npz"),
             1,
@@ -133,7 +133,7 @@ def test_a_run_that_breaks_off_leaves_the_file_as_it_was(run, models, tmp_path):
     result = run("transduce", models / "m.nemo", tmp_path / "frames.npz", "-o", out)
     assert result.exit_code == 1
     note, error = result.stderr.splitlines()
-    assert note == f"note: broken off: {out}.partial has what was done, 1 utterance; {out} is as it was"
+    assert note == f"note: stopped early: {out}.partial has what was done, 1 utterance; {out} is unchanged"
     assert "utterance 'b': encoder_output: expected finite values, got inf in frame 3, feature 2" in error
     assert out.with_suffix(".txt.partial").read_text().startswith("a")
     assert out.read_text() == "what was there\n"

@@ -119,7 +119,7 @@ def test_a_driver_that_does_not_answer(reader, fake):
 def test_streams_of_another_device(reader, fake):
     """The driver knows its handles; default streams have the same one everywhere, but some libraries say whose."""
     other = Reader(Stream(_cuda.context_of(1)))
-    said = rf"expected a stream of cuda:0, where the decoder is, got the handle {other.address:#x}, which is none there"
+    said = rf"expected a stream of cuda:0, where the decoder is, got the handle {other.address:#x}, which is no"
     with pytest.raises(ValueError, match=f"^cuda_stream: {said}"):
         import_all(Exporter((2, 3, 4)), reader, cuda_stream=other.address)
     items = [InterfaceOnly(shape=(3, 4), stream=2), InterfaceOnly(shape=(3, 4), stream=other.address)]

@@ -52,8 +52,8 @@ def test_an_old_driver_names_both_versions(fake):
     said = "it supports CUDA 12.4, and arcbeam's kernels need 13.0 (driver 580 or newer)"
     assert said in str(caught.value)
     assert told_once() == [
-        f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: the CUDA driver is too old: {said}. '
-        'device="cpu" says that this is meant'
+        f'device: there is a GPU that cannot be used, so "auto" decodes on the CPU: the CUDA driver is too old: '
+        f'{said}. Give device="cpu" to choose the CPU without this warning'
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_child_of_a_process_that_found_no_use_for_its_gpu_decodes_on_the_cpu(f
 
 def test_the_warning_names_the_line_of_the_users(fake):
     fake.library.fake_device(0, 7, 5, 1)
-    with pytest.warns(UserWarning, match="a GPU is there and cannot be used") as caught:
+    with pytest.warns(UserWarning, match="there is a GPU that cannot be used") as caught:
         CtcDecoder(Graph.from_arcs([(0, 0, 1, 0, 0.0)], start=0, finals={0: 0.0}))
     assert [w.filename for w in caught] == [__file__]
 

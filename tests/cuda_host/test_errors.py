@@ -101,7 +101,7 @@ def test_out_of_memory_says_how_much_and_can_be_recovered_from(fake):
     with pytest.raises(CudaOutOfMemoryError) as caught:
         buffer.resize(10 << 20)
     said = str(caught.value)
-    assert "CUDA_ERROR_OUT_OF_MEMORY (2): the token log needs 10,485,760 bytes on cuda:0" in said
+    assert "CUDA_ERROR_OUT_OF_MEMORY (2): cannot allocate 10,485,760 bytes for the token log on cuda:0" in said
     assert "1,048,576 of 1,048,576 are free" in said
     assert caught.value.code == 2
     buffer.resize(500_000)
@@ -140,7 +140,9 @@ def test_a_lost_device_is_said_at_once_from_then_on(fake):
     assert context.lost == 700
     calls = fake.library.fake_calls()
     for again in (stream.finish, lambda: Stream(context), lambda: _cuda.context_of(0)):
-        with pytest.raises(CudaError, match=r"since an earlier call failed with CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
+        with pytest.raises(
+            CudaError, match=r"because an earlier call failed with CUDA_ERROR_ILLEGAL_ADDRESS"
+        ) as caught:
             again()
         assert "start a new process" in str(caught.value)
     assert fake.library.fake_calls() <= calls + 1

@@ -55,7 +55,9 @@ def test_copies_go_through_pageable_memory_where_it_is_refused(fake, code):
     context = _cuda.context_of(0)
     buffer = HostBuffer(context)
     fake.refuse("host_allocate", code=code)
-    with pytest.warns(UserWarning, match=f"does not pin 12,288 bytes of memory .*, {code}.* copies are waited for"):
+    with pytest.warns(
+        UserWarning, match=f"does not pin 12,288 bytes of memory .*, {code}.* the process waits for copies"
+    ):
         buffer.resize(10_000)
     assert (buffer.capacity, buffer.pageable_bytes, fake.living("pinned")) == (12288, 12288, 0)
     assert buffer.host_address % 4096 == 0 and written_and_read(buffer, 12288)

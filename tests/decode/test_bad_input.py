@@ -46,7 +46,7 @@ INPUTS = {
         ValueError,
         r"expected 0 to 12 frames, got 9223372036854775808",
     ),
-    "lengths missing": ([GOOD, GOOD], [3], ValueError, r"lengths: expected one a batch entry, \[2\], got shape \(1,\)"),
+    "lengths missing": ([GOOD, GOOD], [3], ValueError, r"lengths: expected one for each utterance, \[2\], got shape"),
     "lengths nested": (GOOD[None], [[3]], ValueError, r"got shape \(1, 1\)"),
     "lengths ragged": (GOOD[None], [[3], [1, 2]], ValueError, r"lengths: expected integers \[1\], got"),
     "length of 70 bits": (GOOD[None], [2**70], ValueError, r"lengths\[0\]: expected 0 to 12 frames, got 11805"),
@@ -61,7 +61,7 @@ INPUTS = {
     "lengths bytearray": ([GOOD, GOOD], bytearray(2), TypeError, r"lengths: expected a sequence .* got bytearray"),
     "lengths text": ([GOOD, GOOD], "34", TypeError, r"lengths: expected a sequence .* got str"),
     "lengths a generator": ([GOOD], (n for n in [3]), TypeError, r"lengths: expected a sequence .* got generator"),
-    "lengths for no batch": ([], [3], ValueError, r"lengths: expected one a batch entry, \[0\]"),
+    "lengths for no batch": ([], [3], ValueError, r"lengths: expected one for each utterance, \[0\]"),
     "float64": (
         [GOOD.astype(np.float64)],
         None,
@@ -184,7 +184,7 @@ OPTIONS = {
     "penalty nan": ({"blank_penalty": float("nan")}, ValueError, r"blank_penalty"),
     "penalty inf": ({"blank_penalty": float("inf")}, ValueError, r"blank_penalty"),
     "frame shift": ({"frame_shift": 0}, ValueError, r"frame_shift: expected a number of seconds above 0, got 0"),
-    "frame shift in ms": ({"frame_shift": 20}, ValueError, r"expected seconds, 1 at most, got 20; 20 milliseconds are"),
+    "frame shift in ms": ({"frame_shift": 20}, ValueError, r"expected at most 1 second, got 20; write 20"),
     "threads": ({"threads": 0}, ValueError, r"threads: .* got 0"),
     "too many threads": ({"threads": 2**31 - 1}, ValueError, r"threads: expected at most 4,096, got 2147483647"),
     "device": ({"device": "tpu"}, ValueError, r'device: expected "cpu", "cuda", "cuda:N" or "auto", got \'tpu\''),
@@ -193,7 +193,7 @@ OPTIONS = {
     "memory_limit 0": (
         {"memory_limit": 0},
         ValueError,
-        r"memory_limit: expected bytes of at least 1 or a size .* got 0",
+        r"memory_limit: expected a number of bytes, at least 1, or a size .* got 0",
     ),
     "memory_limit text": ({"memory_limit": "1 giga"}, ValueError, r"memory_limit: .* got '1 giga'"),
     "unknown": (

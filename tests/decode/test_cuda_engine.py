@@ -46,7 +46,7 @@ def test_auto_takes_the_gpu(gpu):
     assert CtcDecoder(GRAPH, device="auto").device == "cuda:0"
     gpu.start()
     gpu.fake.library.fake_device(0, 7, 5, 1)
-    with pytest.warns(UserWarning, match=r"a GPU is there and cannot be used.* compute capability 7\.5"):
+    with pytest.warns(UserWarning, match=r"there is a GPU that cannot be used.* compute capability 7\.5"):
         assert CtcDecoder(GRAPH, device="auto").device == "cpu"
     with pytest.raises(CudaError, match=r"compute capability 7\.5"):
         CtcDecoder(GRAPH, device="cuda")
@@ -103,7 +103,7 @@ def test_arrays_in_the_wrong_place(gpu):
         decoder.decode([on_device[0], BATCH[1]])
     with pytest.raises(TypeError, match=r"log_probs\[1\]: expected an array"):
         decoder.decode([BATCH[0], on_device[1]])
-    with pytest.raises(ValueError, match="cuda_stream: expected None, since log_probs"):
+    with pytest.raises(ValueError, match="cuda_stream: expected None, because log_probs"):
         decoder.decode(BATCH, cuda_stream=2)
     same(decoder.decode(BATCH), on_cpu())
 
@@ -299,5 +299,5 @@ def test_a_memory_limit_that_is_too_tight(gpu):
     graph_bytes = CtcDecoder(GRAPH, device="cuda").memory().graph
     decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=graph_bytes + (1 << 17), **OPTIONS)
     for _ in range(2):
-        with pytest.raises(CapacityError, match=r"memory_limit: .* needs [\d,]+ bytes on cuda:0"):
+        with pytest.raises(CapacityError, match=r"memory_limit: cannot allocate [\d,]+ bytes for .* on cuda:0"):
             decoder.decode(BATCH)

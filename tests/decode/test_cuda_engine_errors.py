@@ -37,7 +37,9 @@ def test_out_of_memory_for_good(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     for _ in range(8):  # 5, 2 and 1 lanes, 1 with as little as can be; each tried twice
         gpu.fake.fail("allocate", 2)
-    with pytest.raises(CudaOutOfMemoryError, match=r"CUDA_ERROR_OUT_OF_MEMORY \(2\): room for the tokens of a frame"):
+    with pytest.raises(
+        CudaOutOfMemoryError, match=r"CUDA_ERROR_OUT_OF_MEMORY \(2\): cannot allocate .* for the tokens of a frame"
+    ):
         decoder.decode(BATCH)
     same(decoder.decode(BATCH), on_cpu())
     same(kept.decode(BATCH), on_cpu())
@@ -49,7 +51,7 @@ def test_a_small_gpu_decodes_smaller_batches(gpu):
     decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
     same(decoder.decode(BATCH), on_cpu())
     assert gpu.shapes[-1][0] < 5
-    with pytest.raises(CudaOutOfMemoryError, match="the log-probs needs"):
+    with pytest.raises(CudaOutOfMemoryError, match=r"cannot allocate .* for the log-probs"):
         decoder.decode([np.zeros((400_000, 12), np.float32)])
     same(decoder.decode(BATCH[:1]), on_cpu(BATCH[:1]))
 

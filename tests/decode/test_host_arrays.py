@@ -244,7 +244,7 @@ def test_pinned_memory_that_is_refused(gpu):
             gpu.start()
             decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
             fail("host_allocate", 2, nth)
-            with pytest.warns(UserWarning, match="the host does not pin .* copies are waited for") as caught:
+            with pytest.warns(UserWarning, match="the host does not pin .* the process waits for copies") as caught:
                 same(decoder.decode(BATCH), on_cpu(BATCH))
             assert len(caught) == 1 and caught[0].filename == __file__
             same(decoder.decode(BATCH), on_cpu(BATCH))
@@ -334,13 +334,13 @@ def test_no_thread_to_be_had(fake_library):
     )
     assert got.returncode == 0, got.stderr
     message, decoded = got.stdout.splitlines()
-    assert message.startswith("threads: 2000 of them cannot be started (")
+    assert message.startswith("threads: 2000 threads cannot be started (")
     assert decoded == "1"
 
 
 def test_a_limit_that_leaves_no_room_for_one_utterance(gpu):
     graph_bytes = CtcDecoder(GRAPH, device="cuda").memory().graph
     decoder = CtcDecoder(GRAPH, device="cuda", memory_limit=graph_bytes + (1 << 21), **OPTIONS)
-    with pytest.raises(CapacityError, match=r"memory_limit: the log-probs needs [\d,]+ bytes on cuda:0"):
+    with pytest.raises(CapacityError, match=r"memory_limit: cannot allocate [\d,]+ bytes for the log-probs on cuda:0"):
         decoder.decode([np.zeros((100_000, 12), np.float32)])
     same(decoder.decode(BATCH), on_cpu(BATCH))

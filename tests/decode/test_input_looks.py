@@ -79,7 +79,7 @@ def test_values_that_were_scaled():
     assert told(make().decode, batch[1:] + cut) == []
     (message,) = told(make().decode, [one * 2 for one in batch])
     assert message.startswith(SUM + "0.")
-    assert message.endswith("they logs to base 2, were they scaled (that is acoustic_scale), or are columns missing?")
+    assert message.endswith("they logs to base 2, were they scaled (use acoustic_scale), or are columns missing?")
 
 
 def random_softmax(rng, frames, columns, sharpness):
@@ -153,9 +153,9 @@ def test_a_blank_that_is_another_column():
     batch = [peaky(seed, 1500, blank=4) for seed in range(20)]
     (message,) = told(make().decode, batch)
     assert re.fullmatch(
-        r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best of many frames, got \d+ of \d+ looked "
-        r"at, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it by blank=\), "
-        r"or are the columns in another order than the tokens\?",
+        r"log_probs: expected the blank, column 11 \('<blank>'\), to be the best column of many frames, got \d+ of \d+ "
+        r"frames looked at, up to utterance \d+, frame \d+, and \d+ for column 4 \('t4'\): is that the blank \(name it "
+        r"with blank=\), or are the columns in another order than the tokens\?",
         message,
     )
     assert told(make().decode, [peaky(seed, 1500, blank=11) for seed in range(20)]) == []

@@ -70,9 +70,9 @@ def test_a_model_in_capitals():
     costs = {"THE": 1.0, "CAT": 2.0, "<unk>": 7.0, "</s>": 0.5}
     loud = language_model(["THE", "CAT", "<unk>"], {(): (costs, 0.0)})
     words = r"it lacks 2 words \('the', 'cat'\)"
-    with pytest.raises(GraphError, match=f"{words} of the graph; in upper case it knows them; unknown_words='unk' sco"):
+    with pytest.raises(GraphError, match=f"{words} of the graph; it has them in upper case; unknown_words='unk' sco"):
         decode(graph(), large=loud)
-    with pytest.warns(UserWarning, match=f"{words}, most of the graph's words; in upper case it knows them"):
+    with pytest.warns(UserWarning, match=f"{words}, most of the graph's words; it has them in upper case"):
         decode(graph(), large=loud, unknown_words="unk")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -90,7 +90,7 @@ def test_a_small_model_that_is_not_the_graphs():
         decode(graph(), small=LARGE)
     with pytest.raises(GraphError, match=r"graph_language_model: it lacks 1 word \('cat'\) of the graph, so the graph"):
         decode(graph(lm_digest=NARROW.digest), small=NARROW)
-    with pytest.warns(UserWarning, match="the graph does not say which language model it was built with") as warned:
+    with pytest.warns(UserWarning, match="the graph does not record which language model it was built with") as warned:
         CtcDecoder(graph(lm_digest=None), language_model=LARGE, graph_language_model=SMALL)
     assert [w.filename for w in warned] == [__file__]  # where the decoder is made
 
@@ -115,7 +115,7 @@ def test_a_graph_without_words():
 def test_half_of_it():
     with pytest.raises(ValueError, match="language_model: give graph_language_model, too"):
         CtcDecoder(graph(), language_model=LARGE)
-    with pytest.raises(ValueError, match="graph_language_model: it comes off for a language_model"):
+    with pytest.raises(ValueError, match="graph_language_model: this needs a language_model"):
         CtcDecoder(graph(), graph_language_model=SMALL)
     with pytest.raises(ValueError, match="lm_scale, hypotheses_per_state: this needs a language_model"):
         CtcDecoder(graph(), lm_scale=2.0, hypotheses_per_state=1)
@@ -144,10 +144,10 @@ def test_half_of_it():
         ("unknown_words", "skip", ValueError, "unknown_words: expected one of error, unk, small, got 'skip'"),
         ("placement", "gpu", ValueError, "placement: expected one of auto, .* host-direct, cpu, got 'gpu'"),
         ("placement", None, ValueError, "placement: expected one of .* got None"),
-        ("gpu_budget", "2G", ValueError, "gpu_budget: expected bytes of at least 1 or a size such as '2GiB' .*'2G'"),
-        ("gpu_budget", 0, ValueError, "gpu_budget: expected bytes of at least 1 .* got 0"),
-        ("arc_cache", -1, ValueError, "arc_cache: expected bytes of at least 0 .* got -1"),
-        ("arc_cache", 0.5, TypeError, "arc_cache: expected bytes of at least 0 .* got float"),
+        ("gpu_budget", "2G", ValueError, "gpu_budget: expected a number of bytes, .* such as '2GiB' .*'2G'"),
+        ("gpu_budget", 0, ValueError, "gpu_budget: expected a number of bytes, at least 1, .* got 0"),
+        ("arc_cache", -1, ValueError, "arc_cache: expected a number of bytes, at least 0, .* got -1"),
+        ("arc_cache", 0.5, TypeError, "arc_cache: expected a number of bytes, at least 0, .* got float"),
     ],
 )
 def test_options_are_checked(option, value, error, message):
@@ -157,7 +157,7 @@ def test_options_are_checked(option, value, error, message):
 
 @pytest.mark.parametrize("placement", ["resident", "host", "host-direct"])
 def test_placements_of_a_gpu(placement):
-    message = f"placement: expected 'auto' or 'cpu' where a CPU decodes, got '{placement}'"
+    message = f"placement: expected 'auto' or 'cpu' when the CPU decodes, got '{placement}'"
     with pytest.raises(arcbeam.UnsupportedError, match=message):
         decode(graph(), placement=placement, device="cpu")
     with pytest.raises(ValueError, match="placement: this needs a language_model"):

@@ -31,5 +31,5 @@ def test_no_thread_to_be_had():
     got = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60)
     assert got.returncode == 0, got.stderr
     message, decoded = got.stdout.splitlines()
-    assert message.startswith("threads: 2000 of them cannot be started (")
+    assert message.startswith("threads: 2000 threads cannot be started (")
     assert decoded == "1"

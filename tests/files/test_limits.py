@@ -176,7 +176,8 @@ def test_counts_that_there_is_no_room_for(tmp_path, load, order):
     old = next(line for line in GOOD.splitlines() if line.startswith(f"ngram {order}="))
     path.write_text(GOOD.replace(old, f"ngram {order}=60000000"))
     message = (
-        rf"^{path}, line {order + 2}: expected at most (\d+) n-grams of order {order}, for which (\d+) bytes have room"
+        rf"^{path}, line {order + 2}: expected at most (\d+) n-grams of order {order}, "
+        r"which is all that (\d+) bytes can hold"
     )
     with pytest.raises(FormatError, match=message):
         load(path)
@@ -198,7 +199,7 @@ def test_counts_that_kenlm_has_no_room_for(tmp_path):
     KenLM(path)
     old = good.split("ngram 2=")[1].split("\n")[0]
     for new, message in [
-        ("50000000", r"expected at most \d+ n-grams of order 2, for which \d+ bytes have room, got 50000000"),
+        ("50000000", r"expected at most \d+ n-grams of order 2, which is all that \d+ bytes can hold, got 50000000"),
         ("-1", r"expected 'ngram ORDER=COUNT', got 'ngram 2=-1"),
         ("9" * 40, "expected 'ngram ORDER=COUNT', got"),
     ]:
@@ -234,7 +235,7 @@ SHAPES = {
     "empty utterances without end": (header_of("(1000000000, 0, 29)"), "expected utterances with frames"),
     "text of no size": (header_of("(1000000000000,)", "|S0"), "expected numbers or text"),
     "text of any size": (header_of("(2,)", "<U499999999"), "expected 3999999992 bytes"),
-    "objects": (header_of("(2,)", "|O") + b"cos\nsystem\n.", "it holds Python objects"),
+    "objects": (header_of("(2,)", "|O") + b"cos\nsystem\n.", "got Python objects"),
     "a type of many": (header_of("(2,)", "f4,i4"), "expected a type, an order and a shape in the header"),
     "a shape of sums": (header_of("(2+2,)"), "expected a type, an order and a shape"),
     "a shape of blanks": (header_of("(" + " " * 60_000 + "x)"), "expected a type, an order and a shape"),
@@ -332,7 +333,7 @@ def test_rescoring_of_words_that_are_numbered_from_afar(tmp_path):
         warnings.simplefilter("ignore")
         model = LanguageModel.build(tmp_path / "lm.arpa", progress=False)
         graph = far_graph(2**31 - 1, SymbolTable.from_ids([0, 2**31 - 1], ["<eps>", "a"]))
-        with pytest.raises(GraphError, match=r"language_model: expected words that are numbered from 1, .* 2147483647"):
+        with pytest.raises(GraphError, match=r"language_model: expected words numbered from 1, .* 2147483647"):
             CtcDecoder(graph, language_model=model, graph_language_model=model, device="cpu", threads=1)
 
 
@@ -350,7 +351,7 @@ def test_commands_take_a_limit(tmp_path):
     assert code == 1 and f"{path}: expected at most 100 bytes" in said
     assert command("build-lm", path, "-o", tmp_path / "lm", "--max-bytes", "1MB")[0] == 0
     code, said = command("build-lm", path, "-o", tmp_path / "lm", "--max-bytes", "many")
-    assert code == 2 and "--max-bytes" in said and "expected bytes" in said
+    assert code == 2 and "--max-bytes" in said and "expected a number of bytes" in said
     np.savez_compressed(tmp_path / "a.npz", a=np.zeros((2, 2), np.float32))
     far_graph(1, SymbolTable.from_list(["<eps>", "a"])).save(tmp_path / "graph")
     code, said = command("decode", tmp_path / "graph", tmp_path / "a.npz", "--device", "cpu", "--max-bytes", 50)

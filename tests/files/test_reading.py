@@ -128,9 +128,9 @@ def test_arguments_are_not_the_fault_of_a_file(tmp_path):
     with pytest.raises(TypeError, match=r"^blank: expected a token"):
         Graph.load(path, blank=1.5)
     for call in (lambda: LanguageModel.build(path, max_bytes=1.5), lambda: read_words(path, max_bytes=[])):
-        with pytest.raises(TypeError, match="max_bytes: expected bytes"):
+        with pytest.raises(TypeError, match="max_bytes: expected a number of bytes"):
             call()
-    with pytest.raises(ValueError, match="max_bytes: expected bytes") as caught:
+    with pytest.raises(ValueError, match="max_bytes: expected a number of bytes") as caught:
         words_of_arpa(path, "many")
     assert not isinstance(caught.value, FormatError)
 

@@ -183,7 +183,7 @@ def test_streams_wait_for_each_other(gpu, probe_image):
 
 def test_out_of_memory_can_be_recovered_from(gpu):
     engine = Engine(gpu)
-    with pytest.raises(CudaOutOfMemoryError, match="test values needs 1,099,511,627,776 bytes on cuda:0"):
+    with pytest.raises(CudaOutOfMemoryError, match="allocate 1,099,511,627,776 bytes for test values on cuda:0"):
         engine.buffer.resize(1 << 40)
     engine.buffer.write(b"still works")
     assert bytes(engine.buffer.read(11)) == b"still works"

@@ -71,7 +71,7 @@ def test_a_copy_in_memory_needs_no_file(path):
     examples.same(pickle.loads(pickle.dumps(copied)), copied)
     copied.save(path)
     examples.same(Graph.load(path), copied)
-    with pytest.raises(ValueError, match="settles join itself"):
+    with pytest.raises(ValueError, match="contains join: leave them out"):
         Graph.load(path, in_memory=True, join="pieces")
 
 
@@ -83,7 +83,7 @@ def test_tables_given_to_load_replace_those_in_the_file(path):
         Graph.load(path, tokens=["p", "<blk>"])
     with pytest.raises(GraphError, match="writes word 4, which has no symbol among the 2 words"):
         Graph.load(path, words=["", "one"])
-    with pytest.raises(ValueError, match="settles label_to_column, join itself"):
+    with pytest.raises(ValueError, match="contains label_to_column, join: leave them out"):
         Graph.load(path, label_to_column=[0, 1], join="words")
 
 

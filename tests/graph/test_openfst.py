@@ -288,8 +288,8 @@ def test_bad_symbol_tables(tmp_path):
     path = tmp_path / "fst"
     begin = struct.calcsize(HEADER)
     spoiled = [
-        (with_symbols(data, None, [(0, "a"), (0, "b")]), "output symbols: id 0 comes twice"),
-        (with_symbols(data, None, [(0, "a"), (1, "a")]), "output symbols: symbol 'a' comes twice"),
+        (with_symbols(data, None, [(0, "a"), (0, "b")]), "output symbols: id 0 occurs twice"),
+        (with_symbols(data, None, [(0, "a"), (1, "a")]), "output symbols: symbol 'a' occurs twice"),
         (with_symbols(data, None, [(-5, "a")]), "output symbols: ids run from -5"),
         (with_symbols(data, INPUTS)[: begin + 60], "ends within|are left"),
     ]

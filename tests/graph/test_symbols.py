@@ -91,8 +91,8 @@ def test_missing_symbols():
         ("a 0\nb\n", "line 2: expected a symbol and its id, got 'b'"),
         ("a 0\nb -1\n", "line 2: expected a symbol and its id"),
         ("a 0\nb 1.5\n", "line 2: expected a symbol and its id"),
-        ("a 0\nb 0\n", "line 2: id 0 comes twice, first in line 1"),
-        ("a 0\na 1\n", "line 2: symbol 'a' comes twice, first with id 0"),
+        ("a 0\nb 0\n", "line 2: id 0 occurs twice, first in line 1"),
+        ("a 0\na 1\n", "line 2: symbol 'a' occurs twice, first with id 0"),
         ("a 4294967296\n", "line 1: id 4294967296 is too large"),
         ("a " + "9" * 40, "line 1: expected a symbol and its id"),
         (b"a 0\n\xff 1\n", "line 2: expected UTF-8"),
@@ -104,9 +104,9 @@ def test_bad_symbol_files(tmp_path, text, message):
 
 
 def test_bad_symbol_lists(tmp_path):
-    with pytest.raises(ValueError, match="symbol 'a' comes twice"):
+    with pytest.raises(ValueError, match="symbol 'a' occurs twice"):
         SymbolTable.from_list(["a", "b", "a"])
-    with pytest.raises(ValueError, match="id 3 comes twice"):
+    with pytest.raises(ValueError, match="id 3 occurs twice"):
         SymbolTable.from_ids([3, 3], ["a", "b"])
     with pytest.raises(ValueError, match="ids run from -1"):
         SymbolTable.from_ids([-1], ["a"])
@@ -164,8 +164,8 @@ def test_blank_by_name_and_by_column(tmp_path):
         ("a 0\nb 1\n", "<blk>", "'<blk>' is not among the 2 tokens"),
         ("a 0\nb 1\n", 2, "the blank's column is 2; expected 0 to 1"),
         ("a 0\nb 2\n", None, r"expected the ids 0 to 1, each once; id 1 is missing \(ids run from 0 to 2\)"),
-        ("a 0\nb 0\n", None, "line 2: id 0 comes twice"),
-        ("a 0\na 1\n", None, "line 2: token 'a' comes twice"),
+        ("a 0\nb 0\n", None, "line 2: id 0 occurs twice"),
+        ("a 0\na 1\n", None, "line 2: token 'a' occurs twice"),
         ("a 0\nb\n", None, "line 2: expected a token and its id"),
         ("a\nb 1\n", None, "line 2: expected a token without an id"),
         ("a\n\xff\n".encode("latin-1"), None, "line 2: expected UTF-8"),
@@ -177,5 +177,5 @@ def test_bad_token_files(tmp_path, text, blank, message):
 
 
 def test_bad_token_lists():
-    with pytest.raises(ValueError, match="token 'a' comes twice"):
+    with pytest.raises(ValueError, match="token 'a' occurs twice"):
         TokenTable.from_list(["a", "a"])

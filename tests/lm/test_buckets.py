@@ -74,7 +74,7 @@ def test_fuller_and_emptier(model, fullness):
 
 
 def test_too_full(model):
-    with pytest.raises(CapacityError, match=r"\d+ arcs have no places in \d+ parts of \d+ buckets"):
+    with pytest.raises(CapacityError, match=r"\d+ arcs do not fit in \d+ parts of \d+ buckets"):
         Buckets(model.columns, model.about, 1.01)
 
 

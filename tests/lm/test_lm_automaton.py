@@ -126,7 +126,7 @@ def test_more_words_than_can_be(tmp_path):
         (GOOD.replace("<unk>", "c"), "there is no <unk>: a word that is not in the model has a probability of 1e-100"),
         (GOOD, "after 5 histories the probabilities do not sum to 1 within 1 %: the worst is 'b' with 0.38"),
         (GOOD.replace("<s> a b", "b a b"), "1 histories that are continued are not listed themselves"),
-        (GOOD.replace("b </s>", "</s> b"), "1 n-grams have <s> or </s> within and were left out"),
+        (GOOD.replace("b </s>", "</s> b"), "1 n-grams have <s> or </s> in a wrong place and were left out"),
     ],
 )
 def test_what_is_odd_is_warned_about_and_kept(tmp_path, text, note):

@@ -99,8 +99,8 @@ def test_epsilon_free(tmp_path, topology):
 
 def test_a_model_over_words_is_refused(tmp_path):
     with pytest.raises(
-        ValueError, match="over the tokens, got one of which 3 words are none, and 0 are; give a lexicon"
+        ValueError, match=r"over the tokens, .* got one with 3 words that are not tokens and 0 that are; give a lexicon"
     ):
         build(tmp_path, ["the", "cat", "sat"])
-    with pytest.raises(ValueError, match="of which 2 words are none, and 1 are"):  # one that happens to be a token
+    with pytest.raises(ValueError, match=r"2 words .* not tokens and 1 that"):  # one that happens to be a token
         build(tmp_path, [TOKENS[0], "cat", "sat"])

@@ -154,7 +154,7 @@ def test_epsilon_free_says_the_same(files, topology, rule):
 
 
 def test_epsilon_free_refuses_to_explode(files):
-    with pytest.raises(ValueError, match=r"up to [\d,]+ arcs of [\d,]+, more than the 1.5 times"):
+    with pytest.raises(ValueError, match=r"would turn [\d,]+ arcs into up to [\d,]+, more than the 1.5 times"):
         build_graph(
             TOKENS, files / "lexicon.txt", files / "lm.arpa", epsilon_free=True, epsilon_free_limit=1.5, progress=False
         )

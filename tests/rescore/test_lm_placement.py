@@ -35,7 +35,7 @@ def test_the_index_and_the_cache_share_the_budget():
 )
 def test_a_budget_that_is_exceeded(placement, budget, cache):
     with pytest.raises(
-        CapacityError, match=f"gpu_budget: .* as placement='{placement}', and 1,000,000,000 are allowed"
+        CapacityError, match=f"gpu_budget: .* as placement='{placement}', but 1,000,000,000 are allowed"
     ):
         chosen(placement, budget=budget, cache=cache)
 

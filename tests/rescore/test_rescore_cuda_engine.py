@@ -148,7 +148,7 @@ def test_memory_and_models_that_are_shared(gpu):
 def test_placements_of_other_devices(gpu):
     assert CtcDecoder(GRAPH, placement="cpu", **MODELS).device == "cpu"
     assert CtcDecoder(GRAPH, **MODELS).device == "cuda:0"
-    with pytest.raises(UnsupportedError, match="placement: expected 'auto' or 'cpu' where a CPU decodes"):
+    with pytest.raises(UnsupportedError, match="placement: expected 'auto' or 'cpu' when the CPU decodes"):
         CtcDecoder(GRAPH, device="cpu", placement="resident", **MODELS)
 
 
@@ -226,7 +226,7 @@ def test_a_gpu_that_cannot_hold_the_model_either(gpu):
 
 def test_a_resident_model_that_does_not_fit(gpu):
     gpu.start(memory=(6 << 16) + 1000)  # the graph, the small model and the words
-    with pytest.raises(CudaOutOfMemoryError, match=r"needs .* That is of placement='resident'; 'host-direct' keeps"):
+    with pytest.raises(CudaOutOfMemoryError, match=r"with placement='resident'; 'host-direct' keeps"):
         on_gpu(placement="resident")
 
 
@@ -253,7 +253,7 @@ def test_counters_of_an_empty_batch(gpu):
 def test_pinned_memory_that_is_refused_within_a_budget(gpu):
     gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)
-    with pytest.raises(CudaOutOfMemoryError, match=r"no room for its index .*, where 512 bytes may be"):
+    with pytest.raises(CudaOutOfMemoryError, match=r"no room for its index .*: 512 bytes may be"):
         on_gpu(placement="host-direct", gpu_budget=512)
     gpu.fake.fail("managed_allocate", 2)
     gpu.fake.fail("host_allocate", 2)

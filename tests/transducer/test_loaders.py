@@ -69,7 +69,7 @@ def test_nemo_state_dicts(output):
     weights = nemo_names(arrays_of("tdt"), output)
     tdt = TransducerDecoder.from_nemo(weights, durations=[0, 1, 2], max_symbols=3)
     assert decoded(tdt) == decoded(from_arrays("tdt"))
-    with pytest.raises(ValueError, match=r"state dict: 16 outputs for 13 tokens, as a TDT has; .* give durations="):
+    with pytest.raises(ValueError, match=r"state dict: 16 outputs for 13 tokens, as in a TDT; .* give durations="):
         TransducerDecoder.from_nemo(weights)
 
 

@@ -49,7 +49,7 @@ cdef class Import:
     Raises
     ------
     TypeError
-        It is no capsule of DLPack, it was taken before, or its version has another layout.
+        It is no capsule of DLPack, it was taken over before, or its version has another layout.
     """
 
     cdef Managed* managed
@@ -75,7 +75,7 @@ cdef class Import:
             PyCapsule_SetName(capsule, b"used_dltensor")
             tensor = &self.managed.tensor
         else:
-            raise TypeError("expected a DLPack capsule that nobody has taken yet")
+            raise TypeError("expected a DLPack capsule that has not been taken over before")
         self.address = <uintptr_t> tensor.data + tensor.byte_offset
         self.shape = tuple([tensor.shape[i] for i in range(tensor.ndim)])
         if tensor.strides != NULL:

@@ -1,4 +1,4 @@
-"""What the engines of the CPU that read log-probs have in common: how a batch is taken in, decoded and answered."""
+"""The part that the CPU engines for log-probs share: how a batch is taken in, decoded and answered."""
 
 from libcpp.vector cimport vector
 

@@ -1,4 +1,4 @@
-"""What the engines of the CPU that read log-probs have in common: how a batch is taken in, decoded and answered."""
+"""The part that the CPU engines for log-probs share: how a batch is taken in, decoded and answered."""
 
 from libc.stdint cimport int64_t, uint32_t
 from libcpp.vector cimport vector
@@ -22,15 +22,15 @@ cdef class LogProbEngine(PooledEngine):
         on_host : bool
             Whether the addresses are the host's, as they are for an engine of the CPU.
         looks : arcbeam.arrays._looks.Looks, optional
-            What looks at a few frames, while threads decode.
+            Looks at a few frames while threads decode.
 
         Returns
         -------
         answers : list
-            One an utterance, as the subclass has it.
+            One for each utterance, in the subclass's form.
         work : dict of counters
         bad : list of (utterance, frame, column)
-            Where log-probs are none: these utterances have no answers. By utterance.
+            Where values are no log-probs, by utterance: these utterances have no answers.
         """
         with self.turn():
             self.ready()
@@ -45,7 +45,7 @@ cdef class LogProbEngine(PooledEngine):
         raise NotImplementedError
 
     cdef list bad(self):
-        """What is no log-prob; an utterance for which room was lacking raises."""
+        """Where values are no log-probs; an error is raised for an utterance that ran out of room."""
         raise NotImplementedError
 
     cdef list answers(self):

@@ -1,4 +1,4 @@
-"""What becomes of a batch where an utterance has values that cannot be decoded, such as NaN: `errors` of `decode`."""
+"""The option `errors` of `decode`: what happens if an utterance has values that cannot be decoded, such as NaN."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def check_errors(errors: Any) -> None:
 
 
 def log_prob_errors(bad: Sequence[tuple[Any, ...]], arrays: Any, errors: str) -> dict[int, ValueError]:
-    """The error of each utterance whose log-probs are none, by utterance; with ``errors="raise"`` the first is raised.
+    """The errors, by utterance, for values that are no log-probs; with ``errors="raise"`` the first one is raised.
 
     Parameters
     ----------
     bad : sequence of (utterance, frame, column) or (utterance, frame, column, value)
-        As engines tell it, by utterance.
+        As engines report it, by utterance.
     arrays : array [batch, frames, columns] or sequence of arrays [frames, columns]
-        Where a value is that the engine does not tell.
+        The batch, from which a value is read that the engine does not report.
     """
     found = {}
     for i, frame, column, *told in bad:
@@ -34,7 +34,7 @@ def log_prob_errors(bad: Sequence[tuple[Any, ...]], arrays: Any, errors: str) ->
 
 
 def encoder_output_errors(bad: Sequence[tuple[Any, ...]], arrays: Any, errors: str) -> dict[int, ValueError]:
-    """The same of transducers, whose network may make of finite values others that are not: (utterance, frame)."""
+    """The same for transducers; (utterance, frame) if the network computed a value that is not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:

@@ -1,4 +1,4 @@
-"""Turns log-probs from anywhere into addresses: the one place where a foreign array becomes a pointer."""
+"""Turns log-probs from anywhere into addresses: the only place where a foreign host array becomes a pointer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a decoder wants of a batch.
+    """The demands of a decoder on a batch.
 
     Attributes
     ----------
     columns : int
-        That it reads.
+        The number of columns that it reads.
     exact : bool
-        Whether more of them are an error.
+        Whether more columns are an error.
     name, axis, values : str
-        What messages call the batch, its last axis, and what is in it.
+        What messages call the batch, its last axis, and its values.
     """
 
     columns: int
@@ -44,7 +44,7 @@ class Utterances:
         Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
     columns : int
     arrays : array [batch, frames, columns] or list of array [frames, columns]
-        What the addresses point into; alive as long as this object.
+        The arrays that the addresses point into; they live as long as this object.
     """
 
     table: np.ndarray
@@ -93,7 +93,7 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
 
 
 def table_of(rows: np.ndarray, lengths: Any) -> np.ndarray:
-    """The table of utterances that lie apart; each has as many frames as its row says, or as `lengths` does."""
+    """The table of utterances that are arrays of their own; their frames are those of `rows`, or given by `lengths`."""
     table = rows.reshape(-1, 4)
     table[:, 2] = frames_of(table[:, 2], lengths)
     return table
@@ -112,15 +112,15 @@ def table_of_batch(
 
 
 def one_width(widths: set[int], columns: int) -> int:
-    """The columns of all arrays, `columns` if there is none."""
+    """The number of columns of all arrays; `columns` if there are no arrays."""
     if len(widths) > 1:
-        raise ValueError(f"log_probs: expected utterances of one width, got columns {sorted(widths)}")
+        raise ValueError(f"log_probs: expected the same number of columns in all utterances, got {sorted(widths)}")
     return widths.pop() if widths else columns
 
 
 def _as_numpy(item: Any, name: str, values: str) -> np.ndarray:
     if isinstance(item, np.ma.MaskedArray):
-        raise TypeError(f"{name}: expected an array without a mask; give the frames that count by lengths")
+        raise TypeError(f"{name}: expected an array without a mask; give the number of valid frames as lengths")
     if isinstance(item, np.ndarray):
         array = item
     elif hasattr(item, "__dlpack__"):
@@ -176,7 +176,7 @@ def _is_readable(array: np.ndarray) -> bool:
 
 
 def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
-    """The frames to decode of each utterance, of those that it has: as given by `lengths`, or all."""
+    """The number of frames to decode of each utterance: as given by `lengths`, or all that it has."""
     if lengths is None:
         return frames
     if hasattr(lengths, "__dlpack__") and not isinstance(lengths, np.ndarray):
@@ -195,7 +195,7 @@ def frames_of(frames: np.ndarray, lengths: Any) -> np.ndarray:
     if given.size == 0:
         given = given.astype(np.int64)
     if given.ndim != 1 or len(given) != len(frames):
-        raise ValueError(f"lengths: expected one a batch entry, [{len(frames)}], got shape {given.shape}")
+        raise ValueError(f"lengths: expected one for each utterance, [{len(frames)}], got shape {given.shape}")
     if given.dtype.kind not in "iu" and not all(type(n) is int for n in given.tolist()):  # some may exceed 64 bits
         raise TypeError(f"lengths: expected integers, got {given.dtype}")
     for i in np.flatnonzero((given < 0) | (given > frames))[:1]:

@@ -1,4 +1,4 @@
-"""What a decoder asks of its engine, on the CPU or a GPU."""
+"""The interface of a decoder's engine, on the CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Found = TypeVar("Found", covariant=True)
 Table: TypeAlias = npt.NDArray[np.int64]
 """int64[batch, 4]: address, row stride in values, frames, and whether the values are float16."""
 Bad: TypeAlias = tuple[int, ...]
-"""Utterance, frame, and as far as they are known column and value, of what cannot be decoded."""
+"""Utterance, frame and, if they are known, column and value of what cannot be decoded."""
 
 
 class Engine(Protocol[P, Found]):
@@ -30,7 +30,7 @@ class Engine(Protocol[P, Found]):
         ...
 
     def release(self) -> None:
-        """Gives back what grows with batches."""
+        """Gives back the memory that grows with batches."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Warns of log-probs that are none, and of a blank that is another column: by a few frames of every batch."""
+"""Warns if a few frames of a batch do not look like log-probs, or if the blank seems to be another column."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from arcbeam.warn import warn
 
 
 class InputLooks:
-    """What a decoder has seen of its input; each kind of thing is one warning.
+    """What a decoder has seen of its input; each kind of fault gives one warning.
 
-    Engines take `looks` with a batch; `tell` comes after it.
+    Engines take `looks` with a batch; `tell` is called after the batch.
 
     Parameters
     ----------
     columns : int
-        That are read; the model may have more.
+        The number of columns that are read; the model may have more.
     blank : int or None
     is_exact : bool
         Whether the model has no other columns.
     token : callable
-        Names a column.
+        Returns the name of a column for messages.
     """
 
     def __init__(self, columns: int, blank: int | None, is_exact: bool, token: Callable[[int], str]) -> None:
@@ -31,7 +31,7 @@ class InputLooks:
         self._token = token
 
     def tell(self) -> None:
-        """Warns of what has been found and was not told of, where `looks.has_news`."""
+        """Warns of the findings that have not been reported; called if `looks.has_news`."""
         news = self.looks.found & ~self.looks.told
         self.looks.told |= news | (SUMS_ABOVE | SUMS_BELOW if news & (SUMS_ABOVE | SUMS_BELOW) else 0)
         for kind, message in MESSAGES.items():
@@ -60,7 +60,7 @@ class InputLooks:
 
     def _sums_below(self) -> str:
         return self._sums(
-            SUMS_BELOW, "are they logs to base 2, were they scaled (that is acoustic_scale), or are columns missing?"
+            SUMS_BELOW, "are they logs to base 2, were they scaled (use acoustic_scale), or are columns missing?"
         )
 
     def _blank_seldom(self) -> str:
@@ -68,10 +68,10 @@ class InputLooks:
         blank, frames, other = self._blank, self.looks.counted, self.looks.most_often_best
         assert blank is not None
         return (
-            f"log_probs: expected the blank, {self._token(blank)}, to be the best of many frames, got "
-            f"{self.looks.best_in(blank)} of {frames} looked at, up to utterance {utterance}, frame {frame}, and "
-            f"{self.looks.best_in(other)} for {self._token(other)}: is that the blank (name it by blank=), or are the "
-            "columns in another order than the tokens?"
+            f"log_probs: expected the blank, {self._token(blank)}, to be the best column of many frames, got "
+            f"{self.looks.best_in(blank)} of {frames} frames looked at, up to utterance {utterance}, frame {frame}, "
+            f"and {self.looks.best_in(other)} for {self._token(other)}: is that the blank (name it with blank=), or "
+            "are the columns in another order than the tokens?"
         )
 
 
@@ -84,5 +84,5 @@ MESSAGES = {
 
 
 def named(tokens: Any, column: int) -> str:
-    """A column, and its token where there are tokens."""
+    """A column, and its token if there are tokens."""
     return f"column {column}" if tokens is None else f"column {column} ({tokens[column]!r})"

@@ -1,4 +1,4 @@
-"""How decoders take a batch in, have their engine decode it, and say what was wrong with it: once for all of them."""
+"""How all decoders take a batch in, have their engine decode it, and report what was wrong with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def take_batch(
     if on_device:
         return as_device_utterances(batch, lengths, wanted, reader=reader, cuda_stream=cuda_stream), False
     if cuda_stream is not None:
-        raise ValueError(f"cuda_stream: expected None, since {wanted.name} or the decoder are not on a GPU")
+        raise ValueError(f"cuda_stream: expected None, because {wanted.name} or the decoder is not on a GPU")
     if reader is not None:
         refuse_capture(reader)
     return as_utterances(batch, lengths, wanted), True
@@ -37,18 +37,18 @@ def take_batch(
 
 @dataclass(frozen=True)
 class Decoded:
-    """What an engine found in a batch of log-probs.
+    """The results of an engine for a batch of log-probs.
 
     Attributes
     ----------
     answers : list
-        One an utterance, as the engine has it.
+        One for each utterance, in the engine's form.
     work : dict
-        Counters.
+        Counters of the engine's work.
     frames : list of int
-        Of each utterance.
+        The number of frames of each utterance.
     errors : dict of int to ValueError
-        By utterance, why it could not be decoded.
+        By utterance, the reason why it could not be decoded.
     """
 
     answers: list[Any]
@@ -58,17 +58,17 @@ class Decoded:
 
 
 class LogProbIntake:
-    """Takes the batches of one decoder of log-probs, looks at some of their frames, and warns of what looks wrong.
+    """Takes in the batches of one decoder of log-probs, looks at some of their frames, and warns of what looks wrong.
 
     Parameters
     ----------
     columns : int
-        That are read.
+        The number of columns that are read.
     exact : bool
-        Whether more of them are an error.
+        Whether more columns are an error.
     blank : int or None
     token : callable
-        Names a column.
+        Returns the name of a column for messages.
     """
 
     def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
@@ -78,7 +78,7 @@ class LogProbIntake:
     def decode(
         self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, errors: str, cuda_stream: Any = None
     ) -> Decoded:
-        """Has the engine decode a batch; what is no log-prob raises, unless `errors` is "return"."""
+        """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return"."""
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
         looks = self._looks.looks

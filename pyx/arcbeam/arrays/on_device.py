@@ -1,4 +1,4 @@
-"""Log-probs that lie on a GPU already: the one place where a foreign device array becomes an address."""
+"""Log-probs that are on a GPU already: the only place where a foreign device array becomes an address."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _TYPESTRS = {"<f4": "float32", "<f2": "float16", "=f4": "float32", "=f2": "float
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """An array on a GPU, alive and unchanged by us as long as this object.
+    """An array on a GPU, which stays alive, and unchanged by us, as long as this object.
 
     Attributes
     ----------
     address : int
-        Of the first value.
+        Address of the first value.
     shape, strides : tuple of int
         Strides in values.
     dtype : str
@@ -37,7 +37,7 @@ class DeviceArray:
     device : int
         The GPU's number.
     owner : object
-        What keeps the memory.
+        The object that keeps the memory alive.
     """
 
     address: int
@@ -75,7 +75,7 @@ def as_device_utterances(
     lengths, wanted
         As for :func:`arcbeam.arrays.batches.as_utterances`.
     reader : arcbeam.gpu._launch.Stream
-        The stream that will read; what it does later waits for the arrays' producers.
+        The stream that will read; its later work waits for the arrays' producers.
     cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
         Where the arrays are being written. By default each producer is asked.
 
@@ -126,8 +126,9 @@ def as_device_utterances(
 def refuse_capture(reader: Any) -> None:
     """CudaError while this thread captures a CUDA graph with torch or CuPy.
 
-    What a decoder asks of the driver then would spoil the capture, or become a part of it that never runs. Producers of
-    arrays are asked only afterwards, for what they answer pulls the stream `reader` into the capture.
+    The calls that a decoder makes to the driver would then spoil the capture, or become a part of it that never runs.
+    Producers of arrays are asked only after this check, because their answers would pull the stream `reader` into the
+    capture.
     """
     ordinal = reader.context.ordinal
     torch = getattr(sys.modules.get("torch"), "cuda", None)
@@ -149,7 +150,7 @@ def _check_values_together(shape: tuple[int, ...], strides: tuple[int, ...], nam
 def import_array(
     item: Any, name: str, reader: Any, ask_producer: bool = True, values: str = "log-probs"
 ) -> DeviceArray:
-    """Takes one array over; with `ask_producer`, work of the stream `reader` from now on waits for its producer."""
+    """Takes one array over; with `ask_producer`, later work of the stream `reader` waits for its producer."""
     producers = _Producers(name, reader, ask_producer, values)
     with reader.context:
         address, shape, strides, dtype, owner = producers.take(item)
@@ -161,7 +162,7 @@ _Taken = tuple[int, tuple[int, ...], tuple[int, ...], str, Any]  # address, shap
 
 
 class _Producers:
-    """Those of a batch's arrays: takes the arrays over, and has the stream `reader` wait for each producer once.
+    """The producers of a batch's arrays: takes the arrays over, and makes the stream `reader` wait once for each.
 
     The reader's context must be current: torch hands over only what is on its current device, and that device's stream.
     """
@@ -169,8 +170,8 @@ class _Producers:
     def __init__(self, name: str, reader: Any, ask: bool, values: str) -> None:
         self.name, self.values = name, values  # what messages call the batch, and what is in it
         self.reader, self.ask, self.ordinal = reader, ask, reader.context.ordinal
-        self.stream = reader.address if ask else -1  # which a producer makes wait for its own; -1 is none
-        self.streams: dict[int, int | None] = {}  # and the first array that named each
+        self.stream = reader.address if ask else -1  # a producer makes it wait for the producer's own; -1: none
+        self.streams: dict[int, int | None] = {}  # streams that arrays name, and the first array that names each
         self.asked: type | None = None
         self.old: type | None = None
 
@@ -178,7 +179,7 @@ class _Producers:
         return self.name if index is None else f"{self.name}[{index}]"
 
     def take(self, item: Any, index: int | None = None) -> _Taken:
-        """Takes one array over, all of which kernels can read; `index` is its place in a list."""
+        """Takes one array over, and checks that kernels can read all of it; `index` is its place in a list."""
         taken = self.unchecked(item, index)
         address, shape, strides, dtype, _ = taken
         wrong = why_not(self.reader.context, address, shape, strides, _VALUE_BYTES[dtype])
@@ -187,7 +188,7 @@ class _Producers:
         return taken
 
     def unchecked(self, item: Any, index: int | None) -> _Taken:
-        """As its maker describes it."""
+        """The array as its maker describes it."""
         told = getattr(item, "__dlpack_device__", None)
         if told is None:
             said = getattr(item, "__cuda_array_interface__", None)
@@ -218,7 +219,7 @@ class _Producers:
             except TypeError:  # a producer from before version 1
                 taken = Import(item.__dlpack__(stream=stream))
                 self.old = kind
-        # Tensors of torch do not know who writes them: what each makes our stream wait for is torch's current stream.
+        # Tensors of torch do not know which stream writes them: each makes our stream wait for torch's current one.
         if kind.__module__ == "torch" and kind.__name__ == "Tensor":
             self.asked = kind
         dtype = taken.dtype
@@ -260,7 +261,7 @@ class _Producers:
         return address, shape, strides, dtype, item
 
     def finish(self) -> None:
-        """Has the reader wait for the streams that arrays named."""
+        """Makes the reader wait for the streams that arrays named."""
         for stream, index in self.streams.items():
             _wait_for(self.reader, stream, f"{self.name_of(index)}: stream in __cuda_array_interface__")
 
@@ -273,14 +274,14 @@ def _wait_for(reader: Any, stream: int, name: str) -> None:
             raise
         raise ValueError(
             f"{name}: expected a stream of cuda:{reader.context.ordinal}, where the decoder is, got the handle "
-            f"{stream:#x}, which is none there ({error.name})"
+            f"{stream:#x}, which is no stream there ({error.name})"
         ) from error
 
 
 def _check_device_of(stream: Any, ordinal: int) -> None:
-    """Raises ValueError where a stream of torch, CuPy or cuda.core says that it is of another device.
+    """Raises ValueError if a stream of torch, CuPy or cuda.core says that it is of another device.
 
-    The driver would not: the default stream has the same handle on every device.
+    The driver would not notice: the default stream has the same handle on every device.
     """
     device = getattr(stream, "device", None)
     for owner, attribute in ((stream, "device_id"), (device, "index"), (device, "device_id")):
@@ -311,7 +312,7 @@ _ANY = -1  # memory that every GPU reads
 
 
 def _device_of(item: Any) -> int | None:
-    """The GPU an array is on, _ANY where that does not matter, None for what is not on a GPU."""
+    """The GPU that an array is on, _ANY if every GPU can read it, None if it is not on a GPU."""
     if hasattr(item, "__dlpack_device__"):
         kind, number = (int(part) for part in item.__dlpack_device__())
         if kind == _CUDA:

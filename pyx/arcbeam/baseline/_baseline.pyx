@@ -92,7 +92,7 @@ SMEARING = {"none": 0, "max": 1, "logadd": 2}
 cdef class BaselineEngine(LogProbEngine):
     """A pool of lanes over one lexicon and language model. Calls from several Python threads take turns.
 
-    What is found of an utterance is (complete, answers), best first; an answer is (score, am_score, lm_score,
+    The result for an utterance is (complete, answers), best first; an answer is (score, am_score, lm_score,
     words [(label, start, end)], tokens uint16[frames]).
 
     Parameters

@@ -1,4 +1,4 @@
-"""What both decoders of the baseline share: tokens, silence, the engine, and how a batch becomes results."""
+"""The part that both decoders of the baseline share: tokens, silence, the engine, and how a batch becomes results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NO_TOKEN = 0xFFFF
 ALL = 2**31 - 1
 # Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
-# it first drops what no hypothesis needs.
+# it first drops those that no hypothesis needs.
 COLLECT_ABOVE = 1 << 17
 SHOWN = 5  # words that a warning names
 
@@ -42,7 +42,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 
 class BaselineDecoder:
-    """What both decoders share: tokens, options, the engine."""
+    """The part that both decoders share: tokens, options, the engine."""
 
     _options: LexiconFreeOptions
     _engine: LogProbEngine[tuple[bool, list[Any]]]
@@ -55,9 +55,9 @@ class BaselineDecoder:
         elif blank is not None:
             tokens = TokenTable.from_list(tokens.tokens, blank)
         if tokens.blank is None:
-            raise ValueError("blank: none of the tokens looks like the blank; name it")
+            raise ValueError("blank: expected a token with a usual name of the blank, got none; name the blank")
         if len(tokens) >= NO_TOKEN:
-            raise ValueError(f"tokens: expected fewer than {NO_TOKEN}, got {len(tokens)}")
+            raise ValueError(f"tokens: expected fewer than {NO_TOKEN} tokens, got {len(tokens)}")
         self.tokens = tokens
 
     def _shown(self, what: str) -> str:
@@ -65,7 +65,7 @@ class BaselineDecoder:
         return shown_as(what, *lm, *changed(self._options))
 
     def _space(self) -> int | None:
-        """The column of the space between words: of models of letters, whose lexicons in files do not name it."""
+        """The column of the space between words, for models of letters: a lexicon file does not name it."""
         from arcbeam.recipe.lexicon import WORD_START, find_separator
 
         found = find_separator(self.tokens)
@@ -85,7 +85,7 @@ class BaselineDecoder:
         if not 0 <= column < len(self.tokens):
             raise ValueError(f"sil: expected a column from 0 to {len(self.tokens) - 1}, or None, got {shown(column)}")
         if column == self.tokens.blank:
-            raise ValueError(f"sil: expected a column of its own, or None; {column} is the blank's")
+            raise ValueError(f"sil: expected a column other than the blank's, or None, got {column}")
         return int(column)
 
     def _start(
@@ -129,10 +129,10 @@ class BaselineDecoder:
                 options=search, threads=threads,
             )  # fmt: skip
         except RuntimeError as error:  # std::system_error: the machine gives no more
-            raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+            raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
 
     def _made_by(self) -> Any:
-        """Makes such a decoder from what it decodes with, for pickles."""
+        """The callable and arguments that make an equal decoder, for pickles."""
         make: Any = type(self)
         return functools.partial(make, sil=self._sil, **vars(self._options))
 
@@ -143,14 +143,14 @@ class BaselineDecoder:
         Parameters
         ----------
         log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-            Natural-log probabilities, float32 or float16, a column a token; from numpy or anything with DLPack in CPU
-            memory. Not copied unless the columns of a frame lie apart. ``-inf`` means never.
+            Natural-log probabilities, float32 or float16, one column per token, from numpy or anything with DLPack in
+            CPU memory. They are not copied unless the columns of a frame lie apart. ``-inf`` means never.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         errors : "raise" or "return"
-            What becomes of an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
-            and nothing of the batch. "return": in its place stands a result of one hypothesis without words, whose
-            ``error`` is that ValueError; the others are what they are without it.
+            What happens to an utterance with NaN or +inf among the frames that the search reads. "raise": a ValueError,
+            and no result for the batch. "return": in its place stands a result of one hypothesis without words, whose
+            ``error`` is that ValueError; the others are the same as without it.
 
         Returns
         -------
@@ -169,8 +169,8 @@ class BaselineDecoder:
         Warns
         -----
         UserWarning
-            Once a decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: log-probs that look like none, or a blank
-            that is hardly ever the best column.
+            Once for each decoder and kind, as in :meth:`arcbeam.CtcDecoder.decode`: values that do not look like
+            log-probs, or a blank that is hardly ever the best column.
         """
         found = self._intake.decode(self._engine, log_probs, lengths, errors)
         return [
@@ -194,7 +194,7 @@ class BaselineDecoder:
 
 
 def _warn_of_unknown(lm: KenLM, words: Sequence[str], indices: npt.NDArray[np.uint32], what: str) -> None:
-    """Warns where most words are not in the language model: as a rule they are written otherwise there."""
+    """Warns if most words are not in the language model: usually they are written differently there."""
     unknown = [words[i] for i in np.flatnonzero(indices == 0).tolist()]
     if 2 * len(unknown) <= len(words):
         return

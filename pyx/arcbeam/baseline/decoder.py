@@ -1,7 +1,7 @@
 """Beam search over a lexicon or over tokens with a KenLM language model, as Flashlight does it: the baseline.
 
 The search is that of Flashlight's text decoders (Kahn et al. 2022, *Flashlight: Enabling Innovation in Tools for
-Machine Learning*), with their option names; ``docs/guide/baseline.md`` lists what differs.
+Machine Learning*), with their option names; ``docs/guide/baseline.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ UNKNOWN = "<unk>"
 class LexiconDecoder(BaselineDecoder):
     """Beam search over the words of a lexicon.
 
-    Words are completed along a prefix trie of their spellings; a hypothesis is its words so far, its node of the trie
-    and its last token. Each frame keeps the ``beam_size`` best hypotheses within ``beam_threshold`` of the best.
+    Words are completed along a prefix trie of their spellings; a hypothesis consists of its words so far, its node of
+    the trie and its last token. Each frame keeps the ``beam_size`` best hypotheses that are within ``beam_threshold``
+    of the best.
     Ties are settled by content, so the same input gives the same bytes whatever the threads or the batch.
 
     Parameters
@@ -45,15 +46,15 @@ class LexiconDecoder(BaselineDecoder):
     tokens : TokenTable, sequence of str, or path
         The columns of the log-probs.
     lm : KenLM or path, optional
-        ARPA, or KenLM's binary format. Words it does not have score as its unknown word. None: all words are alike.
+        ARPA, or KenLM's binary format. Words that it lacks score as its unknown word. None: all words score alike.
     blank, sil : str, int or None
-        The blank, by default a token with a usual name. The silence token, by default the lexicon's separator, or else
-        the token that stands for the space between words; it may be repeated freely between words. None: there is no
-        silence token.
+        The blank is by default a token with a usual name. The silence token is by default the lexicon's separator, or
+        else the token that stands for the space between words; it may be repeated freely between words. None: there is
+        no silence token.
     beam_size : int
         Hypotheses kept after each frame.
     beam_size_token : int or None
-        Tokens of a frame that hypotheses may go on with, the best ones; None for all.
+        The number of best tokens of a frame that may extend hypotheses; None for all tokens.
     beam_threshold : float
         A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
     lm_weight : float
@@ -65,29 +66,29 @@ class LexiconDecoder(BaselineDecoder):
     criterion : str
         Only ``"ctc"``.
     nbest : int
-        Answers for each utterance, at most.
+        The most answers for each utterance.
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core.
+        CPU threads, one utterance each; None for one per usable core.
     word_score : float
         Added for every word.
     unk_score : float
         Added for every word that the lexicon does not have; ``-math.inf`` allows none.
     smearing : str
-        What a word in progress already scores: ``"max"``, the best word below its trie node; ``"logadd"``, their sum;
-        ``"none"``, nothing. By the language model's scores at the beginning of a sentence.
+        The score that a word in progress already has: ``"max"``, that of the best word below its trie node;
+        ``"logadd"``, their sum; ``"none"``, 0. The scores are the language model's at the beginning of a sentence.
     repeat_last_token : bool
         CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
-        blank. False does as Flashlight does, where neither holds.
+        blank. False does as Flashlight, where neither is so.
     final_separator : bool
-        Whether the separator that ends a spelling has to be heard after the last word, too, as Flashlight has it. It is
-        the lexicon's, or else the silence token.
+        Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
+        separator is the lexicon's, or else the silence token.
 
     Raises
     ------
     TypeError, ValueError
-        An option out of its range; a word whose tokens are not in the table, which is named.
+        An option out of its range, or a word whose tokens are not in the table; the message names it.
 
     Warns
     -----
@@ -174,7 +175,7 @@ class LexiconFreeDecoder(BaselineDecoder):
     Parameters
     ----------
     tokens : TokenTable, sequence of str, or path
-        The columns of the log-probs, by the names that the language model knows them by.
+        The columns of the log-probs, by the names that they have in the language model.
     lm : KenLM or path, optional
         A model of sentences whose words are the tokens.
     blank, sil : str, int or None
@@ -182,7 +183,7 @@ class LexiconFreeDecoder(BaselineDecoder):
     beam_size : int
         Hypotheses kept after each frame.
     beam_size_token : int or None
-        Tokens of a frame that hypotheses may go on with, the best ones; None for all.
+        The number of best tokens of a frame that may extend hypotheses; None for all tokens.
     beam_threshold : float
         A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none.
     lm_weight : float
@@ -194,11 +195,11 @@ class LexiconFreeDecoder(BaselineDecoder):
     criterion : str
         Only ``"ctc"``.
     nbest : int
-        Answers for each utterance, at most.
+        The most answers for each utterance.
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core.
+        CPU threads, one utterance each; None for one per usable core.
 
     Raises
     ------
@@ -277,7 +278,7 @@ def with_separator(lexicon: Lexicon) -> Lexicon:
     Raises
     ------
     ValueError
-        The separator is no token of its own.
+        The separator is not a token of its own.
     """
     if lexicon.separator_column is None:
         raise ValueError("lexicon: expected a separator that is a token of its own, got none")

@@ -23,9 +23,9 @@ class Spellings:
     ----------
     words : tuple of str
     word_index : uint32 [spellings]
-        Whose spelling it is, as a position in `words`.
+        The word of each spelling, as a position in `words`.
     offsets : uint32 [spellings + 1]
-        Where in `columns` a spelling begins; the last one is where it all ends.
+        Where each spelling begins in `columns`; the last offset is the end of all.
     columns : uint16 [offsets[-1]]
     separator_column : int or None
     """
@@ -43,9 +43,9 @@ class Spellings:
         Raises
         ------
         TypeError
-            Neither, or a dictionary with something else in it.
+            None of these, or a dictionary with something else in it.
         ValueError
-            No words, a word without tokens, a token that is none or the blank; arrays that do not fit together.
+            No words, a word without tokens, an unknown token or the blank, or arrays that do not fit together.
         """
         if isinstance(lexicon, Mapping):
             words, *arrays = _flatten(lexicon, tokens)
@@ -122,6 +122,6 @@ def _check_shapes(words: tuple[str, ...], word_index: Any, offsets: Any, columns
             "together"
         )
     if np.any(offsets[1:] < offsets[:-1]):
-        raise ValueError("lexicon: expected offsets that ascend, and they do not")
+        raise ValueError("lexicon: expected ascending offsets, got others")
     if len(word_index) and (word_index.min() < 0 or word_index.max() >= len(words)):
         raise ValueError(f"lexicon: expected the {len(words)} words to be counted from 0, got {word_index.max()}")

@@ -19,7 +19,7 @@ class LexiconFreeOptions:
     beam_size: int = 500
     """Hypotheses kept after each frame."""
     beam_size_token: int | None = None
-    """Tokens of a frame that hypotheses may go on with, the best ones; None for all."""
+    """The number of best tokens of a frame that may extend hypotheses; None for all tokens."""
     beam_threshold: float = 50.0
     """A hypothesis that scores this much less than the best is dropped; ``math.inf`` drops none."""
     lm_weight: float = 2.0
@@ -31,11 +31,11 @@ class LexiconFreeOptions:
     criterion: str = "ctc"
     """Only ``"ctc"``."""
     nbest: int = 1
-    """Answers for each utterance, at most."""
+    """The most answers for each utterance."""
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core."""
+    """CPU threads, one utterance each; None for one per usable core."""
 
     def __post_init__(self) -> None:
         for name in ("beam_size", "nbest"):
@@ -62,14 +62,14 @@ class LexiconOptions(LexiconFreeOptions):
     unk_score: float = -math.inf
     """Added for every word that the lexicon does not have; ``-math.inf`` allows none."""
     smearing: str = "max"
-    """What a word in progress already scores: ``"max"``, the best word below its trie node; ``"logadd"``, their sum;
-    ``"none"``, nothing. By the language model's scores at the beginning of a sentence."""
+    """The score that a word in progress already has: ``"max"``, that of the best word below its trie node;
+    ``"logadd"``, their sum; ``"none"``, 0. The scores are the language model's at the beginning of a sentence."""
     repeat_last_token: bool = False
     """CTC's rule for the last token of a word: it may last several frames, and follows an equal token only after a
-    blank. False does as Flashlight does, where neither holds."""
+    blank. False does as Flashlight, where neither is so."""
     final_separator: bool = True
-    """Whether the separator that ends a spelling has to be heard after the last word, too, as Flashlight has it. It is
-    the lexicon's, or else the silence token."""
+    """Whether the separator that ends a spelling has to be read after the last word, too, as in Flashlight. The
+    separator is the lexicon's, or else the silence token."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""What the baseline's decoders found."""
+"""The results of the baseline's decoders."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Hypothesis:
     tokens : int32[frames]
         The column that the path reads in each frame; fewer frames if the search died.
     score : float
-        What the search maximises: ``am_score + lm_weight * lm_score_log10`` and the scores of words, unknown words and
-        silences; with ``log_add`` the sum over paths, of which the other figures are those of the best. -inf if the
-        search died, so that no ranking prefers it.
+        The score that the search maximises: ``am_score + lm_weight * lm_score_log10`` plus the scores of words, unknown
+        words and silences. With ``log_add`` it is the sum over paths, and the other figures are those of the best path.
+        -inf if the search died, so that no ranking prefers it.
     am_score : float
         Sum of the log-probs, natural logs.
     lm_score_log10 : float
-        Sum of the language model's scores, log10 as KenLM has them, the sentence's end included.
+        Sum of the language model's scores, log10 as in KenLM, including the end of the sentence.
     partial_score : float
-        The score, also where the search died: of a path that is shorter than others, so it does not compare.
+        The score even if the search died; such a path is shorter than others, so their scores do not compare.
     """
 
     words: list[Word]
@@ -54,16 +54,16 @@ class Hypothesis:
 
     @property
     def lm_score(self) -> float:
-        """Sum of the language model's scores, natural logs, the sentence's end included."""
+        """Sum of the language model's scores, natural logs, including the end of the sentence."""
         return self.lm_score_log10 * LN10
 
     @property
     def text(self) -> str:
-        """The words, a space between them."""
+        """The words, with a space between them."""
         return " ".join(word.word for word in self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as plain Python values, as JSON has them: a score of -inf is None."""
+        """All attributes as plain Python values for JSON: a score of -inf becomes None."""
         scores = ("score", "partial_score", "am_score", "lm_score", "lm_score_log10")
         return {
             "text": self.text,
@@ -84,12 +84,13 @@ class Result:
     Attributes
     ----------
     nbest : list of Hypothesis
-        Never empty. By score; equal scores by fewer words, then by the words' places in the lexicon, the last first.
+        Never empty; sorted by score, equal scores by fewer words, then by the words' places in the lexicon, the last
+        word first.
     complete : bool
         False if no hypothesis ended with a whole word, or the search died before the last frame.
     error : ValueError or None
-        Why the utterance could not be decoded, with ``errors="return"``: then the only hypothesis has no words, and
-        scores of -inf.
+        The reason why the utterance could not be decoded, with ``errors="return"``: then the only hypothesis has no
+        words, and scores of -inf.
     """
 
     nbest: list[Hypothesis]
@@ -103,7 +104,7 @@ class Result:
 
     @property
     def text(self) -> str:
-        """The best answer's words, a space between them."""
+        """The best answer's words, with a space between them."""
         return self.best.text
 
     @property
@@ -117,7 +118,7 @@ class Result:
         return self.best.score
 
     def to_dict(self) -> dict[str, Any]:
-        """The answers, best first, whether the search is complete, and the error's text, as JSON has them."""
+        """The answers, best first, whether the search is complete, and the error's text, as plain values for JSON."""
         return {
             "nbest": [hypothesis.to_dict() for hypothesis in self.nbest],
             "complete": self.complete,

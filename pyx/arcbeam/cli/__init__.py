@@ -6,7 +6,7 @@ May import: ctc, files.
 import sys
 from importlib import import_module
 
-#: Packages that every command needs. The commands that use jiwer or kaldiio ask for these themselves.
+#: Packages that every command needs. The commands that use jiwer or kaldiio check for these themselves.
 REQUIRED = ("typer", "rich")
 MISSING = "error: the arcbeam command needs the package {package!r}; install it with: pip install 'arcbeam[cli]'"
 INTERRUPTED = 130
@@ -14,7 +14,7 @@ USAGE = 2
 
 
 def main() -> None:
-    """Run the command line and leave the process: 0 fine, 1 an error said in one line, 2 usage, 130 interrupted."""
+    """Run the command line and exit: 0 for success, 1 for an error reported in one line, 2 usage, 130 interrupted."""
     try:
         for package in REQUIRED:
             try:

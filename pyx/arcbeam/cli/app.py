@@ -93,15 +93,17 @@ def decode(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
         "--format", "-f",
-        help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: an object a line.")] = Format.text,
+        help="text: 'id words'; trn: 'words (id)'; ctm: word times in seconds; json: one object per line."),
+    ] = Format.text,
     reference: Annotated[list[Path] | None, typer.Option(
         "--reference", "-r", metavar="FILE", show_default=False,
         help="Reference transcripts: .tsv (id, tab, words), .trn, Kaldi text, .trans.txt or a folder of these. Prints "
         "the word error rate: to the standard output if --output is a file, else to the standard error.")] = None,
     allow_missing: Annotated[bool, typer.Option(
-        "--allow-missing", help="Score what both sides have when the reference or the input lacks an utterance.")
+        "--allow-missing", help="If the reference or the input lacks utterances, score those that are in both.")
     ] = False,
-    ignore_case: Annotated[bool, typer.Option("--ignore-case", help="Capitals do not count as word errors.")] = False,
+    ignore_case: Annotated[bool, typer.Option(
+        "--ignore-case", help="Differences of upper and lower case do not count as word errors.")] = False,
     frame_shift: opt.FrameShift = None,
     beam: opt.Beam = opt.DEFAULT.beam,
     max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
@@ -171,21 +173,22 @@ def decode(
 @guarded
 def build_graph(
     tokens: Annotated[Path, typer.Option(
-        "--tokens", metavar="FILE", help="Tokens of the model's columns, lines of 'token id' or 'token'.")],
+        "--tokens", metavar="FILE", help="The tokens of the model's columns, in lines of 'token id' or 'token'.")],
     lm: Annotated[Path, typer.Option(
         "--lm", metavar="FILE",
-        help="N-gram LM as ARPA: plain, .gz, .xz or .bz2; over words, or over tokens without a lexicon.")],
+        help="N-gram LM in ARPA format: plain, .gz, .xz or .bz2; over words, or without a lexicon over tokens.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the graph is written.")],
     lexicon: Annotated[Path | None, typer.Option(
         "--lexicon", metavar="FILE", show_default=False,
-        help="Lines of 'word token token ...', maybe with a probability after the word. Without this, "
-        "--word-list and --lm-words the graph has an open vocabulary.")] = None,
+        help="Lines of 'word token token ...', optionally with a probability after the word. With none of --lexicon, "
+        "--word-list and --lm-words, the graph has an open vocabulary.")] = None,
     word_list: Annotated[Path | None, typer.Option(
-        "--word-list", metavar="FILE", show_default=False, help="One word a line, to be spelled in tokens.")] = None,
+        "--word-list", metavar="FILE", show_default=False, help="One word per line, to be spelled in tokens.")] = None,
     lm_words: Annotated[bool, typer.Option("--lm-words", help="Take the words of the LM as the word list.")] = False,
     sentencepiece_model: Annotated[Path | None, typer.Option(
         "--sentencepiece-model", metavar="FILE", show_default=False,
-        help="Cuts the words of the list into pieces; without it they are spelled in characters.")] = None,
+        help="The model that cuts the words of the list into pieces; without it they are spelled in characters."),
+    ] = None,
     topology: Annotated[Topology, typer.Option(
         "--topology", metavar="NAME", help=f"The CTC topology: {_choices(Topology)}.")] = Topology.compact,
     no_token_self_loops: Annotated[bool, typer.Option(
@@ -196,37 +199,40 @@ def build_graph(
         "--word-insertion-penalty", metavar="NATS",
         help="Added to the cost of every word; above 0 means fewer words.")] = 0.0,
     epsilon_free: Annotated[bool, typer.Option(
-        "--epsilon-free", help="Remove the epsilon arcs: more arcs, no closure while decoding.")] = False,
+        "--epsilon-free", help="Remove the epsilon arcs: the graph has more arcs, and decoding needs no closure."),
+    ] = False,
     epsilon_free_limit: Annotated[float, typer.Option(
         "--epsilon-free-limit", metavar="TIMES",
-        help="How many times as many arcs --epsilon-free may make; more is an error.")] = 8.0,
+        help="The most arcs that --epsilon-free may make, as a multiple of those before; more is an error.")] = 8.0,
     words_by_last_token: Annotated[bool, typer.Option(
         "--words-by-last-token",
-        help="Write each word on the arc of its last token or before: a smaller graph that decodes slower.")] = False,
+        help="Write each word on the arc of its last token or earlier: a smaller graph that decodes more slowly."),
+    ] = False,
     separator: Annotated[str, typer.Option(
         "--separator", metavar="TOKEN",
-        help="Token between words, or mark at the start of a word; 'none' for none.")] = "auto",
+        help="The token between words, or the mark at the start of a word; 'none' if there is neither.")] = "auto",
     separator_rule: Annotated[SeparatorRule, typer.Option(
         "--separator-rule", metavar="RULE",
-        help=f"How often a separator token stands between words: {_choices(SeparatorRule)}; auto is one where the "
+        help=f"How often a separator token stands between words: {_choices(SeparatorRule)}; auto means one if the "
         "lexicon has such a token, else none.")] = SeparatorRule.auto,
     blank: opt.Blank = None,
     lexicon_probabilities: Annotated[Answer, typer.Option(
         "--lexicon-probabilities", metavar="YES|NO",
-        help="Whether a probability stands after the word in --lexicon: yes, no, or auto, which looks.")] = Answer.auto,
+        help="Whether a probability stands after the word in --lexicon: yes, no, or auto, which looks into the file."),
+    ] = Answer.auto,
     token_encoding: Annotated[TokenEncoding, typer.Option(
         "--token-encoding", metavar="NAME",
-        help="How an LM over tokens writes them: names, or nemo, which is as the character 100 + column.",
+        help="How an LM over tokens writes them: names, or nemo, which writes the character with code 100 + column.",
     )] = TokenEncoding.names,
     openfst: Annotated[Path | None, typer.Option(
         "--openfst", metavar="FILE", show_default=False,
-        help="Write the graph as an OpenFst vector file, too.")] = None,
+        help="Also write the graph as an OpenFst vector file.")] = None,
     max_bytes: opt.MaxBytes = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Build a decoding graph (TLG) from tokens, a lexicon and a language model."""
     if (lexicon is not None) + (word_list is not None) + lm_words > 1:
-        raise typer.BadParameter("give one of --lexicon, --word-list and --lm-words")
+        raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     if sentencepiece_model and not (word_list or lm_words):
         raise typer.BadParameter("needs --word-list or --lm-words", param_hint="'--sentencepiece-model'")
     if not output.absolute().parent.is_dir():
@@ -291,26 +297,27 @@ def demo(
 @guarded
 def bench(
     names: Annotated[list[str] | None, typer.Argument(
-        metavar="NAME...", show_default=False, help="Experiments, or 'all'; without any, they are listed.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = False,
+        metavar="NAME...", show_default=False,
+        help="Experiments to run, or 'all'; without names the experiments are listed.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and exit.")] = False,
     repeats: Annotated[int, typer.Option(
-        "--repeats", metavar="N", min=1, help="Timed runs of each contender, in turns.")] = 5,
+        "--repeats", metavar="N", min=1, help="Timed runs of each contender; the contenders take turns.")] = 5,
     utterances: Annotated[int | None, typer.Option(
         "--utterances", metavar="N", min=1, show_default=False,
-        help="First N of each set only: a trial, which is not kept among the results.")] = None,
+        help="Use only the first N of each set: a trial run, which is not kept among the results.")] = None,
     set_: Annotated[list[str] | None, typer.Option(
         "--set", metavar="KEY=VALUE", show_default=False,
-        help="An option of the experiment; its text in the checkout's benchmarks/experiments tells which.")] = None,
+        help="An option of the experiment; its source in the checkout's benchmarks/experiments lists them.")] = None,
     device: Annotated[str, typer.Option(
-        "--device", metavar="cpu|gpu|NAME", help="Folder of the results; gpu is named after the GPU that is found.")
+        "--device", metavar="cpu|gpu|NAME", help="Folder of the results; gpu stands for the name of the GPU found.")
     ] = "cpu",
     resume: Annotated[bool, typer.Option(
-        "--resume", help="Skip experiments that this commit has results of already.")] = False,
+        "--resume", help="Skip experiments for which this commit already has results.")] = False,
     out: Annotated[Path | None, typer.Option(
         "--out", metavar="FOLDER", show_default="benchmarks/results/DEVICE", help="Where the results go.")] = None,
     checkout: Annotated[Path | None, typer.Option(
-        "--checkout", metavar="FOLDER", show_default="the one around this folder",
-        help="A checkout of arcbeam, which the benchmarks are a part of.")] = None,
+        "--checkout", metavar="FOLDER", show_default="the one that this folder is in",
+        help="A checkout of arcbeam, which contains the benchmarks.")] = None,
     debug: opt.Debug = False,
 ) -> None:  # fmt: skip
     """Run benchmarks of a checkout and write their results."""

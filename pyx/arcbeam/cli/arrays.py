@@ -1,4 +1,4 @@
-"""NumPy's files from anywhere: sizes are checked before there is memory for them, and no pickle is read."""
+"""Reads NumPy's files from anywhere: sizes are checked before memory is allocated, and no pickle is read."""
 
 import os
 import re
@@ -40,9 +40,9 @@ class Header(NamedTuple):
 def read_header(data: bytes) -> Header:
     """The header of a .npy file; `data` need only be the file's beginning. FormatError if there is none."""
     if data.startswith(ZIP):
-        raise FormatError("expected an array, got an archive of arrays; call it .npz")
+        raise FormatError("expected an array, got an archive of arrays; give it a name that ends in .npz")
     if len(data) < 10 or not data.startswith(MAGIC):
-        raise FormatError("expected an array, got something that does not begin as one")
+        raise FormatError("expected an array, got something that does not begin like one")
     version, width = data[6], 2 if data[6] == 1 else 4
     if version not in (1, 2):
         raise FormatError(f"expected version 1 or 2 of the format, got {version}")
@@ -55,7 +55,7 @@ def read_header(data: bytes) -> Header:
     if descr is None or fortran is None or shape is None:
         raise FormatError(f"expected a type, an order and a shape in the header, got {text[:80]!r}")
     if b"O" in descr[1]:
-        raise FormatError("it holds Python objects")
+        raise FormatError("expected numbers or text, got Python objects")
     dtype = np.dtype(descr[1].decode("ascii"))
     numbers = tuple(int(n) for n in re.findall(rb"[0-9]{1,18}", shape[1]))
     if dtype.kind not in KINDS or not dtype.itemsize or len(numbers) > MOST_AXES:
@@ -107,7 +107,7 @@ class Archive:
             budget = Budget(path, size, max_bytes)
             with reading(path, "an archive of arrays in NumPy's format"):
                 if self._file.read(4) not in (ZIP, b"PK\5\6"):
-                    raise FormatError("not a .npz file (it does not begin as a zip archive does)")
+                    raise FormatError("expected a .npz file, got one that does not begin like a zip archive")
                 self._members = ZipMembers(self._file, size, budget)
         except BaseException:
             self._file.close()

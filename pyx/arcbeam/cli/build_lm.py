@@ -13,7 +13,7 @@ from arcbeam.cli.console import Failure, guarded, note
 @guarded
 def build_lm(
     arpa: Annotated[
-        Path, typer.Argument(metavar="ARPA", help="N-gram LM of any order as ARPA: plain, .gz, .xz or .bz2.")
+        Path, typer.Argument(metavar="ARPA", help="N-gram LM of any order in ARPA format: plain, .gz, .xz or .bz2.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where the model is written.")],
     max_bytes: opt.MaxBytes = None,

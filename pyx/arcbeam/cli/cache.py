@@ -19,7 +19,7 @@ def folder() -> Path:
 
 
 def key(files: Iterable[Path], recipe: str) -> str:
-    """Return a name that depends on the content of `files` and on `recipe`, which is all else that shapes the graph."""
+    """Return a name that depends on the content of `files` and on `recipe`: everything else that shapes the graph."""
     digest = hashlib.sha256(recipe.encode())
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())

@@ -60,7 +60,7 @@ def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":
             "as --language-model"
         )
     if head.startswith(COMPRESSED) or b"\\data\\" in head:
-        raise Failure(f"{path}: expected a graph or a language model of arcbeam; build-lm makes one of an ARPA file")
+        raise Failure(f"{path}: expected a graph or a language model of arcbeam; build-lm makes one from an ARPA file")
     return load_graph(path, **tables).info()
 
 

@@ -8,10 +8,10 @@ In: paths. Out: a stream of `Utterance`, in the order of the arguments and of ea
 ``.npy``       [frames, columns]: the id is the file's stem; [batch, frames, columns]: ``stem-0`` ...
 ``.ark``       Kaldi archive of matrices; also written ``ark:FILE``
 ``.scp``       index into Kaldi archives; also written ``scp:FILE``
-folder         its files of these kinds by name; an archive that an index beside it names is read once
+folder         its files of these kinds by name; an archive that an index in the same folder names is read once
 =============  =======================================================================================
 
-float16 and float32 pass as they are, float64 is rounded to float32, any other type is refused.
+float16 and float32 are taken as they are, float64 is rounded to float32, and any other type is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -83,7 +83,7 @@ def read_all(inputs: Iterable[Input]) -> Iterator[Utterance]:
         for utterance in source.utterances():
             if utterance.id in seen:
                 raise FormatError(
-                    f"the utterance id {utterance.id!r} comes twice: in {seen[utterance.id]} and in {utterance.source}"
+                    f"the utterance id {utterance.id!r} occurs twice: in {seen[utterance.id]} and in {utterance.source}"
                 )
             seen[utterance.id] = utterance.source
             yield utterance
@@ -138,7 +138,7 @@ def _existing(path: Path) -> Path:
 def _find_in_folder(folder: Path) -> Iterator[tuple[Path, Reader]]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in READERS and f.is_file())
     if not files:
-        raise FormatError(f"{folder}: the folder holds no input ({', '.join(SUFFIXES)})")
+        raise FormatError(f"{folder}: the folder contains no input ({', '.join(SUFFIXES)})")
     indexed = {entry[1].resolve() for f in files if f.suffix.lower() == ".scp" for entry in kaldi.scp_entries(f)}
     for file in files:
         if file.suffix.lower() != ".ark" or file.resolve() not in indexed:
@@ -174,7 +174,7 @@ def _check_count(array: np.ndarray, path: Path) -> None:
 def _read_npz(path: Path, max_bytes: str | None) -> Iterator[tuple[str, np.ndarray]]:
     with Archive(path, max_bytes) as archive:
         if not archive.names:
-            raise FormatError(f"{path}: the archive holds no array")
+            raise FormatError(f"{path}: the archive contains no array")
         if _is_packed(archive.names):
             yield from _read_packed(path, archive)
             return

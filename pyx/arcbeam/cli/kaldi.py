@@ -84,7 +84,7 @@ def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
                     raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
                 yield utterance, _locate(archive, path), int(offset), rows
         except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: is not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
 
 
 def _open(archive: Path, index: Path) -> BinaryIO:
@@ -92,7 +92,7 @@ def _open(archive: Path, index: Path) -> BinaryIO:
         check_is_file(archive)  # an index may name a pipe, which would never end
         return open(archive, "rb")
     except ValueError as error:  # a NUL in the name
-        raise FormatError(f"{index}: {str(archive)!r} is no name of a file: {error}") from None
+        raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
 
 
 def _locate(archive: str, index: Path) -> Path:

@@ -26,7 +26,7 @@ def check_given(large: Path | None, small: Path | None, settings: DecoderOptions
             raise typer.BadParameter("needs --language-model", param_hint=f"'--{name.replace('_', '-')}'")
     elif small is None:
         raise typer.BadParameter(
-            "needs --graph-language-model, the ARPA that the graph was built with: its scores come off",
+            "needs --graph-language-model, the ARPA that the graph was built with: its scores are subtracted",
             param_hint="'--language-model'",
         )
 
@@ -59,7 +59,7 @@ def load(path: Path, max_bytes: str | None) -> "LanguageModel":
     if graph_file.KIND.begins(head):
         raise Failure(f"{path}: expected a language model, got a graph")
     if head.startswith(kenlm_file.MAGIC):
-        raise Failure(f"{path}: the graph's own model is needed as ARPA or from build-lm, got KenLM's binary format")
+        raise Failure(f"{path}: expected the graph's own model, as ARPA or from build-lm, got KenLM's binary format")
     note(f"building {path}; build-lm makes a file that loads at once")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the steps reported on stderr include these notes

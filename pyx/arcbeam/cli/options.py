@@ -59,7 +59,7 @@ MaxActive = Annotated[
         metavar="TOKENS",
         min=0,
         rich_help_panel=SEARCH,
-        help="At most this many tokens leave in a frame, ties at the last place kept; 0 for no limit.",
+        help="At most this many tokens of a frame are expanded; ties for the last place are kept; 0 for no limit.",
     ),
 ]
 AcousticScale = Annotated[
@@ -86,7 +86,7 @@ FrameShift = Annotated[
         "--frame-shift",
         metavar="SECONDS",
         show_default="unknown",
-        help="Time from one frame of log-probs to the next, such as 0.02; for times in seconds, CTM and RTFx.",
+        help="Time from one frame of log-probs to the next, such as 0.02; needed for times in seconds, CTM and RTFx.",
     ),
 ]
 EncoderFrameShift = Annotated[
@@ -95,7 +95,8 @@ EncoderFrameShift = Annotated[
         "--frame-shift",
         metavar="SECONDS",
         show_default="as MODEL says, or unknown",
-        help="Time from one frame of the encoder output to the next, such as 0.08; for times in seconds and RTFx.",
+        help="Time from one frame of the encoder output to the next, such as 0.08; needed for times in seconds and "
+        "RTFx.",
     ),
 ]
 Threads = Annotated[
@@ -106,7 +107,7 @@ Threads = Annotated[
         min=1,
         show_default="all cores",
         rich_help_panel=SEARCH,
-        help="CPU threads, an utterance each; the results do not depend on it.",
+        help="CPU threads; each decodes one utterance at a time. The results do not depend on their number.",
     ),
 ]
 BatchSize = Annotated[
@@ -116,7 +117,7 @@ BatchSize = Annotated[
         metavar="UTTERANCES",
         min=1,
         rich_help_panel=SEARCH,
-        help="Utterances read and handed to the decoder at a time; the results do not depend on it.",
+        help="The number of utterances that are read and decoded at a time; the results do not depend on it.",
     ),
 ]
 Device = Annotated[
@@ -135,7 +136,7 @@ LargeModel = Annotated[
         metavar="FILE",
         rich_help_panel=LARGE,
         show_default=False,
-        help="Takes the place of the graph's own model: from build-lm, in KenLM's binary format, or as ARPA.",
+        help="A model that takes the place of the graph's own: from build-lm, in KenLM's binary format, or as ARPA.",
     ),
 ]
 GraphModel = Annotated[
@@ -145,7 +146,7 @@ GraphModel = Annotated[
         metavar="FILE",
         rich_help_panel=LARGE,
         show_default=False,
-        help="The model that the graph was built with, from build-lm or as ARPA; its scores come off.",
+        help="The model that the graph was built with, from build-lm or as ARPA; its scores are subtracted.",
     ),
 ]
 LmScale = Annotated[
@@ -164,7 +165,7 @@ GraphLmScale = Annotated[
         metavar="FACTOR",
         rich_help_panel=LARGE,
         show_default="what the graph says, or 1",
-        help="The factor that the graph was built with.",
+        help="The LM scale that the graph was built with.",
     ),
 ]
 HypothesesPerState = Annotated[
@@ -174,7 +175,7 @@ HypothesesPerState = Annotated[
         metavar="N",
         min=0,
         rich_help_panel=LARGE,
-        help="Hypotheses with distinct histories that a state of the graph keeps; 0 for no limit.",
+        help="The most hypotheses with distinct histories that each state of the graph keeps; 0 for no limit.",
     ),
 ]
 UnknownWords = Annotated[
@@ -183,8 +184,8 @@ UnknownWords = Annotated[
         "--unknown-words",
         metavar="|".join(UNKNOWN_WORDS),
         rich_help_panel=LARGE,
-        help="What of the graph's words that the large model lacks: an error, its unknown word, or the small model's "
-        "score.",
+        help="What to do with words of the graph that the large model lacks: error refuses the model, unk scores them "
+        "as its unknown word, small uses the small model's score.",
     ),
 ]
 Placement = Annotated[
@@ -193,7 +194,7 @@ Placement = Annotated[
         "--placement",
         metavar="|".join(PLACEMENTS),
         rich_help_panel=LARGE,
-        help="Where the large model lives; those between the first and the last are for a GPU.",
+        help="Where the large model lives. The choices between the first and the last are for a GPU.",
     ),
 ]
 MemoryLimit = Annotated[
@@ -202,7 +203,7 @@ MemoryLimit = Annotated[
         "--memory-limit",
         metavar="SIZE",
         show_default="what is free",
-        help="Memory of the GPU that the decoder may take, its graph included, such as 8GiB.",
+        help="GPU memory that the decoder may take, including its graph, such as 8GiB.",
     ),
 ]
 GpuBudget = Annotated[
@@ -212,7 +213,7 @@ GpuBudget = Annotated[
         metavar="SIZE",
         rich_help_panel=LARGE,
         show_default="what is free",
-        help="Memory of the GPU for the large model, such as 2GiB.",
+        help="GPU memory for the large model, such as 2GiB.",
     ),
 ]
 ArcCache = Annotated[
@@ -222,7 +223,7 @@ ArcCache = Annotated[
         metavar="SIZE",
         rich_help_panel=LARGE,
         show_default="chosen",
-        help="Memory of the GPU for arcs that come from the host, such as 64MiB; 0 for none.",
+        help="GPU memory for a cache of arcs that come from the host, such as 64MiB; 0 for no cache.",
     ),
 ]
 Words = Annotated[
@@ -232,7 +233,7 @@ Words = Annotated[
         metavar="FILE",
         rich_help_panel=FOREIGN,
         show_default=False,
-        help="Word symbols of the graph, lines of 'word id'.",
+        help="The word symbols of the graph, in lines of 'word id'.",
     ),
 ]
 Tokens = Annotated[
@@ -242,7 +243,7 @@ Tokens = Annotated[
         metavar="FILE",
         rich_help_panel=FOREIGN,
         show_default=False,
-        help="Tokens of the model's columns, lines of 'token id' or 'token'.",
+        help="The tokens of the model's columns, in lines of 'token id' or 'token'.",
     ),
 ]
 Blank = Annotated[
@@ -262,7 +263,7 @@ LabelToColumn = Annotated[
         metavar="FILE",
         rich_help_panel=FOREIGN,
         show_default="label - 1",
-        help="Lines of 'label column' for the input labels of the graph, such as transition ids to pdfs.",
+        help="Lines of 'label column' that map the graph's input labels to columns, such as transition ids to pdfs.",
     ),
 ]
 MaxBytes = Annotated[
@@ -270,9 +271,9 @@ MaxBytes = Annotated[
     typer.Option(
         "--max-bytes",
         metavar="SIZE",
-        show_default="20 times its size, and 32MiB at least",
+        show_default="20 times its size, but at least 32MiB",
         callback=check_size,
-        help="What a compressed file may come to, such as 20GiB; a limit for files that you do not trust.",
+        help="The most that a compressed file may unpack to, such as 20GiB: a limit for files that you do not trust.",
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

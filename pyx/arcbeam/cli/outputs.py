@@ -73,7 +73,7 @@ def open_output(path: str) -> Iterator[Output]:
             with replacing(path, "w", path + PARTIAL, encoding="utf-8", newline="\n") as file:
                 output = Output(file)
                 yield output
-    except BrokenPipeError:  # the reader does not want the rest
+    except BrokenPipeError:  # the reader has closed the pipe
         raise
     except BaseException:
         if output is not None and output.utterances:
@@ -84,12 +84,12 @@ def open_output(path: str) -> Iterator[Output]:
 def _tell_partial(path: str, utterances: int) -> None:
     count = f"{utterances} utterance{'s'[: utterances != 1]}"
     if path == STDOUT:
-        note(f"note: broken off: the standard output is partial, {count}")
+        note(f"note: stopped early: the standard output is incomplete, with {count}")
     elif os.path.exists(path + PARTIAL):
-        other = "is as it was" if os.path.exists(path) else "is not written"
-        note(f"note: broken off: {path + PARTIAL} has what was done, {count}; {path} {other}")
+        other = "is unchanged" if os.path.exists(path) else "was not written"
+        note(f"note: stopped early: {path + PARTIAL} has what was done, {count}; {path} {other}")
     elif os.path.exists(path) and not os.path.isfile(path):  # a pipe
-        note(f"note: broken off: what went to {path} is partial, {count}")
+        note(f"note: stopped early: the output to {path} is incomplete, with {count}")
 
 
 def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "Hypothesis") -> None:
@@ -98,12 +98,12 @@ def write(output: Output, format: Format, utterance: "Utterance", hypothesis: "H
     Raises
     ------
     FormatError
-        The utterance id does not fit the format: it is empty or holds a space.
+        The utterance id does not fit the format: it is empty or contains a space.
     """
     if format is not Format.json and utterance.id.split() != [utterance.id]:
         raise FormatError(
             f"{utterance.source}: the utterance id {utterance.id!r} does not fit the format {format.value}, "
-            "in which an id holds no space; use --format json"
+            "in which an id must not be empty or contain a space; use --format json"
         )
     output.write(WRITERS[format](utterance, hypothesis))
 

@@ -33,7 +33,7 @@ def read_references(paths: Iterable[Path]) -> dict[str, str]:
         for file in _files(path):
             for number, utterance, transcript in _read(file):
                 if utterance in references:
-                    raise FormatError(f"{file}:{number}: the utterance id {utterance!r} comes twice")
+                    raise FormatError(f"{file}:{number}: the utterance id {utterance!r} occurs twice")
                 references[utterance] = " ".join(transcript.split())
     if not references:
         raise FormatError(f"{', '.join(map(str, paths))}: no reference transcript found")
@@ -59,7 +59,7 @@ def _read(path: Path) -> Iterator[tuple[int, str, str]]:
                 utterance, transcript = split(line.rstrip("\r\n"), f"{path}:{number}")
                 yield number, utterance, transcript
         except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: is not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
 
 
 def _split_tsv(line: str, where: str) -> tuple[str, str]:

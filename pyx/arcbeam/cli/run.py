@@ -53,7 +53,7 @@ class Speed:
         took = f"{self.seconds:.2f} s" if self.seconds >= 1 else f"{1000 * self.seconds:.1f} ms"
         text = f"decoded {amount} in {took} ({rate}) on {device}"
         if self.unfinished:
-            text += f"; {self.unfinished} ended in no final state"
+            text += f"; {self.unfinished} did not end in a final state"
         if self.dead:
             text += f"; the search died before the last frame of {_named(self.dead)}"
         return text
@@ -99,7 +99,7 @@ class Referee:
             )
         upper = all(text == text.upper() for text in self.references.values())
         if self.score.words and upper and self.lower_transcripts and not self.ignore_case:
-            notes.append("the reference is in capitals and the transcripts are not; --ignore-case compares them")
+            notes.append("the reference is in capitals and the transcripts are not; --ignore-case ignores that")
         return notes
 
 
@@ -141,7 +141,7 @@ def decode_all(
         speed.utterances += len(batch)
         update(speed.utterances)
     if not speed.utterances:
-        raise Failure("the input holds no utterance")
+        raise Failure("the input contains no utterances")
     return speed
 
 

@@ -25,19 +25,19 @@ def transduce(
     model: Annotated[Path, typer.Argument(metavar="MODEL",
         help="A .nemo archive, a .pt checkpoint of icefall, or .safetensors with the weights of either.")],
     inputs: Annotated[list[str], typer.Argument(
-        metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with an array an utterance, .npy, Kaldi .ark "
-        "or .scp, or a folder of them.")],
+        metavar="INPUT", help=r"Encoder output \[frames, features]: .npz with one array per utterance, .npy, Kaldi "
+        ".ark or .scp, or a folder of them.")],
     output: Annotated[str, typer.Option(
         "--output", "-o", metavar="FILE", help="Where the transcripts go; - is the standard output.")] = STDOUT,
     format: Annotated[Format, typer.Option(
-        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; json: an object a line, with the tokens, their "
-        "frames, times and log-probs. No ctm.")] = Format.text,
+        "--format", "-f", help="text: 'id words'; trn: 'words (id)'; json: one object per line, with the tokens, their "
+        "frames, times and log-probs. ctm is not supported.")] = Format.text,
     tokenizer: Annotated[Path | None, typer.Option(
         "--tokenizer", metavar="FILE", show_default="the pieces in MODEL",
         help="SentencePiece model of the tokens.")] = None,
     max_symbols: Annotated[int | None, typer.Option(
         "--max-symbols", metavar="TOKENS", min=1, show_default="as MODEL says, or 10; icefall: 1",
-        help="Tokens that may be written on one frame.")] = None,
+        help="The most tokens that may be written on one frame.")] = None,
     confidence: Annotated[str | None, typer.Option(
         "--confidence", metavar="METHOD", show_default="none",
         help="max_prob or entropy: the confidence of each token, for json.")] = None,
@@ -85,7 +85,7 @@ def transduce(
             speed.utterances += len(batch)
             update(speed.utterances)
     if not speed.utterances:
-        raise Failure("the input holds no utterance")
+        raise Failure("the input contains no utterances")
     note(speed.describe(decoder.options.frame_shift, decoder.device))
 
 

@@ -96,7 +96,7 @@ def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
 
 
 def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final):
-    """What rescoring added to a path's cost."""
+    """The cost that rescoring added to a path."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
     if rescoring.kenlm is not None:
         return kenlm_deviation(view_of(graph), kenlm_view_of(rescoring), first, arcs.shape[0], reached_final)
@@ -117,7 +117,7 @@ cdef class CpuEngine(LogProbEngine):
     collect_above : int
         Entries of a token log that a lane gathers before it first drops what no token descends from.
     rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-        With it the lanes rescore.
+        If it is given, the lanes rescore.
     """
 
     cdef Engine* engine

@@ -322,7 +322,7 @@ cdef class HistoryStages:
     def recombine(self, candidates, deviations, float bound, histories, uint32_t first_log):
         """Returns (frontier, its histories): one winner a state and history.
 
-        `histories` are those of the tokens that candidates leave, whose log entries end at ``first_log``.
+        `histories` are those of the tokens from which candidates come, whose log entries end at ``first_log``.
         """
         cdef Buffer[Candidate] buffer
         cdef Buffer[Deviation] added

@@ -40,17 +40,17 @@ class CtcDecoder:
         Kept alive and shared, never copied.
     language_model : LanguageModel, KenLM or path, optional
         A large language model that takes the place of the graph's own, on the fly: on every arc with a word, and at the
-        end of a sentence, the path's cost gains what the large model says more than the small one (Kim & Lane 2014,
-        section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``. A path is that of an ARPA, of a
-        file of `LanguageModel.save`, or of one in KenLM's binary format; its first bytes say which.
+        end of a sentence, the large model's cost is added to the path and the small one's is subtracted (Kim & Lane
+        2014, section 3; Fukunaga et al. 2019). See ``docs/guide/large-language-models.md``. A path is that of an ARPA,
+        of a file of `LanguageModel.save`, or of one in KenLM's binary format; its first bytes say which.
     graph_language_model : LanguageModel or path, optional
-        The model that the graph was built with; needed with `language_model`, for its scores have to come off. A path
-        is that of an ARPA, or of a file of `LanguageModel.save`.
+        The model that the graph was built with; needed with `language_model`, because its scores have to be subtracted.
+        A path is that of an ARPA, or of a file of `LanguageModel.save`.
     beam : float
         Cost (a negative natural log) above the best candidate of a frame that is still admitted; ``math.inf`` keeps
         everything.
     max_active : int or None
-        Tokens that may leave in a frame, ties at the last place kept; None for no limit.
+        The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit.
     acoustic_scale : float
         Factor on the log-probs.
     blank_penalty : float
@@ -58,29 +58,29 @@ class CtcDecoder:
     frame_shift : float or None
         Seconds from one frame of the log-probs to the next; needed for times in seconds only.
     threads : int or None
-        CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
-        memory, and look words up that the GPU asks for; None for as many as help.
+        CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
+        memory, and look up words that the GPU requests; None for as many as help.
     device : str
         ``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
-        with a warning where there is a GPU.
+        with a warning if there is a GPU.
     memory_limit : int, str or None
-        Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
-        limit of its own.
+        Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
+        no limit of its own.
     lm_scale : float
         Factor on the natural-log probabilities of `language_model`. This and the options below need one.
     graph_lm_scale : float or None
-        Factor that the graph was built with; None for what the graph says, or 1.
+        Factor that the graph was built with; None for the factor that the graph records, or 1.
     hypotheses_per_state : int or None
-        Hypotheses with distinct histories that a state of the graph keeps; None for no limit.
+        The most hypotheses with distinct histories that each state of the graph keeps; None for no limit.
     unknown_words : str
-        What of the graph's words that `language_model` lacks: ``"error"``, ``"unk"`` scores them as its unknown word,
-        ``"small"`` leaves them the score of the graph's own model.
+        How to treat words of the graph that `language_model` lacks: ``"error"`` raises an error, ``"unk"`` scores them
+        as its unknown word, ``"small"`` keeps the score of the graph's own model.
     placement : str
-        Where `language_model` lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
-        GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses
+        Where `language_model` lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are for a
+        GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses
         (``docs/guide/large-language-models.md``).
     gpu_budget : int, str or None
-        Bytes of the GPU's memory for `language_model`, or a size as ``"2GiB"``; None for as much as is free.
+        Bytes of the GPU's memory for `language_model`, or a size such as ``"2GiB"``; None for as much as is free.
     arc_cache : int, str or None
         Bytes of the GPU's memory, or a size, for answers of the language models; 0 for no cache, None to choose.
 
@@ -95,13 +95,13 @@ class CtcDecoder:
     MissingDependencyError, CudaError
         A GPU is named as the device and cannot decode: the message says why.
     CudaOutOfMemoryError, CapacityError
-        The graph does not fit the GPU, or the memory limit; or the machine does not give that many threads.
+        The graph does not fit the GPU or the memory limit, or the machine cannot start that many threads.
 
     Warns
     -----
     UserWarning
-        A GPU is there and cannot be used, so ``device="auto"`` is the CPU: the message says why, and what to do.
-        The system refuses pinned memory, here or in `decode`: the same results take longer, or the model is placed
+        There is a GPU that cannot be used, so ``device="auto"`` is the CPU: the message says why, and what to do.
+        Or the system refuses pinned memory, here or in `decode`: the same results take longer, or the model is placed
         elsewhere; the message says what was refused, and how much.
 
     Notes
@@ -184,7 +184,7 @@ class CtcDecoder:
     ) -> Rescoring | None:
         if large is None:
             if small is not None:
-                raise ValueError("graph_language_model: it comes off for a language_model, which is not given")
+                raise ValueError("graph_language_model: this needs a language_model, too")
             changed = [name for name in OPTIONS if getattr(self._options, name) != getattr(DecoderOptions, name)]
             if changed:
                 raise ValueError(f"{', '.join(changed)}: this needs a language_model")
@@ -192,7 +192,7 @@ class CtcDecoder:
         if small is None:
             raise ValueError(
                 "language_model: give graph_language_model, too, the model that the graph was built with "
-                "(LanguageModel.build of the same ARPA): its scores are in the graph and have to come off"
+                "(LanguageModel.build of the same ARPA): its scores are in the graph and have to be subtracted"
             )
         large, small = as_large_model("language_model", large), as_language_model("graph_language_model", small)
         return Rescoring(self._graph, large, small, self._options)
@@ -219,11 +219,11 @@ class CtcDecoder:
         return found
 
     def memory(self) -> DecoderMemory:
-        """What the decoder holds on its device."""
+        """The memory that the decoder holds on its device."""
         return DecoderMemory(**self._engine.memory())
 
     def release(self) -> None:
-        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+        """Gives back the memory that grows with batches; the decoder can still be used, and grows it again.
 
         On a GPU: room for lanes, token logs, paths, log-probs, and pinned memory; the graph and language models stay,
         with their caches, as long as a decoder has them. On a CPU: the threads and what they keep. Waits for a batch
@@ -245,19 +245,19 @@ class CtcDecoder:
         Parameters
         ----------
         log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
-            Natural-log probabilities, float32 or float16. From numpy or anything with DLPack in CPU memory; not copied
-            there unless the columns of a frame lie apart, and sent to the GPU, while it decodes, by a decoder on one.
-            Such a decoder also takes arrays on its GPU, of anything with DLPack or ``__cuda_array_interface__``, and
-            copies none. ``-inf`` means never. Column 0 is input label 1 of the graph. A few frames of every batch are
-            looked at; whatever they are, the batch is decoded.
+            Natural-log probabilities, float32 or float16, from numpy or anything with DLPack in CPU memory. They are
+            not copied there unless the columns of a frame lie apart; a decoder on a GPU sends them to it while it
+            decodes. Such a decoder also takes arrays on its GPU, from anything with DLPack or
+            ``__cuda_array_interface__``, and copies none. ``-inf`` means never. Column 0 is input label 1 of the graph.
+            A few frames of every batch are checked for the warnings below; the batch is decoded in any case.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
-            What becomes of an utterance with NaN or +inf among its frames. "raise": a ValueError, and nothing of the
+            What happens to an utterance with NaN or +inf among its frames. "raise": a ValueError, and no result for the
             batch. "return": in its place stands a hypothesis without words, whose ``error`` is that ValueError; the
-            others are what they are without it. All else that is wrong raises.
+            others are the same as without it. Any other fault raises an error.
 
         Returns
         -------
@@ -267,7 +267,7 @@ class CtcDecoder:
         Raises
         ------
         TypeError
-            Values that are not float32 or float16, arrays in another place than said above, lengths that are not
+            Values that are not float32 or float16, arrays in another place than those above, lengths that are not
             integers.
         ValueError
             NaN or +inf among the frames, unless `errors` is "return"; wrong dimensions or width, a length that is
@@ -278,13 +278,13 @@ class CtcDecoder:
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
-            A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
+            A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
 
         Warns
         -----
         UserWarning
-            Once a decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that is
-            hardly ever the best column. The message names the frame, and says what may be the matter.
+            Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
+            is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
         self._check_files()
         found = self._intake.decode(self._engine, log_probs, lengths, errors, cuda_stream)

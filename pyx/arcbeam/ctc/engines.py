@@ -27,7 +27,7 @@ COLLECT_ABOVE = 1 << 22
 def make_engine(
     graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int | None
 ) -> SearchEngine:
-    """The engine of the GPU with this number, or of the CPU where it is None."""
+    """The engine of the GPU with this number, or of the CPU if it is None."""
     return _cpu(graph, options, rescoring) if ordinal is None else _cuda(graph, options, rescoring, ordinal)
 
 
@@ -36,7 +36,7 @@ def _cpu(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None) -> 
     try:
         return CpuEngine(graph, options, threads=threads, collect_above=COLLECT_ABOVE, rescoring=rescoring)
     except RuntimeError as error:  # std::system_error: the machine gives no more
-        raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+        raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
 
 
 def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, ordinal: int) -> SearchEngine:
@@ -62,7 +62,7 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
         acoustic_scale=options.acoustic_scale,
         blank_penalty=options.blank_penalty,
         blank_column=-1 if graph.blank is None else graph.blank,
-        memory_limit=int(options.memory_limit or 0),  # which the options have in bytes
+        memory_limit=int(options.memory_limit or 0),  # in bytes, after the check of the options
         threads=options.threads or gathering_threads(usable_cores()),
         **more,
     )

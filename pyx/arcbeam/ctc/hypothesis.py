@@ -1,4 +1,4 @@
-"""What a decoder found: text, words with times, scores. Everything is derived from the path, when it is asked for."""
+"""The results of a decoder: text, words with times, scores. They are derived from the path when they are first read."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
 
 EPSILON_COLUMN = 0xFFFF
-# What is worked out from the graph or the language models: a pickle has these in their place.
+# Attributes that are derived from the graph or the language models; a pickle has them instead of the graph and models.
 DERIVED = ("graph_score", "rescoring_score", "tokens", "word_ids", "text", "words")
 
 
 class Hypothesis:
     """The best path of one utterance.
 
-    A pickled one has all that its attributes say, and neither the graph nor language models.
+    A pickled hypothesis has the values of all its attributes, but neither the graph nor language models.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Hypothesis:
         Arc ids of the path in the graph, epsilon arcs included.
     score : float
         Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached;
-        with a large language model, what rescoring added. -inf if the search died, so that no ranking prefers it.
+        with a large language model, also the rescoring score. -inf if the search died, so that no ranking prefers it.
     partial_score : float
-        What the path has, also where the search died; such a path is shorter than others, so it does not compare.
+        The path's score even if the search died; such a path is shorter than others, so their scores do not compare.
     complete : bool
         False if the search died: some frame admitted nothing, and the path is that of the last frame before it.
     reached_final : bool
@@ -74,7 +74,7 @@ class Hypothesis:
 
     @cached_property
     def rescoring_score(self) -> float:
-        """What the large language model says more than the graph's own, the sentence end included; 0 without one."""
+        """The large language model's score less that of the graph's own, with the sentence end; 0 without a model."""
         if self._rescoring is None:
             return 0.0
         self._rescoring.check_files()
@@ -99,20 +99,20 @@ class Hypothesis:
 
     @cached_property
     def text(self) -> str:
-        """The words, a space between them."""
+        """The words, with a space between them."""
         return self._graph.word_reader.text(self.arcs)
 
     @cached_property
     def words(self) -> list[Word]:
         """The words with their times.
 
-        A word spans the tokens that spell it. Where the graph does not know how its words are spelled, a word starts
+        A word spans the tokens that spell it. If the graph does not know how its words are spelled, a word starts
         with the frame that writes it and ends with the last token before the next word.
         """
         return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as plain Python values, as JSON has them: a score of -inf is None, an error its text."""
+        """All attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text."""
         return {
             "text": self.text,
             "words": [word._asdict() for word in self.words],
@@ -142,7 +142,7 @@ class Hypothesis:
 
 
 class Hypotheses(list[Hypothesis]):
-    """What one decode found: a list of :class:`Hypothesis`, in the order of the batch.
+    """The result of one decode: a list of :class:`Hypothesis`, in the order of the batch.
 
     Attributes
     ----------

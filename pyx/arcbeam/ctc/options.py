@@ -30,7 +30,7 @@ class DecoderOptions:
     beam: float = 17.0
     """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
     max_active: int | None = 10_000
-    """Tokens that may leave in a frame, ties at the last place kept; None for no limit."""
+    """The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit."""
     acoustic_scale: float = 1.0
     """Factor on the log-probs."""
     blank_penalty: float = 0.0
@@ -38,29 +38,30 @@ class DecoderOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the log-probs to the next; needed for times in seconds only."""
     threads: int | None = None
-    """CPU threads, one utterance each; None for one a usable core. For a GPU they gather log-probs that come from host
-    memory, and look words up that the GPU asks for; None for as many as help."""
+    """CPU threads, one utterance each; None for one per usable core. If a GPU decodes, they gather log-probs from host
+    memory, and look up words that the GPU requests; None for as many as help."""
     device: str = "auto"
     """``"cpu"``; ``"cuda"`` or ``"cuda:N"`` for a GPU; ``"auto"`` for the first GPU if it can decode, else the CPU,
-    with a warning where there is a GPU."""
+    with a warning if there is a GPU."""
     memory_limit: int | str | None = None
-    """Bytes of the GPU's memory that the decoder may take, its graph included, or a size as ``"2GiB"``; None for no
-    limit of its own."""
+    """Bytes of the GPU's memory that the decoder may take, including its graph, or a size such as ``"2GiB"``; None for
+    no limit of its own."""
     lm_scale: float = 1.0
     """Factor on the log probabilities of the large language model."""
     graph_lm_scale: float | None = None
-    """Factor that the graph was built with; None for what the graph says, or 1."""
+    """Factor that the graph was built with; None for the factor that the graph records, or 1."""
     hypotheses_per_state: int | None = None
-    """Hypotheses with distinct histories that a state of the graph keeps; None for no limit."""
+    """The most hypotheses with distinct histories that each state of the graph keeps; None for no limit."""
     unknown_words: str = "error"
-    """What of the graph's words that the large language model lacks: ``"error"``, ``"unk"`` scores them as its unknown
-    word, ``"small"`` leaves them the score of the graph's own language model."""
+    """How to treat words of the graph that the large language model lacks: ``"error"`` raises an error, ``"unk"``
+    scores them as its unknown word, ``"small"`` keeps the score of the graph's own language model."""
     placement: str = "auto"
-    """Where the large language model lives and who looks words up: ``"resident"``, ``"host"`` and ``"host-direct"`` are
-    for a GPU, ``"cpu"`` is the CPU, beside a GPU for a `KenLM`; ``"auto"`` chooses. ``"host"`` pins the arcs where they
-    are (``docs/guide/large-language-models.md``)."""
+    """Where the large language model lives and what looks words up: ``"resident"``, ``"host"`` and ``"host-direct"``
+    are for a GPU; ``"cpu"`` is for the CPU, and for a `KenLM` also if a GPU decodes; ``"auto"`` chooses. ``"host"``
+    pins the arcs where they are (``docs/guide/large-language-models.md``)."""
     gpu_budget: int | str | None = None
-    """Bytes of the GPU's memory for the large language model, or a size as ``"2GiB"``; None for as much as is free."""
+    """Bytes of the GPU's memory for the large language model, or a size such as ``"2GiB"``; None for as much as is
+    free."""
     arc_cache: int | str | None = None
     """Bytes of the GPU's memory, or a size, for answers of the language models (``placement="host"``: for single arcs
     and back-off weights); 0 for no cache, None to choose."""

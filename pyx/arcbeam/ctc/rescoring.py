@@ -1,4 +1,4 @@
-"""What a decoder needs to rescore with a large language model, checked once."""
+"""Everything that a decoder needs to rescore with a large language model, checked once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPTIONS = (
 
 
 class Rescoring:
-    """A large language model in the place of a graph's own: both models, and the graph's words in each.
+    """A large language model that replaces a graph's own: both models, and the graph's words in each.
 
     Attributes
     ----------
@@ -41,10 +41,10 @@ class Rescoring:
     small : LanguageModel
         The model that the graph was built with.
     large_labels, small_labels : uint32 [words]
-        Label of each output label of the graph, in KenLM its number; 0 where the model has no word for it.
+        The model's label (KenLM's number) for each output label of the graph; 0 if the model lacks the word.
     ranks : uint32, or None without KenLM
-        Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then as
-        in the graph. KenLM's numbers are not the same in all kinds of its files.
+        Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then the
+        order in the graph. KenLM's numbers are not the same in all kinds of its files.
     large_scale, small_scale : float
         Factors on the costs.
     """
@@ -81,7 +81,7 @@ class Rescoring:
 
     @property
     def kenlm(self) -> KenLmModel | None:
-        """The large model, where it is KenLM's."""
+        """The large model, if it is KenLM's."""
         return self.large.model if isinstance(self.large, KenLM) else None
 
     def check_files(self) -> None:
@@ -99,7 +99,7 @@ class Rescoring:
 def rescoring_device(device: str, placement: str, large: LargeModel) -> int | None:
     """The number of the GPU that rescores, see `arcbeam.gpu.devices.resolve_device`; None for the CPU.
 
-    Raises UnsupportedError where they do not go together.
+    Raises UnsupportedError if the placement does not fit the device or the model.
     """
     if device == "auto" and placement == "cpu" and not isinstance(large, KenLM):
         device = "cpu"
@@ -108,12 +108,12 @@ def rescoring_device(device: str, placement: str, large: LargeModel) -> int | No
         check_placement_on_cpu(placement)
     elif isinstance(large, KenLM) and placement not in ("auto", "cpu"):
         raise UnsupportedError(
-            f"placement: expected 'auto' or 'cpu', since KenLM's files are looked up on the CPU, got {placement!r}; "
-            "for the others give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
+            f"placement: expected 'auto' or 'cpu', because KenLM's files are looked up on the CPU, got {placement!r}; "
+            "for other placements give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA"
         )
     elif placement == "cpu" and not isinstance(large, KenLM):
         raise UnsupportedError(
-            f"placement: 'cpu' beside a GPU (device={device!r}) is KenLM's, and language_model is an "
+            f"placement: 'cpu' with a GPU (device={device!r}) needs an arcbeam.KenLM, but language_model is an "
             "arcbeam.LanguageModel; give an arcbeam.KenLM, or use 'host'"
         )
     return ordinal
@@ -122,11 +122,11 @@ def rescoring_device(device: str, placement: str, large: LargeModel) -> int | No
 def check_placement_on_cpu(placement: str) -> None:
     """UnsupportedError for the placements of a GPU."""
     if placement not in ("auto", "cpu"):
-        raise UnsupportedError(f"placement: expected 'auto' or 'cpu' where a CPU decodes, got {placement!r}")
+        raise UnsupportedError(f"placement: expected 'auto' or 'cpu' when the CPU decodes, got {placement!r}")
 
 
 def _small_scale(graph: Graph, given: float | None) -> float:
-    """The scale that the graph says, or else the given one, or 1; ValueError where they differ."""
+    """The scale that the graph records, or else the given one, or 1; ValueError if they differ."""
     known: Any = graph.meta.get("lm_scale")
     if given is not None and known is not None and float(given) != float(known):
         raise ValueError(f"graph_lm_scale: expected {known:g}, which the graph was built with, got {given!r}")
@@ -137,8 +137,8 @@ def _check_digest(graph: Graph, small: LanguageModel) -> None:
     known = graph.meta.get("lm_digest")
     if known is None:
         warn(
-            "the graph does not say which language model it was built with, so graph_language_model cannot be checked: "
-            "with another one the scores are wrong"
+            "the graph does not record which language model it was built with, so graph_language_model cannot be "
+            "checked: if it is another one, the scores are wrong"
         )
     elif known != small.digest:
         raise GraphError(
@@ -154,8 +154,8 @@ def _words_of(graph: Graph) -> tuple[npt.NDArray[np.intp], list[str]]:
     most = int(graph.words.max(initial=0))
     if is_far_beyond(most, len(graph.word_symbols) + graph.num_arcs):
         raise GraphError(
-            f"language_model: expected words that are numbered from 1, for the engines have a table of them, got the "
-            f"output label {most} in a graph of {len(graph.word_symbols)} words"
+            f"language_model: expected words numbered from 1, because the engines make a table of them, got the output "
+            f"label {most} in a graph of {len(graph.word_symbols)} words"
         )
     marks = np.zeros(most + 1, bool)
     marks[graph.words] = True

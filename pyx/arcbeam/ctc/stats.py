@@ -1,4 +1,4 @@
-"""What a decode counts, and what a decoder holds."""
+"""The counters of a decode, and the memory of a decoder."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class DecodeStats:
-    """What one call of :meth:`arcbeam.CtcDecoder.decode` did, summed over its utterances.
+    """The work of one call of :meth:`arcbeam.CtcDecoder.decode`, summed over its utterances.
 
-    None: not counted on this device, or nobody does it. All others are the same on both devices, but for
-    ``lookup_misses``. An utterance with NaN, returned with its error, counts nothing, but on a GPU what it looked up.
+    None means that this is not counted on this device, or does not happen there. All other numbers are the same on both
+    devices, except ``lookup_misses``. An utterance with NaN that is returned with its error does not count, except for
+    its look-ups on a GPU.
 
     Attributes
     ----------
     frames, tokens : int
         Frames, and the tokens that survived in them.
     expanded_tokens : int or None
-        Tokens that left (CPU).
+        Tokens that were within the cut-off and were expanded (CPU).
     leaving_arcs : int
-        Emitting arcs of the tokens that left.
+        Emitting arcs of the expanded tokens.
     read_arcs : int or None
         Those of them that were scored; the others were proven inadmissible unread (CPU).
     candidates : int or None
@@ -29,20 +30,20 @@ class DecodeStats:
     lookups : int
         Words that were rescored.
     distinct_lookups : int or None
-        Of these the distinct ones of each step of a frame, which are asked once for all hypotheses that share them
-        (where they are few, for one); with ``placement="host"`` the arcs and back-off weights that they need, one to as
-        many as the model's order each (GPU).
+        The distinct ones of these in each step of a frame, each looked up once for all hypotheses that share it (if
+        they are few, for each one); with ``placement="host"`` the arcs and back-off weights that they need, at least
+        one and at most the model's order for each (GPU).
     lookup_misses : int
-        What the cache did not answer: of ``lookups`` on a CPU, of ``distinct_lookups`` on a GPU. Where the host looks
-        up or fetches, what it was asked, ends of sentences left out.
+        Look-ups that the cache did not answer: of ``lookups`` on a CPU, of ``distinct_lookups`` on a GPU. If the host
+        looks up or fetches, the requests to it, without ends of sentences.
     model_bytes_read : int or None
-        Bytes of the large model, in sectors of 32, over the bus where it is in host memory; where the host looks up or
-        fetches, of questions and answers (GPU).
+        Bytes of the large model that were read, in sectors of 32, over the bus if it is in host memory. If the host
+        looks up or fetches, the bytes of questions and answers (GPU).
     lookup_rounds, lookup_copies : int or None
-        Rounds in which the host was asked, and copies in which arcs travelled (``placement="host"`` and ``"cpu"``, and
-        ``"host"``; Fukunaga et al. 2019).
+        Rounds of requests to the host (``placement="host"`` and ``"cpu"``), and copies that brought arcs (``"host"``;
+        Fukunaga et al. 2019).
     lookup_waiting : float or None
-        Share of its time that a lane waited for the host.
+        The share of their time that lanes waited for the host.
     """
 
     frames: int
@@ -62,7 +63,7 @@ class DecodeStats:
 
     @property
     def lookup_hits(self) -> float | None:
-        """The share of the look-ups, on a GPU of the distinct ones, that the cache answered; None without any."""
+        """The share of the look-ups (on a GPU, the distinct ones) that the cache answered; None if there were none."""
         asked = self.lookups if self.distinct_lookups is None else self.distinct_lookups
         return 1 - self.lookup_misses / asked if asked else None
 
@@ -72,7 +73,7 @@ NOTHING = DecodeStats(0, 0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class DecoderMemory:
-    """Bytes that a decoder holds on its device, by purpose; on the CPU models and graph alone, in host memory.
+    """Bytes that a decoder holds on its device, by purpose; on the CPU only those of models and graph, in host memory.
 
     Attributes
     ----------
@@ -81,16 +82,17 @@ class DecoderMemory:
     lanes, token_log : int
         Room for frames, and the back-pointers.
     paths, log_probs, batch : int
-        Results, log-probs that came from host memory, and what describes a batch.
+        Results, log-probs that came from host memory, and the description of a batch.
     pinned : int
-        Memory of the host that copies go through, or where kernels read a language model, and with ``placement="host"``
-        the arcs of one, pinned where they are. Managed memory counts; pageable memory, where the host refuses to pin,
-        does not.
+        Host memory that copies pass through or where kernels read a language model, and with ``placement="host"`` the
+        arcs of a model, pinned where they are. Managed memory counts; pageable memory, which is used if the host
+        refuses to pin, does not.
     language_models : int
-        The models that rescore, shared, too, with the arc cache and answers of the host; a KenLM model has the size of
-        its file.
+        The models that rescore, which are also shared, with the arc cache and the host's answers; a KenLM model counts
+        with the size of its file.
     bucketed : int
-        Of ``pinned``, a model in buckets, whose index has no room on the device (``placement="host-direct"``).
+        The part of ``pinned`` for a model in buckets, whose index has no room on the device
+        (``placement="host-direct"``).
     """
 
     graph: int

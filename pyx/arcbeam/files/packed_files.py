@@ -15,7 +15,7 @@ from arcbeam.files.reading import Budget, check_is_file, reading
 CHUNK = 1 << 16
 BLOCK = 1 << 22
 XZ_BYTES = 192 << 20
-"""Memory that decompressing xz may take, unless `max_bytes` is more: three times the dictionary of ``xz -9``."""
+"""Bytes that decompressing xz may take, unless `max_bytes` is more: three times the dictionary of ``xz -9``."""
 _UNSUPPORTED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 
 
@@ -24,7 +24,7 @@ class _Readable(Protocol):
 
 
 class _Streams:
-    """What one or more compressed streams hold, one after the other."""
+    """The content of one or more compressed streams, one after the other."""
 
     def __init__(self, file: IO[bytes], new: Callable[[], Any], padding: bytes) -> None:
         self._file = file
@@ -59,19 +59,19 @@ class PackedFile:
     ----------
     path : path
     max_bytes : int, str or None
-        Bytes that it may come to, see `arcbeam.files.reading.Budget`; a plain file may have any size.
+        The most bytes that it may unpack to, see `arcbeam.files.reading.Budget`; a plain file may have any size.
 
     Attributes
     ----------
     most : int
-        It holds no more bytes than this: those of a plain file, else what it may come to.
+        An upper limit of its bytes: the size of a plain file, or else the most that it may unpack to.
 
     Raises
     ------
     FormatError
-        It is compressed otherwise, or, when it is read, damaged, cut short or more than it may come to.
+        The file is compressed in another way; or, while it is read, it turns out to be damaged, cut short or too large.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | str | None = None) -> None:
@@ -103,7 +103,7 @@ class PackedFile:
         return None
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, `size` at most and some unless the file has ended."""
+        """The next bytes: at most `size`, and at least one unless the file has ended."""
         if self._packed is None or self._budget is None:
             return self._file.read(min(size, self.most))
         with reading(self.path, "a compressed file"):

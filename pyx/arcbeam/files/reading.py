@@ -1,4 +1,4 @@
-"""Files from anywhere: what a damaged one is told as, and how much one may come to.
+"""Files from anywhere: how a damaged one is reported, and how many bytes one may unpack to.
 
 Every loader reads inside of :class:`reading`, which is the one place where the exceptions of other readers become
 `FormatError`; whatever decompresses or copies counts its bytes with a :class:`Budget`.
@@ -18,20 +18,20 @@ from arcbeam.sizes import as_bytes
 Kind: TypeAlias = type[BaseException] | None
 
 EXPANSION = 20
-"""A file may come to so many times its size, unless `max_bytes` says otherwise,"""
+"""A file may unpack to this many times its size, unless `max_bytes` says otherwise,"""
 SMALL_BYTES = 32 << 20
-"""or to so many bytes, if that is more."""
+"""or to this many bytes, if that is more."""
 LONGEST_REASON = 300
-"""Characters that a message quotes of another library."""
+"""The most characters of another library's message that ours quotes."""
 
 
 def check_is_file(path: str | os.PathLike[str]) -> None:
-    """Raises what opening a path would, before a library is given it.
+    """Raises the error that opening a path would raise, before a library gets the path.
 
     Raises
     ------
     FileNotFoundError, IsADirectoryError, OSError
-        There is no such file, it is a folder, or no regular file; ``errno`` and ``filename`` say so.
+        There is no such file, it is a folder, or it is not a regular file; ``errno`` and ``filename`` say so.
     """
     name = os.fspath(path)
     mode = os.stat(name).st_mode
@@ -42,12 +42,12 @@ def check_is_file(path: str | os.PathLike[str]) -> None:
 
 
 class naming:
-    """A context whose FormatError and GraphError get the name of a file in front, where they lack it.
+    """A context that puts the name of a file in front of its FormatErrors and GraphErrors if they lack it.
 
     Parameters
     ----------
     path : path
-        What messages call the file.
+        The name that messages give the file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -62,18 +62,18 @@ class naming:
 
 
 class reading(naming):
-    """A context in which content of a file is read: what that makes a reader raise is a FormatError naming the file.
+    """A context in which the content of a file is read: it turns readers' errors into FormatErrors that name the file.
 
-    What is no fault of the content passes: the other exceptions of arcbeam, an OSError of the system, a MemoryError
-    (sizes are checked before memory is asked for, so it really ran out), and warnings that are treated as errors. So
-    nothing of the caller's may run in it: not his functions, nor checks of his arguments.
+    Errors that are no fault of the content pass: the other exceptions of arcbeam, an OSError of the system, a
+    MemoryError (sizes are checked before memory is allocated, so it really ran out), and warnings that are treated as
+    errors. So no code of the caller may run in this context, neither functions nor checks of arguments.
 
     Parameters
     ----------
     path : path
-        What messages call the file.
+        The name that messages give the file.
     expected : str
-        What it should be, with its article: "an ARPA file".
+        The kind of file that is expected, with its article: "an ARPA file".
     """
 
     def __init__(self, path: str | os.PathLike[str], expected: str) -> None:
@@ -90,29 +90,29 @@ class reading(naming):
 
 
 def _is_no_fault_of_the_content(error: Exception) -> bool:
-    # Python's modules for compressed files raise an OSError without a number where the system had no part in it.
+    # Python's modules for compressed files raise an OSError without a number if the error is not the system's.
     of_the_system = isinstance(error, OSError) and error.errno is not None
     return of_the_system or isinstance(error, (ArcbeamError, MemoryError, Warning))
 
 
 def reason_of(error: BaseException) -> str:
-    """What a message quotes of another library's exception: its type and its text, in one line that is not long."""
+    """The part of another library's exception that a message quotes: its type and its text, in one short line."""
     text = " ".join(str(error).split())
     text = text if len(text) <= LONGEST_REASON else text[:LONGEST_REASON] + "..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class Budget:
-    """How many bytes a file may come to when it is read.
+    """The limit of the bytes that a file may unpack to when it is read.
 
     Parameters
     ----------
     path
-        What messages call the file.
+        The name that messages give the file.
     size : int
         Bytes of the file itself.
     max_bytes : int, str or None
-        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, and 32 MiB at least.
+        Bytes, or a size such as ``"2GiB"``. None: 20 times the size of the file, but at least 32 MiB.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class Budget:
         self._left = self.most
 
     def take(self, count: int, what: str = "content") -> None:
-        """Count bytes before there is room for them; FormatError if that is more than the file may come to."""
+        """Counts bytes before memory is allocated for them; FormatError if that is more than the file may unpack to."""
         self._left -= count
         if self._left < 0:
             raise FormatError(

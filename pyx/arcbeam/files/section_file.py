@@ -1,4 +1,4 @@
-"""Files of named arrays: what is where, writing, and memory-mapped reading. Graphs and language models are such files.
+"""Files of named arrays: their layout, writing, and memory-mapped reading. Graphs and language models are such files.
 
 Little endian throughout::
 
@@ -7,8 +7,8 @@ Little endian throughout::
     sections  64 bytes each: name (32 bytes, padded with zeros), offset u8, size u8, checksum u8, zeros
     data      the sections, each at a multiple of 64 bytes, zeros between them
 
-A section is one array of its `Kind`, or ``about``: a JSON object with the numbers and names that are no arrays.
-Checksums find accidents; who reads a file validates its arrays before using them.
+A section is one array of its `Kind`, or ``about``: a JSON object with the numbers and names that are not arrays.
+Checksums find accidental damage; the reader of a file validates its arrays before using them.
 """
 
 import json
@@ -36,20 +36,20 @@ MOST_SECTIONS = 64
 
 @dataclass(frozen=True)
 class Kind:
-    """What files of one kind hold.
+    """The content of files of one kind.
 
     Attributes
     ----------
     name : str
-        With its article, for messages: "a graph of arcbeam".
+        The name for messages, with its article: "a graph of arcbeam".
     magic : bytes
         The first eight bytes.
     version : int
     sections : mapping of str to dtype
     about : mapping of str to tuple of type
-        The keys of ``about`` and what each may be.
+        The keys of ``about`` and the types that each may have.
     again : str
-        What to do with a file of another version.
+        The advice for a file of another version.
     """
 
     name: str
@@ -60,14 +60,14 @@ class Kind:
     again: str
 
     def begins(self, head: bytes) -> bool:
-        """Whether a file that begins so is one of these."""
+        """Whether a file with this beginning is of this kind."""
         return head[: len(self.magic)] == self.magic
 
 
 class Mapped:
-    """A mapped file. Should it shrink, what is lost reads as zeros; `check` finds that, and other changes in place.
+    """A mapped file. If it shrinks, the lost part reads as zeros; `check` finds that, and other changes in place.
 
-    A file that is replaced under its name leaves the mapped one as it was. None is kept open.
+    A file that is replaced under its name leaves the mapped one as it was. The file is not kept open.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Mapped:
     ----------
     path : str
     data : memoryview
-        The bytes of the file; they stay as long as somebody looks into them.
+        The bytes of the file; they stay as long as there are views of them.
     """
 
     def __init__(self, path: str | os.PathLike[str], file: int) -> None:
@@ -88,7 +88,7 @@ class Mapped:
         self.path, self.data = self._watch.path, memoryview(self._map)
 
     def check(self) -> None:
-        """FormatError if the file has been changed in place since: what is read now may be anything."""
+        """FormatError if the file has been changed in place since: its content may now be anything."""
         what = self._watch.change(self._map.address)
         if what is None and self._map.is_broken:
             what = "was changed in place"
@@ -161,7 +161,7 @@ def read(path: str | os.PathLike[str], kind: Kind) -> tuple[dict[str, npt.NDArra
 
 
 def read_sections(path: object, kind: Kind, data: Any, size: int) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a file by name, after header, section table and checksums were found in order."""
+    """The arrays of a file by name, after checks of the header, the section table and the checksums."""
     magic, version, sections, expected, table_sum, header_sum = HEADER.unpack_from(data)
     if not kind.begins(magic):
         raise FormatError(f"{path}: expected {kind.name} (magic {kind.magic!r}), got {magic!r}")
@@ -207,7 +207,7 @@ def check_zeros(path: object, data: Any, placed: list[tuple[int, int]]) -> None:
 
 
 def read_about(path: object, kind: Kind, text: bytes) -> dict[str, Any]:
-    """The numbers and names of a file, each of its type."""
+    """The numbers and names of a file, after a check of their types."""
     try:
         about = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -15,9 +15,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     FormatError
-        The file is no SentencePiece model, or damaged.
+        The file is not a SentencePiece model, or is damaged.
     OSError
-        It cannot be read.
+        The file cannot be read.
     MissingDependencyError
         The package sentencepiece is missing.
     """
@@ -31,5 +31,5 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     with reading(path, "a SentencePiece model"):
         model = sentencepiece.SentencePieceProcessor(model_file=os.fspath(path))
         for i in range(model.get_piece_size()):
-            model.id_to_piece(i)  # fails where a piece is not UTF-8
+            model.id_to_piece(i)  # fails if a piece is not UTF-8
     return model

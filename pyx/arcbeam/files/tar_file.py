@@ -1,7 +1,7 @@
 """Reads a few files of a tar archive from anywhere, in one pass.
 
-Python's tarfile follows what an archive says: sizes, sparse files, headers as large as the archive likes, copied for
-each member. This reads plain members alone, and of everything else only how long it is.
+Python's tarfile believes what an archive says: sizes, sparse files, headers of any size, copied for each member. This
+module reads only plain members, and skips everything else by its length.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK = 512
 PIECE = 1 << 20
 MOST_MEMBERS = 10_000
 LONGEST_RECORDS = 1 << 20
-# Types of members: regular files, records about the file that follows, what is passed over, what has no content.
+# Types of members: regular files, records about the next file, members that are skipped, members without content.
 REGULAR, RECORDS, PASSED_OVER, EMPTY = b"0\x007", b"x", b"gLK", b"123456"
 SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
 
@@ -26,7 +26,7 @@ SIZE_RECORD = re.compile(rb"(?:^|\n)[0-9]{1,5} size=([0-9]{1,19})\n")
 def read_members(
     path: str | os.PathLike[str], wanted: Collection[str], expected: str, max_bytes: int | str | None = None
 ) -> dict[str, bytes]:
-    """Content of the regular files whose names, without folders, are wanted; of two with one name the first.
+    """Content of the regular files whose names, without folders, are wanted; the first of those with equal names.
 
     Parameters
     ----------
@@ -34,16 +34,16 @@ def read_members(
         A tar archive: plain, gzip, xz or bzip2.
     wanted : collection of str
     expected : str
-        What it should be, for messages: "a .nemo archive".
+        The kind of file that is expected, for messages: "a .nemo archive".
     max_bytes : int, str or None
-        What a packed archive may come to; see `arcbeam.files.packed_files.PackedFile`.
+        The most that a packed archive may unpack to; see `arcbeam.files.packed_files.PackedFile`.
 
     Raises
     ------
     FormatError
-        It is no tar archive, damaged, or has members of unusual kinds.
+        The file is not a tar archive, is damaged, or has members of unusual kinds.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     found: dict[str, bytes] = {}
     with PackedFile(path, max_bytes) as file, reading(path, expected):
@@ -58,15 +58,15 @@ def read_members(
 
 
 def _members(file: PackedFile) -> Iterator[tuple[str, int]]:
-    """Names and sizes of regular files; whoever asks for the next has read this one to the end of its last block."""
+    """Names and sizes of regular files; before the next step the caller must read this one to its last block's end."""
     size_of_next: int | None = None
     for _ in range(MOST_MEMBERS):
         header = _read(file, BLOCK, may_end=True)
-        if not header.strip(b"\0"):  # the end, or the file has none
+        if not header.strip(b"\0"):  # the end mark, or the end of a file without one
             return
-        checksum = 256 + sum(header) - sum(header[148:156])  # with blanks in the place of the sum
+        checksum = 256 + sum(header) - sum(header[148:156])  # with spaces in place of the stored sum
         if len(header) < BLOCK or _octal(header[148:156]) != checksum:
-            raise ValueError("a header's checksum does not fit")
+            raise ValueError("the checksum of a header does not fit")
         kind, size = header[156:157], _number(header[124:136])
         if kind in REGULAR:
             size, size_of_next = size if size_of_next is None else size_of_next, None
@@ -89,7 +89,7 @@ def _octal(field: bytes) -> int:
 
 
 def _number(field: bytes) -> int:
-    """A size: octal, or where that has no room the bytes themselves behind a mark."""
+    """A size: in octal digits, or if it does not fit, as a binary number after a mark."""
     return int.from_bytes(field[1:], "big") if field[0] == 0x80 else _octal(field)
 
 

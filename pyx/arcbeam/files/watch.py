@@ -1,4 +1,4 @@
-"""Whether a file that is mapped is still what it was: asked by its name, for a process may have few descriptors."""
+"""Whether a mapped file is unchanged: found by its name, because a process may have few descriptors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 
 class Part(NamedTuple):
-    """A part of a file that this process maps, as the system tells of it.
+    """A part of a file that this process maps, as the system reports it.
 
     Attributes
     ----------
     begin, end : int
         Addresses.
     device : str
-        Of the file, as ``"fd:01"``; both numbers are hexadecimal.
+        The device of the file, such as ``"fd:01"``; both numbers are hexadecimal.
     inode : int
     name : str
-        The file's name now, with " (deleted)" behind it where it has none.
+        The file's present name, followed by " (deleted)" if it has none any more.
     """
 
     begin: int
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def mapped_parts() -> Iterator[Part]:
-    """Parts of files that this process maps; none where the system does not tell."""
+    """Parts of files that this process maps; none if the system does not report them."""
     try:
         with open("/proc/self/maps", "rb") as lines:
             for line in lines:
@@ -43,16 +43,16 @@ def mapped_parts() -> Iterator[Part]:
 
 
 class FileWatch:
-    """A file, by its name when it was opened and the names it is given afterwards.
+    """A file, known by its name when it was opened, and by the names that it is given afterwards.
 
-    Once it has none, because it was deleted or another has taken its place, nobody changes it but who has it open;
-    what is lost of it then is known to the guard of its map alone.
+    Once it has no name, because it was deleted or replaced, only a process that has it open can change it; if a part of
+    it is lost then, only the guard of its map notices.
 
     Parameters
     ----------
     path : path
     first : os.stat_result
-        Of the file when it was opened.
+        The status of the file when it was opened.
     """
 
     def __init__(self, path: str | os.PathLike[str], first: os.stat_result) -> None:
@@ -61,12 +61,12 @@ class FileWatch:
         self._name: str | None = self.path
 
     def change(self, address: int | None) -> str | None:
-        """What has been done to the file, as the end of a sentence; None if nothing was.
+        """The change to the file, as the end of a sentence; None if it is unchanged.
 
         Parameters
         ----------
         address : int or None
-            Where it is mapped, by which a new name is found.
+            The address at which it is mapped, by which a new name is found.
         """
         now, first = self._now(address), self._first
         if now is None or (now.st_size, now.st_mtime_ns) == (first.st_size, first.st_mtime_ns):
@@ -84,7 +84,7 @@ class FileWatch:
                 self._name = next((part.name for part in mapped_parts() if part.begin == address), None)
                 found = None if self._name is None else self._called(self._name)
                 self._name = None if found is None else self._name
-        except OSError:  # not to be had now, and perhaps later
+        except OSError:  # it cannot be reached now, but perhaps later
             return None
         return found
 

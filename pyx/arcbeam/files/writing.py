@@ -1,4 +1,4 @@
-"""Files that appear when they are complete."""
+"""Files that appear under their names only when they are complete."""
 
 import errno
 import os
@@ -11,10 +11,10 @@ from typing import IO, Any
 
 @contextmanager
 def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator[str]:
-    """The name of a file to write, which gets the name `path` when all went well: until then that is what it was.
+    """The name of a file to write, which is renamed to `path` if there is no error; until then `path` is unchanged.
 
-    An error removes the file. With `partial`, which is its name then, the file stays, unless it is empty. What is no
-    regular file, such as a pipe or a device, keeps its place: its own name is the one to write to.
+    After an error the file is removed; but if `partial` is given, it has that name and stays, unless it is empty. If
+    `path` is not a regular file but, for example, a pipe or a device, its own name is the one to write to.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def beside(path: str | os.PathLike[str], partial: str | None = None) -> Iterator
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), given)
         yield given
         return
-    target = os.path.realpath(given)  # a link stays one
+    target = os.path.realpath(given)  # a link stays a link
     folder, name = os.path.split(target)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), given)

@@ -1,4 +1,4 @@
-"""Reads the members of a zip archive from anywhere: no more than a budget allows, whatever the archive says."""
+"""Reads the members of a zip archive from anywhere: never more than a budget allows, whatever the archive claims."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO, Self
 from arcbeam.errors import FormatError
 from arcbeam.files.reading import Budget
 
-PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others ask for as much memory as the archive says
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others take as much memory as the archive says
 
 
 class ZipMembers:
@@ -21,7 +21,7 @@ class ZipMembers:
     size : int
         Bytes of the file.
     budget : Budget
-        What all that is read of it may come to.
+        The limit of everything that is read from it.
 
     Attributes
     ----------
@@ -46,8 +46,8 @@ class ZipMembers:
         info = self._archive.getinfo(name)
         if info.compress_type not in PACKINGS:
             raise FormatError(f"{name}: expected a member that is stored or deflated")
-        # zipfile believes what the archive says of sizes, and asks for as much memory. Without a size to read, it
-        # decompresses up to two gigabytes before it looks at what the archive says.
+        # zipfile believes the sizes in the archive, and allocates as much memory. Without a size to read, it
+        # decompresses up to two gigabytes before it looks at the sizes.
         if info.compress_size > self._size:
             raise FormatError(f"{name}: expected at most {self._size} bytes in the archive, got {info.compress_size}")
         self._budget.take(info.file_size)

@@ -117,7 +117,7 @@ cdef int _raise_unusable(DeviceState* state) except -1:
         )
     name, text = describe(state.lost)
     raise CudaError(
-        f"cuda:{state.ordinal} cannot be used by this process any more, since an earlier call failed with {name} "
+        f"cuda:{state.ordinal} cannot be used by this process any more, because an earlier call failed with {name} "
         f"({state.lost}): {text}; start a new process",
         name=name, code=state.lost, action="using a device that was lost",
     )

@@ -1,4 +1,4 @@
-"""Memory of the host for copies, and for what kernels look into. Between ``context.enter()`` and ``leave()``.
+"""Host memory for copies, and for data that kernels read. The calls belong between ``context.enter()`` and ``leave()``.
 
     cdef HostBuffer results = HostBuffer(context)
     results.reserve(bytes)                                  # nogil; results.data may change: let copies end first

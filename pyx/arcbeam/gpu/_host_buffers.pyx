@@ -24,8 +24,8 @@ cdef enum:
     MANAGED_GRAIN = 1 << 21  # a large page
 
 
-UNPINNED = ("wherever the host refuses pinned memory copies are waited for, and what kernels look into is managed memory, "
-            "which takes longer; results are the same")
+UNPINNED = ("without pinned memory the process waits for copies, and kernels read managed memory, which takes longer; "
+            "results are the same")
 
 
 cdef int tell_refused(Context context, size_t bytes, int code) except -1:

@@ -92,8 +92,9 @@ cdef class MemoryPool:
 
     cdef int _raise_limit(self, size_t bytes, const char* what) except -1:
         raise CapacityError(
-            f"memory_limit: {what.decode()} needs {bytes:,} bytes on cuda:{self.context.state.ordinal}, where "
-            f"{self.used_bytes:,} of {self.limit_bytes:,} are used; raise it, or use a smaller batch, beam or max_active"
+            f"memory_limit: cannot allocate {bytes:,} bytes for {what.decode()} on cuda:{self.context.state.ordinal}, where "
+            f"{self.used_bytes:,} of {self.limit_bytes:,} are used; use a larger memory_limit, or a smaller batch, beam "
+            f"or max_active"
         )
 
     cdef int _raise_allocate(self, size_t bytes, const char* what, int code) except -1:
@@ -102,7 +103,7 @@ cdef class MemoryPool:
             return check(self.context.state, code, b"allocating device memory")
         self.context.memory_info(&free_bytes, &total_bytes)
         raise CudaOutOfMemoryError(
-            f"CUDA_ERROR_OUT_OF_MEMORY ({code}): {what.decode()} needs {bytes:,} bytes on "
+            f"CUDA_ERROR_OUT_OF_MEMORY ({code}): cannot allocate {bytes:,} bytes for {what.decode()} on "
             f"cuda:{self.context.state.ordinal}, where {free_bytes:,} of {total_bytes:,} are free and this engine has "
             f"{self.used_bytes:,}; use a smaller batch, beam or max_active",
             name="CUDA_ERROR_OUT_OF_MEMORY", code=code, action="allocating device memory",
@@ -245,7 +246,7 @@ cdef class PinnedBuffer:
             return 0
         if self.views:
             with gil:
-                raise BufferError("pinned memory cannot grow while arrays look into it")
+                raise BufferError("pinned memory cannot grow while arrays are views of it")
         capacity = grown(bytes, self.capacity, PINNED_GRAIN)
         self.clear()
         code = driver().host_allocate(&data, capacity, kHostPortable)

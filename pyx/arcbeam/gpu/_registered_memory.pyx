@@ -40,8 +40,8 @@ cdef class RegisteredMemory:
     Parameters
     ----------
     context : Context
-    The owner of the arrays, kept alive by this object.
-        Owner of the arrays, alive as long as this.
+    source : object
+        The owner of the arrays, kept alive by this object.
     arrays : list of numpy arrays
         Contiguous; they are only read.
     mapped : bool

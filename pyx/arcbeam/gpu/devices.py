@@ -14,8 +14,8 @@ from arcbeam.warn import warn
 _FIRST_DRIVER = {11: 450, 12: 525, 13: 580}
 
 _NOT_INITIALIZED, _NO_DEVICE = 3, 100  # the driver's codes
-_told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU beside a GPU
-_looked_in_vain = False  # whether "auto" was the CPU here, or there
+_told: set[str] = set()  # why this process, or one that it was forked from, decodes on the CPU despite a GPU
+_looked_in_vain = False  # whether "auto" meant the CPU in this process or in one that it was forked from
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Device:
     compute_capability : (int, int)
     multiprocessors, threads_per_multiprocessor : int
     shared_bytes_per_block : int
-        The most shared memory that a block may ask for.
+        The most shared memory that a block may have.
     shared_bytes_per_multiprocessor, l2_bytes, memory_bytes : int
     memory_pools, clusters : bool
         Whether it has stream-ordered memory pools (needed) and clusters of blocks (used by kernels that were compiled
@@ -71,7 +71,7 @@ def require_cuda(ordinal: int = 0) -> Device:
     MissingDependencyError
         arcbeam was built without CUDA, or a package is missing.
     CudaError
-        No driver, one too old, no such device, one that no kernel was built for, or one without memory pools.
+        No driver, a driver that is too old, no such device, one without a kernel built for it, or without memory pools.
     """
     from arcbeam.gpu import _cuda
     from arcbeam.gpu.kernel_images import build_record
@@ -137,16 +137,16 @@ def resolve_device(device: str) -> int | None:
     Parameters
     ----------
     device : str
-        ``"cpu"``, ``"cuda"`` (the same as ``"cuda:0"``), ``"cuda:N"``, or ``"auto"``: ``"cuda:0"`` where it can decode,
-        else the CPU. A GPU that is there and cannot decode is one warning, for a process and a reason.
+        ``"cpu"``, ``"cuda"`` (the same as ``"cuda:0"``), ``"cuda:N"``, or ``"auto"``: ``"cuda:0"`` if it can decode,
+        else the CPU. If there is a GPU that cannot decode, there is one warning for each process and reason.
 
     Raises
     ------
     ValueError
         Another name.
     MissingDependencyError, CudaError
-        A GPU is named and cannot decode: the message says why. Of ``"auto"`` a CudaError in a process that was forked
-        from one that used CUDA.
+        A GPU is named and cannot decode: the message says why. With ``"auto"``, a CudaError in a process that was
+        forked from one that used CUDA.
     """
     check_name(device)
     if device == "cpu":
@@ -162,7 +162,7 @@ def _auto() -> int | None:
         return require_cuda(0).ordinal
     except (MissingDependencyError, CudaError) as error:
         if getattr(error, "code", None) == _NOT_INITIALIZED:
-            # A fork. Who decodes on the CPU has used CUDA only to look, and his children need not look again.
+            # A fork. If the parent decodes on the CPU, it used CUDA only to look, and its children need not look again.
             if _looked_in_vain:
                 return None
             raise
@@ -170,24 +170,24 @@ def _auto() -> int | None:
         if _is_about_a_gpu(error) and str(error) not in _told:
             _told.add(str(error))
             warn(
-                f'device: a GPU is there and cannot be used, so "auto" decodes on the CPU: {error}. '
-                'device="cpu" says that this is meant'
+                f'device: there is a GPU that cannot be used, so "auto" decodes on the CPU: {error}. '
+                'Give device="cpu" to choose the CPU without this warning'
             )
         return None
 
 
 def _is_about_a_gpu(error: MissingDependencyError | CudaError) -> bool:
-    """Whether there is a GPU at all that could be used, but for this."""
+    """Whether there is a GPU at all that could be used without this error."""
     if isinstance(error, CudaError):
         if error.code == _NO_DEVICE:
             return False
-        if error.action != "starting the driver":  # which shows one
+        if error.action != "starting the driver":  # the driver has started, and shows a GPU
             return True
     return _nodes_of_gpus()
 
 
 def _nodes_of_gpus() -> bool:
-    """Whether the system has a node for a GPU of NVIDIA's, and nobody hides it: known without the driver."""
+    """Whether the system has a node for a GPU of NVIDIA's that is not hidden: known without the driver."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() in ("", "-1", "NoDevFiles"):
         return False
     in_windows = os.path.exists("/dev/dxg") and os.path.exists("/usr/lib/wsl/lib/libcuda.so.1")
@@ -195,7 +195,7 @@ def _nodes_of_gpus() -> bool:
 
 
 def check_name(device: object) -> None:
-    """Raises ValueError unless this is the name of a device, there or not."""
+    """Raises ValueError unless this is the name of a device, whether or not the device exists."""
     if not isinstance(device, str) or not re.fullmatch(r"cpu|auto|cuda(:\d{1,4})?", device):
         raise ValueError(f'device: expected "cpu", "cuda", "cuda:N" or "auto", got {device!r}')
 
@@ -206,7 +206,7 @@ def _has_kernels(capability: tuple[int, int], architectures: tuple[str, ...], pt
         major, minor = (int(part) for part in re.findall(r"\d+", architecture))
         if architecture[-1].isdigit() and major == capability[0] and minor <= capability[1]:
             return True
-        if not architecture[-1].isdigit() and (major, minor) == capability:  # as 9.0a, for that device alone
+        if not architecture[-1].isdigit() and (major, minor) == capability:  # such as 9.0a, for that device alone
             return True
     if ptx is None or not ptx[-1].isdigit():
         return False

@@ -1,4 +1,4 @@
-"""How much of the host's memory is left: of the machine, and of the control group that a container or a job runs in."""
+"""How much of the host's memory is left, in the machine and in the control group of a container or a job."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ ROOT = Path("/")
 
 
 def host_bytes_left(root: Path = ROOT) -> int | None:
-    """Bytes that this process may still take before the system has none, or None where the system does not tell.
+    """Bytes that this process may still take before the system has none left, or None if the system does not report it.
 
     Parameters
     ----------
     root : Path
-        Of the file system, for tests.
+        The root of the file system, for tests.
     """
     known = [_of_machine(root), _of_group(root)]
     return min((left for left in known if left is not None), default=None)
@@ -30,7 +30,7 @@ def _of_machine(root: Path) -> int | None:
 
 
 def _of_group(root: Path) -> int | None:
-    """The least of the process's group and those above it. A file's pages in memory do not count as taken."""
+    """The least that is left in the process's group and those above it. Pages of files do not count as taken."""
     folder, mount = root / "sys/fs/cgroup", root / "sys/fs/cgroup"
     try:
         for line in (root / "proc/self/cgroup").read_text().splitlines():
@@ -45,7 +45,7 @@ def _of_group(root: Path) -> int | None:
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
             files = sum(int(stat.get(name, 0)) for name in ("active_file", "inactive_file"))
             known.append(max(0, int(limit) - int(taken) + files))
-        except (OSError, ValueError):  # no limit is "max", and the first group has none of these
+        except (OSError, ValueError):  # "max" means no limit, and the root group has neither file
             pass
         if group == mount:
             break

@@ -23,7 +23,7 @@ class BuildRecord:
     nvcc : str or None
         Version of the compiler.
     architectures : tuple of str
-        Compute capabilities with machine code; none where there is PTX alone.
+        Compute capabilities with machine code; none if there is only PTX.
     ptx : str or None
         Compute capability of the PTX, which the driver compiles for newer devices.
     kernels : dict of str to str
@@ -31,7 +31,7 @@ class BuildRecord:
     no_kernels, no_driver_calls : str or None
         Why there are no kernels, or no calls of the driver.
     summary : str
-        What was built for what, and how to get more, in one line.
+        One line: what was built for which devices, and how to get more.
     """
 
     sources: dict[str, str] = field(default_factory=dict)

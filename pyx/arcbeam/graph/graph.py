@@ -50,7 +50,7 @@ class Graph:
         Final costs; +inf where not final.
     start, num_states, num_arcs, max_depth : int
     num_columns : int
-        Columns that log-probs must have (`width_is_exact`), or have at least.
+        The number of columns that log-probs must have, or if not `width_is_exact` must have at least.
     tokens : TokenTable or None
     word_symbols : SymbolTable or None
     blank : int or None
@@ -160,9 +160,9 @@ class Graph:
         label_to_column
             int [labels]: the column that each input label reads.
         num_columns
-            Columns of the log-probs, where no tokens say it.
+            The number of columns of the log-probs, if no tokens give it.
         pronunciations : Pronunciations, optional
-            How words are written in tokens, where that is known.
+            How words are written in tokens, if that is known.
         join : str
             "words": the text is the output words with spaces between; "pieces": outputs are pieces, put together and
             split at `separator`.
@@ -230,15 +230,15 @@ class Graph:
     ) -> Self:
         """Compiles a kaldifst or pywrapfst (pynini) FST with the standard arc type.
 
-        Parameters are those of `from_arcs` (`words` is its `word_symbols`); symbol tables inside the FST serve where
-        none is given.
+        Parameters are those of `from_arcs` (`words` is its `word_symbols`); symbol tables inside the FST are used if
+        none are given.
 
         Raises
         ------
         TypeError
-            `fst` is no such object, or has another arc type.
+            `fst` is not such an object, or has another arc type.
         GraphError
-            As `from_arcs`.
+            As in `from_arcs`.
         """
         table = as_tokens(tokens, blank)
         check_width(num_columns, table)
@@ -267,29 +267,29 @@ class Graph:
         meta: Meta | None = None,
         in_memory: bool = False,
     ) -> Self:
-        """Loads a graph of arcbeam's own format, or an OpenFst `vector` or `const` file; which, its first bytes say.
+        """Loads a file of arcbeam's own format, or an OpenFst `vector` or `const` file; its first bytes say which.
 
         A file of arcbeam's own is memory-mapped: it must not be changed in place while the graph lives (`save`
-        replaces files and never does that). One that is changed all the same is a FormatError when the graph next
-        decodes, is saved, or is taken by a decoder; one that is changed meanwhile may end the process, if it does not
-        just shrink. That holds for any number of mapped graphs; none of their files is kept open.
+        replaces files and never does that). If it is changed all the same, there is a FormatError when the graph next
+        decodes, is saved, or is taken by a decoder; a change during such a use may end the process, unless the file
+        just shrinks. That holds for any number of mapped graphs; none of their files is kept open.
 
         Parameters
         ----------
         path
             The file.
         words, tokens, blank
-            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file serve where none is given.
+            As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given.
         label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
-            As in `from_arcs`, for an OpenFst file. A file of arcbeam's own settles them itself, and takes none.
+            As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given.
         in_memory : bool
-            Copy a file of arcbeam's own into memory, instead of mapping it: then the file may change or go. OpenFst
-            files always are.
+            Copy a file of arcbeam's own into memory, instead of mapping it: then the file may change or be deleted.
+            OpenFst files are always copied.
 
         Raises
         ------
         FormatError
-            The file is neither, truncated, corrupted, or of another version.
+            The file is neither of these, or is truncated, corrupted, or of another version.
         GraphError
             The file is in order, but the graph in it breaks a rule of `from_arcs`.
         OSError
@@ -328,7 +328,7 @@ class Graph:
                 got = "a language model, which LanguageModel.load reads"
             raise FormatError(f"{path}: expected a graph of arcbeam or an OpenFst vector or const file, got {got}")
         if names := ", ".join(name for name, value in given.items() if value is not None):
-            raise ValueError(f"{path} is a graph of arcbeam, which settles {names} itself")
+            raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
         fields, mapped = graph_file.read(path, in_memory=in_memory)
         overridden = words is not None or tokens is not None or blank is not None
         if symbols is not None:
@@ -375,11 +375,11 @@ class Graph:
         tokens
             The columns of the model's log-probs: a TokenTable, the path of one, or a list of tokens.
         lexicon
-            The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: `lm` is one over
-            tokens then, and the vocabulary is open.
+            The path of a lexicon file, a `Lexicon` (of words spelled or cut into pieces), or None: then `lm` is a model
+            over tokens, and the vocabulary is open.
         lm
-            The path of an ARPA model of any order: plain, .gz, .xz or .bz2. Or a model that was made of one, whose file
-            is read once more: a KenLM, or a LanguageModel as `LanguageModel.build` returns it.
+            The path of an ARPA model of any order: plain, .gz, .xz or .bz2. Or a model that was made from one, whose
+            file is read once more: a KenLM, or a LanguageModel that `LanguageModel.build` returned.
         topology
             "compact", "normal", "eesen" or "identity"; see `arcbeam.recipe.topology`.
         token_self_loops : bool
@@ -387,23 +387,24 @@ class Graph:
         lm_scale : float
             Factor of the language model's log probabilities.
         word_insertion_penalty : float
-            Added to the cost of each word (of each token where `lexicon` is None), natural log: above 0 asks for fewer.
+            Added to the cost of each word (of each token if `lexicon` is None), natural log: above 0 means fewer words.
         epsilon_free : bool
             Remove the arcs that read no frame, as Fukunaga et al. 2019 do in their section 2.4. Every history then has
             the arcs of all that it backs off to.
         epsilon_free_limit : float
-            How many times as many arcs that may make; ValueError if it would be more.
+            The most arcs that this may make, as a multiple of those before; ValueError if there would be more.
         separator : str, optional
-            The token between words, or the mark that begins a word's first piece. "auto": the lexicon's, or for None
-            the one among <space>, |, U+2581 ... that the tokens have.
+            The token between words, or the mark that begins a word's first piece. "auto": the lexicon's separator, or
+            without a lexicon the one among <space>, |, U+2581 ... that the tokens have.
         separator_rule : {"auto", "one", "many", "optional", "loop", "none"}
             How often the separator token stands between words: once, once or more, at most once, any number of times,
             or never. With the first two, sentences begin and end with or without it. "auto" is "one" if the lexicon has
             a separator token, else "none".
         words_by_last_token : bool
-            Write each word on the arc of its last token or before, so that no epsilon arc writes a word. Without it and
-            with the rules "one" and "many", a word that begins another is written by the separator after it, or by an
-            epsilon arc that ends the sentence: a larger graph, but one that decodes faster. Other rules always do it.
+            Write each word on the arc of its last token or earlier, so that no epsilon arc writes a word. Without this
+            option and with the rules "one" and "many", a word that begins another is written by the separator after it,
+            or by an epsilon arc that ends the sentence: a larger graph, but one that decodes faster. With other rules
+            the option is always on.
         blank : str or int, optional
             The blank's token or column; None looks for a usual name.
         probabilities : bool, optional
@@ -413,17 +414,17 @@ class Graph:
         progress : callable, None or False
             Called with a `BuildEvent` at each step; None writes lines to stderr, False is silent.
         openfst : path, optional
-            Write the graph as an OpenFst vector file, too.
+            Also write the graph as an OpenFst vector file.
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
-            size of the file, and 32 MiB at least.
+            size of the file, but at least 32 MiB.
 
         Raises
         ------
         TypeError, ValueError
-            An option is unknown or does not fit, or nothing that the language model says can be said in tokens.
+            An option is unknown or does not fit, or no sentence of the language model can be spelled in tokens.
         FormatError
-            A file breaks its format; names the line.
+            A file breaks its format; the message names the line.
         MissingDependencyError
             kaldifst (or sentencepiece) is missing.
         """
@@ -483,7 +484,7 @@ class Graph:
         return shown_as(f"Graph of {self.num_states:,} states", *sizes, blank, *mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A mapped graph travels as the path of its file: other processes map it, too, and share its memory.
+        # A mapped graph is pickled as the path of its file: other processes map it, too, and share its memory.
         if self._file is not None:
             return load_same, self._file
         return restore, (self.fields(),)
@@ -532,7 +533,7 @@ class Graph:
         return None if blank is None else int(blank)
 
     def _find_separator(self) -> int | None:
-        # A mark that other tokens begin with (as SentencePiece's) starts words even where it is a token, too.
+        # A mark with which other tokens begin (such as SentencePiece's) starts words even if it is a token itself.
         if self.tokens is None or self.separator is None or self.separator not in self.tokens:
             return None
         if any(token != self.separator and token.startswith(self.separator) for token in self.tokens.tokens):
@@ -561,7 +562,7 @@ class Graph:
 
 
 def load_same(path: str, head: bytes) -> Graph:
-    """Unpickles a mapped graph; FormatError where its file has been replaced since."""
+    """Unpickles a mapped graph; FormatError if its file has been replaced since."""
     graph = Graph.load(path)
     if graph._file is None or graph._file[1] != head:
         raise FormatError(f"{path}: expected the graph that was pickled, but the file has been replaced since")

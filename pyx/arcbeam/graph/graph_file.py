@@ -1,7 +1,7 @@
 """arcbeam's own file format for graphs: a file of sections (`arcbeam.files.section_file`), written and read as a graph.
 
-A file whose checksums were made to fit its damage is still harmless: every array is validated before it is used, as
-arcs from elsewhere are.
+A damaged file with matching checksums is still harmless: every array is validated before it is used, like arcs from
+elsewhere.
 """
 
 import os
@@ -102,7 +102,7 @@ def read(path: str | os.PathLike[str], *, in_memory: bool = False) -> tuple[dict
 
 
 def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `Graph` from the sections of a file; FormatError or GraphError where they are none."""
+    """The arguments of `Graph` from the sections of a file; FormatError or GraphError if they are not valid."""
     check_about(about)
     for name in _graph.COLUMNS:
         if name not in arrays:
@@ -113,7 +113,7 @@ def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> d
         if len(columns[name]) != expected:
             raise FormatError(f"section {name!r} has {len(columns[name])} elements, expected {expected}")
     if not 0 < states <= _graph.MOST_STATES or arcs > _graph.MOST_ARCS:
-        raise FormatError(f"{states} states and {arcs} arcs are beyond what a graph can have")
+        raise FormatError(f"{states} states and {arcs} arcs are more than a graph can have")
     for name, most in (("start", states - 1), ("max_depth", states - 1), ("num_columns", _graph.MOST_COLUMNS)):
         if not 0 <= about[name] <= most:
             raise FormatError(f"{name} is {about[name]}; expected 0 to {most}")
@@ -136,7 +136,7 @@ def check_about(about: dict[str, Any]) -> None:
 
 
 def read_table(arrays: dict[str, npt.NDArray[Any]], name: str) -> SymbolTable | None:
-    """A symbol table from its sections, or None where the file has none."""
+    """A symbol table from its sections, or None if the file has none."""
     parts = [arrays.get(f"{name}.{part}") for part in TABLE_PARTS]
     if all(part is None for part in parts):
         return None
@@ -149,7 +149,7 @@ def read_table(arrays: dict[str, npt.NDArray[Any]], name: str) -> SymbolTable | 
 
 
 def check_columns(about: dict[str, Any]) -> None:
-    """FormatError unless the columns that `about` names are there."""
+    """FormatError unless the columns that `about` names exist."""
     width = about["num_columns"]
     if about["tokens"] is not None and len(about["tokens"]) != width:
         raise FormatError(f"the table of tokens has {len(about['tokens'])} entries, expected {width}")
@@ -159,7 +159,7 @@ def check_columns(about: dict[str, Any]) -> None:
 
 
 def read_pronunciations(arrays: dict[str, npt.NDArray[Any]], num_columns: int) -> Pronunciations | None:
-    """Pronunciations from their sections, or None where the file has none."""
+    """Pronunciations from their sections, or None if the file has none."""
     parts = {part: arrays.get(f"pronunciation.{part}") for part in PRONUNCIATION_PARTS}
     if all(part is None for part in parts.values()):
         return None

@@ -1,4 +1,4 @@
-"""What `Graph.info` tells."""
+"""The result of `Graph.info`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -13,7 +13,7 @@ HOT_BYTES_PER_ARC = 10  # next state, weight, column
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """Sizes of a graph. Bytes are those of its columns; symbol tables are apart."""
+    """Sizes of a graph. Bytes are those of its columns, without symbol tables."""
 
     states: int
     final_states: int

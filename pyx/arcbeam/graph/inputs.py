@@ -1,4 +1,4 @@
-"""What a graph can be made from: tables as paths or lists, arcs in either form."""
+"""The inputs from which a graph can be made: tables as paths or lists, and arcs in either form."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ Arcs: TypeAlias = Iterable[tuple[int, int, int, int, float]] | Sequence[npt.Arra
 
 @dataclass(frozen=True)
 class Wording:
-    """How the words of a graph are written, and what is known of it: the attributes of a `Graph` with these names."""
+    """How the words of a graph are written, and facts about it: the attributes of a `Graph` with these names."""
 
     pronunciations: Pronunciations | None = None
     join: str = "words"

@@ -1,4 +1,4 @@
-"""OpenFst on disk and in memory: reading, FST objects of other packages, and writing of vector files from arrays."""
+"""OpenFst on disk and in memory: reads files and the FST objects of other packages, writes vector files from arrays."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ Symbols = tuple[list[int], list[str]] | None
 
 
 class Compiled(NamedTuple):
-    """What comes out of an OpenFst file."""
+    """The result of reading an OpenFst file."""
 
     columns: dict[str, npt.NDArray[Any]]
     start: int
@@ -55,16 +55,16 @@ def read_bytes(
     data
         Bytes, or anything with their buffer.
     source
-        What messages call it: a path, usually.
+        The name that messages give it, usually a path.
     tokens
-        The model's columns; where they are missing, embedded input symbols are used if they are such (epsilon with
-        id 0, then a token a column) and no `label_to_column` is given.
+        The model's columns. If they are missing, embedded input symbols are used if they have the form of columns
+        (epsilon with id 0, then one token per column) and no `label_to_column` is given.
     blank
         The blank's token or column, for embedded input symbols.
     label_to_column
         int [labels]: the column that each input label reads; entry 0 (epsilon) is not looked at.
     num_columns
-        Columns of the log-probs, where no token table says it.
+        The number of columns of the log-probs, if no token table gives it.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def read_file(path: str | os.PathLike[str], *, source: str | None = None, **opti
     try:
         return read_bytes(data, path if source is None else source, **options)
     finally:
-        if data.is_broken:  # whatever the zeros in its place have led to
+        if data.is_broken:  # this explains any error that the zeros of the lost part have caused
             raise FormatError(f"{path}: the file shrank while it was read; load it again")
 
 
@@ -116,7 +116,7 @@ def from_object(fst: Any, **options: Any) -> Compiled:
     Raises
     ------
     TypeError
-        `fst` is no such object.
+        `fst` is not such an object.
     """
     source = type(fst).__name__
     arc_type = fst.arc_type() if callable(getattr(fst, "arc_type", None)) else "standard"
@@ -137,7 +137,7 @@ def from_object(fst: Any, **options: Any) -> Compiled:
 
 
 def roomy_memory() -> str | None:
-    """A folder in memory with a few GB to spare, where the system has one; else the usual place (None)."""
+    """A folder in memory with a few GB to spare, if the system has one; else the usual place (None)."""
     folder = "/dev/shm"
     return folder if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOMY_BYTES else None
 
@@ -151,7 +151,7 @@ def as_label_table(table: npt.ArrayLike) -> npt.NDArray[np.int32]:
 
 
 def used_columns(columns: npt.NDArray[np.uint16], table: npt.NDArray[np.int32] | None) -> int:
-    """Columns that log-probs must have at least."""
+    """The least number of columns that log-probs must have."""
     if table is not None:
         return int(table[1:].max(initial=-1, where=table[1:] < _graph.MOST_COLUMNS)) + 1
     # Epsilon's 0xffff becomes 0, every other column one more: no copy without the epsilon arcs is needed.
@@ -162,7 +162,7 @@ def used_columns(columns: npt.NDArray[np.uint16], table: npt.NDArray[np.int32] |
 
 
 def embedded_tokens(symbols: tuple[list[int], list[str]]) -> list[str] | None:
-    """Input symbols as columns; None where they are not epsilon and then a token a column."""
+    """Input symbols as columns; None unless they are epsilon followed by one token per column."""
     keys, names = symbols
     if sorted(keys) != list(range(len(keys))) or len(set(names)) != len(names) or len(names) < 2:
         return None
@@ -170,7 +170,7 @@ def embedded_tokens(symbols: tuple[list[int], list[str]]) -> list[str] | None:
 
 
 def as_table(tokens: list[str], blank: str | int | None) -> TokenTable:
-    """A token table; without a blank where none is given and it cannot be told which it is."""
+    """A token table; it has no blank if none is given and none can be recognised."""
     try:
         return TokenTable.from_list(tokens, blank)
     except ValueError:
@@ -271,7 +271,7 @@ def write_vector(
 
 
 def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping[int, float] | npt.ArrayLike) -> int:
-    """One more than the largest state that is mentioned; refuses a number that looks like a slip."""
+    """One more than the largest state that is mentioned; refuses a number that looks like a mistake."""
     if not isinstance(finals, Mapping):
         return len(np.asarray(finals))
     most = max([start, *finals, *(int(array.max()) for array in arcs[:2] if array.size)])

@@ -51,14 +51,15 @@ class SymbolTable:
     @classmethod
     @lists_options()
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a text file with a symbol and its id a line, as OpenFst and Kaldi write them.
+        """Reads a text file with a symbol and its id on each line, as OpenFst and Kaldi write them.
 
-        The id is what follows the last space or tab; a line that is an id after white space names the symbol " ".
+        The id follows the last space or tab; a line with only an id after white space names the symbol " ".
 
         Raises
         ------
         FormatError
-            A line without an id, an id or symbol that comes twice, or text that is not UTF-8; names the line.
+            A line without an id, an id or symbol that occurs twice, or text that is not UTF-8; the message names the
+            line.
         OSError
             The file cannot be read.
         """
@@ -73,10 +74,10 @@ class SymbolTable:
             if found >= MOST_IDS:
                 raise FormatError(f"{path}, line {number}: id {found} is too large; expected at most {MOST_IDS - 1}")
             if found in ids:
-                raise FormatError(f"{path}, line {number}: id {found} comes twice, first in line {ids[found]}")
+                raise FormatError(f"{path}, line {number}: id {found} occurs twice, first in line {ids[found]}")
             if symbol in symbols:
                 raise FormatError(
-                    f"{path}, line {number}: symbol {symbol!r} comes twice, first with id {symbols[symbol]}"
+                    f"{path}, line {number}: symbol {symbol!r} occurs twice, first with id {symbols[symbol]}"
                 )
             ids[found] = number
             symbols[symbol] = found
@@ -92,18 +93,18 @@ class SymbolTable:
     @classmethod
     @lists_options()
     def from_ids(cls, ids: Iterable[int], symbols: Iterable[str]) -> Self:
-        """A table from ids and their symbols, in any order; ValueError where one comes twice."""
+        """A table from ids and their symbols, in any order; ValueError if one occurs twice."""
         pairs = sorted(zip(ids, symbols, strict=True), key=lambda pair: pair[0])
         for (a, _), (b, symbol) in itertools.pairwise(pairs):
             if a == b:
-                raise ValueError(f"id {a} comes twice, the second time as {symbol!r}")
+                raise ValueError(f"id {a} occurs twice, the second time as {symbol!r}")
         if pairs and (pairs[0][0] < 0 or pairs[-1][0] >= MOST_IDS):
             raise ValueError(f"ids run from {pairs[0][0]} to {pairs[-1][0]}; expected 0 to {MOST_IDS - 1}")
         if len({symbol for _, symbol in pairs}) != len(pairs):
             seen: set[str] = set()
             for found, symbol in pairs:
                 if symbol in seen:
-                    raise ValueError(f"symbol {symbol!r} comes twice, the second time with id {found}")
+                    raise ValueError(f"symbol {symbol!r} occurs twice, the second time with id {found}")
                 seen.add(symbol)
         encoded = [symbol.encode() for _, symbol in pairs]
         offsets = np.zeros(len(pairs) + 1, "<i8")
@@ -114,7 +115,7 @@ class SymbolTable:
         return len(self._ids)
 
     def __getitem__(self, symbol_id: int) -> str:
-        """The symbol of an id; KeyError where the id has none."""
+        """The symbol of an id; KeyError if the id has none."""
         at = self._position(symbol_id)
         if at < 0:
             raise KeyError(f"id {symbol_id} has no symbol; the table has {len(self)}")
@@ -125,7 +126,7 @@ class SymbolTable:
         return self[symbol_id] if self._position(symbol_id) >= 0 else default
 
     def id(self, symbol: str) -> int:
-        """The id of a symbol; KeyError where there is none."""
+        """The id of a symbol; KeyError if there is none."""
         if self._by_symbol is None:
             self._by_symbol = {known: found for found, known in self.items()}
         return self._by_symbol[symbol]
@@ -160,7 +161,7 @@ class SymbolTable:
         return shown_as(f"SymbolTable of {len(self):,} symbols", *() if self._dense else ("ids with gaps",))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes a symbol and its id a line, which `read` gives back.
+        """Writes a symbol and its id on each line, in the form that `read` takes.
 
         Raises
         ------
@@ -169,7 +170,7 @@ class SymbolTable:
             Nothing is written then.
         """
         for at, (found, symbol) in enumerate(self.items()):
-            begins = symbol if at else symbol.removeprefix("\ufeff")  # where a file begins that is no symbol's
+            begins = symbol if at else symbol.removeprefix("\ufeff")  # at the start of a file it is a byte order mark
             if "\n" in symbol or begins != symbol or split_line(f"{symbol} {found}") != (symbol, found):
                 raise ValueError(
                     f"{os.fspath(path)}: expected symbols that a line of text can hold, with no line feed and no white "
@@ -183,7 +184,7 @@ class SymbolTable:
         return self._ids, self._offsets, self._text
 
     def known(self, size: int) -> npt.NDArray[np.uint8]:
-        """1 where an id below `size` has a symbol, else 0; uint8, no longer than the largest id needs."""
+        """uint8: 1 for each id below `size` that has a symbol, else 0; no longer than the largest id needs."""
         most = int(self._ids[-1]) + 1 if len(self) else 0
         marks = np.zeros(min(size, most), np.uint8)
         marks[self._ids[: int(np.searchsorted(self._ids, len(marks)))]] = 1
@@ -239,15 +240,15 @@ class TokenTable:
     def read(cls, path: str | os.PathLike[str], blank: str | int | None = None) -> Self:
         """Reads a text file of tokens in any of three forms.
 
-        * A token and its id a line, with ``<eps> 0``: the column is the id less one. Disambiguation symbols
+        * A token and its id per line, with ``<eps> 0``: the column is the id less one. Disambiguation symbols
           (``#0``, ``#1``, ...) at the end have no column.
-        * A token and its id a line, without ``<eps>``: the column is the id.
-        * One token a line: the column is the number of lines before it.
+        * A token and its id per line, without ``<eps>``: the column is the id.
+        * One token per line: the column is the number of lines before it.
 
         Parameters
         ----------
         path
-            UTF-8 text. A line that is an id after white space names the token " ".
+            UTF-8 text. A line with only an id after white space names the token " ".
         blank
             The blank's token or column. None looks for a usual name (``<blank>``, ``<blk>``, ``<b>``, ``<pad>``,
             ``[PAD]``, ...).
@@ -255,8 +256,9 @@ class TokenTable:
         Raises
         ------
         FormatError
-            The file can be read in more than one way (ids that start at 1; ``<eps> 0`` where no token looks like the
-            blank, so that ``<eps>`` may be it; several that do), or in none; names the line where it can.
+            The file can be read in more than one way (ids that start at 1; ``<eps> 0`` without a token that looks like
+            the blank, so that ``<eps>`` may be the blank; several tokens that look like it), or in none. The message
+            names the line if there is one.
         OSError
             The file cannot be read.
         """
@@ -272,13 +274,13 @@ class TokenTable:
                 raise FormatError(f"{path}, line {number}: expected {form}, got {line[:80]!r}")
             key = position if found is None else found
             if key in numbered:
-                raise FormatError(f"{path}, line {number}: id {key} comes twice, first in line {numbered[key][0]}")
+                raise FormatError(f"{path}, line {number}: id {key} occurs twice, first in line {numbered[key][0]}")
             numbered[key] = (number, line if found is None else symbol)
         first, last = min(numbered), max(numbered)
         if first == 1 and last == len(numbered):
             raise FormatError(
-                f"{path}: ids start at 1 and there is no '<eps> 0', so it is ambiguous whether the "
-                f"column of {numbered[1][1]!r} is 0 or 1; add a line '<eps> 0', or start ids at 0"
+                f"{path}: ids start at 1 and there is no '<eps> 0', so the column of {numbered[1][1]!r} may be 0 or 1; "
+                f"add a line '<eps> 0', or start ids at 0"
             )
         if first != 0 or last != len(numbered) - 1:
             missing = next(i for i in range(len(numbered) + 1) if i not in numbered)
@@ -291,7 +293,7 @@ class TokenTable:
             number, symbol = numbered[key]
             if symbol in symbols:
                 raise FormatError(
-                    f"{path}, line {number}: token {symbol!r} comes twice, first with id {symbols[symbol]}"
+                    f"{path}, line {number}: token {symbol!r} occurs twice, first with id {symbols[symbol]}"
                 )
             symbols[symbol] = key
         tokens = list(symbols)
@@ -315,9 +317,9 @@ class TokenTable:
         Raises
         ------
         TypeError
-            Tokens that are not str, or have no order.
+            Tokens that are not str, or are not a sequence.
         ValueError
-            A token comes twice, or `blank` is none of them.
+            A token occurs twice, or `blank` is not one of them.
         """
         if isinstance(tokens, Mapping | Set) or not isinstance(tokens, Iterable):
             raise TypeError(f"tokens: expected a sequence of str, a column each, got {type(tokens).__name__}")
@@ -327,7 +329,7 @@ class TokenTable:
                 raise TypeError(f"tokens: expected a sequence of str, got {type(token).__name__} for column {column}")
         if len(set(tokens)) != len(tokens):
             twice = next(token for i, token in enumerate(tokens) if token in tokens[:i])
-            raise ValueError(f"token {twice!r} comes twice")
+            raise ValueError(f"token {twice!r} occurs twice")
         return cls(tokens, find_blank(tokens, blank))
 
     def __len__(self) -> int:
@@ -340,7 +342,7 @@ class TokenTable:
         return token in self._columns
 
     def column(self, token: str) -> int:
-        """The column of a token; KeyError where there is none."""
+        """The column of a token; KeyError if there is none."""
         return self._columns[token]
 
     def __eq__(self, other: object) -> bool:
@@ -378,9 +380,9 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
 
 
 def is_far_beyond(most: int, count: int) -> bool:
-    """Whether a table with an entry for each id up to `most` is too large for `count` things that have one.
+    """Whether a table with an entry for each id up to `most` is too large for `count` things that have an id.
 
-    Where it is, a file of a few bytes could ask for gigabytes.
+    Such a table could take gigabytes because of a file of a few bytes.
     """
     return most > max(FEW_IDS, IDS_A_THING * count)
 
@@ -394,7 +396,7 @@ def drop_epsilon(symbols: Sequence[str]) -> list[str]:
 
 
 def split_line(line: str) -> tuple[str, int | None]:
-    """Symbol and id of a line; the id is None where the line does not end in one."""
+    """Symbol and id of a line; the id is None if the line does not end with one."""
     text = line.rstrip(SPACES)
     cut = max(text.rfind(" "), text.rfind("\t"))
     digits = text[cut + 1 :]

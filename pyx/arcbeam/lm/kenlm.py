@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _HOW = "pip install 'arcbeam[kenlm]'"
 LN10 = math.log(10)
 SAMPLE = 1_000  # words that are looked up in another case for a message
-LONGEST_REASON = 300  # characters of what KenLM says
+LONGEST_REASON = 300  # characters of KenLM's message that ours quotes
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
 _NO_MEMORY = ("bad_alloc", "Cannot allocate memory")
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
@@ -43,26 +43,26 @@ class KenLM:
     path : path
         ARPA (plain, .gz, .xz or .bz2) or KenLM's binary format, of any kind of model.
     library : path, optional
-        The shared library with KenLM's code. By default the one that the package ``kenlm`` brings.
+        The shared library with KenLM's code; by default the one that the package ``kenlm`` brings.
     max_bytes : int, str or None
         Bytes, or a size such as ``"20GiB"``, that the text of a packed ARPA may have. None: 20 times the size of the
-        file, and 32 MiB at least.
+        file, but at least 32 MiB.
 
     Raises
     ------
     MissingDependencyError
         The package is missing, or its library is not as expected.
     FormatError, OSError
-        The file is no model, or cannot be read.
+        The file is not a model, or cannot be read.
     MemoryError
-        KenLM finds no memory for the model.
+        There is not enough memory for the model.
 
     Notes
     -----
-    KenLM trusts what its binary files hold: one that was made to do harm can. Take them from nobody whose programs you
-    would not run; `LanguageModel` reads ARPA files, and its own, from anywhere (``SECURITY.md``).
+    KenLM trusts the content of its binary files, so a file that was made to do harm can do it. Use such files only from
+    people whose programs you would run; `LanguageModel` reads ARPA files, and its own, from anywhere (``SECURITY.md``).
 
-    A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file is another one then.
+    A model is pickled by its path, and loaded again where it is unpickled; FormatError if the file has been replaced.
     A copy is the model itself, which never changes. A binary file is memory-mapped by KenLM and must not be changed in
     place while the model lives; FormatError at the next use if it is.
 
@@ -70,7 +70,7 @@ class KenLM:
     ----------
     path : Path
     nbytes : int
-        Size of the file: what is mapped of a binary one; the model of an ARPA takes about as much memory.
+        Size of the file. A binary one is mapped with this size; the model of an ARPA takes about as much memory.
     """
 
     @lists_options()
@@ -110,7 +110,7 @@ class KenLM:
 
     @lists_options()
     def score(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
-        """Natural log of the probability of words, as :meth:`arcbeam.LanguageModel.score` has it.
+        """Natural log of the probability of words, as in :meth:`arcbeam.LanguageModel.score`.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class KenLM:
 
     @lists_options()
     def score_log10(self, words: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> float:
-        """The same as a logarithm to base 10, as KenLM has it: `score` is this times the natural log of 10."""
+        """The same as a logarithm to base 10, as in KenLM: `score` is this times the natural log of 10."""
         self.check_file()
         return float(self._model.score(self.indices(words), bos, eos))
 
@@ -165,11 +165,11 @@ class KenLM:
 
 
 def case_hint(unknown: Sequence[str], model: Container[str]) -> str:
-    """What a message about unknown words says where the model knows most of them in another case."""
+    """The end of a message about unknown words: a hint if the model has most of them in another case."""
     sample = unknown[:SAMPLE]
     for case, written in (("lower", str.lower), ("upper", str.upper)):
         if 2 * sum(written(word) in model for word in sample) > len(sample):
-            return f"; in {case} case it knows them"
+            return f"; it has them in {case} case"
     return ""
 
 
@@ -181,7 +181,7 @@ def _load_same(path: str, library: str | None, mark: str, max_bytes: int | str |
 
 
 def _mark(path: Path) -> str:
-    """What tells a file from another that takes its place: its size, and a digest of its beginning and end."""
+    """The mark that tells a file from one that replaces it: its size, and a digest of its beginning and end."""
     size = path.stat().st_size
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as file:
@@ -192,7 +192,7 @@ def _mark(path: Path) -> str:
 
 
 def kenlm_libraries() -> list[str]:
-    """Where KenLM's code may lie: the library beside the package kenlm, and the package's own extension."""
+    """The files that may have KenLM's code: the library next to the package kenlm, and the package's own extension."""
     spec = find_spec("kenlm")
     if spec is None or spec.origin is None:
         raise MissingDependencyError(f"a KenLM language model needs the package kenlm, which is not installed: {_HOW}")
@@ -209,9 +209,9 @@ def _load(file: Path, path: Path, libraries: Sequence[str]) -> KenLmModel:
         except LibraryError as error:
             reasons.append(f"{library}: {error}")
         except ModelError as error:
-            # Where in KenLM's source it was found, which the reason opens with, helps nobody.
+            # The reason opens with the place in KenLM's source, which helps no user.
             reason = re.sub(r"^.*? threw \w+( because `[^']*')?\.?\s*", "", str(error), count=1, flags=re.DOTALL)
-            if len(reason) > LONGEST_REASON:  # which may quote a line of a file that is none
+            if len(reason) > LONGEST_REASON:  # it may quote a long line of a file that is not a model
                 reason = reason[:LONGEST_REASON] + "..."
             kind = MemoryError if any(text in reason for text in _NO_MEMORY) else FormatError
             raise kind(f"{path}: KenLM cannot load it: {reason.strip()}") from None

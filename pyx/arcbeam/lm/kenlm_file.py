@@ -1,4 +1,4 @@
-"""KenLM's binary files, which KenLM maps: what is changed in place while a model lives is noticed."""
+"""KenLM's binary files, which KenLM maps: a change in place while a model lives is noticed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Model = TypeVar("Model")
 
 
 def is_binary(path: Path) -> bool:
-    """Whether the file is KenLM's binary format of any kind, not text to be read."""
+    """Whether the file is in KenLM's binary format of any kind, not text."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
 def check_counts(text: Path, path: Path) -> None:
-    """FormatError where the header of an ARPA says more n-grams than there is room for: KenLM makes room at once.
+    """FormatError if the header of an ARPA claims more n-grams than fit in the file: KenLM makes room for them at once.
 
     Parameters
     ----------
     text : Path
         The file, decompressed.
     path : Path
-        What messages call it.
+        The name that messages give it.
     """
     size = text.stat().st_size
     with text.open("rb") as file:
@@ -43,17 +43,17 @@ def check_counts(text: Path, path: Path) -> None:
             if found is None:
                 raise FormatError(f"{path}: expected 'ngram ORDER=COUNT', got {line[:60].decode(errors='replace')!r}")
             order, count = int(found[1]), int(found[2])
-            # The shortest line is a number of one digit, words of one character, what parts them, and the line's end.
+            # The shortest line has a number of one digit, words of one character, the separators and the line's end.
             most = (size + 1) // (2 * (order + 1))
             if count > most:
                 raise FormatError(
-                    f"{path}: expected at most {most} n-grams of order {order}, for which {size} bytes have room, "
-                    f"got {count}"
+                    f"{path}: expected at most {most} n-grams of order {order}, which is all that {size} bytes "
+                    f"can hold, got {count}"
                 )
 
 
 class WatchedFile:
-    """A file that `load` maps in the library. Should it shrink, what is lost reads as zeros; `check` finds that.
+    """A file that `load` maps in the library. If it shrinks, the lost part reads as zeros; `check` finds that.
 
     A file that is replaced under its name leaves the mapped one as it was.
     """
@@ -65,7 +65,7 @@ class WatchedFile:
         self._guards: dict[int, MapGuard] = {}  # by address
 
     def load(self, load: Callable[[], Model]) -> Model:
-        """What `load` returns; the parts of the file that it maps are guarded from now on."""
+        """Returns the result of `load`; from now on the parts of the file that it maps are guarded."""
         before = self._parts()
         model = load()
         self._guards = {begin: MapGuard(begin, end - begin) for begin, end in sorted(self._parts() - before)}
@@ -78,7 +78,7 @@ class WatchedFile:
         return {(part.begin, part.end) for part in mapped_parts() if (part.device, part.inode) == where}
 
     def check(self) -> None:
-        """FormatError if the file has been changed in place since: what is read now may be anything."""
+        """FormatError if the file has been changed in place since: its content may now be anything."""
         what = self._watch.change(next(iter(self._guards), None))
         if what is None and not any(guard.is_broken for guard in self._guards.values()):
             return

@@ -30,7 +30,7 @@ SENTENCE_START, SENTENCE_END = "<s>", "</s>"
 
 @dataclass(frozen=True)
 class WordScore:
-    """How a language model sees one word of a sentence.
+    """The score of one word of a sentence in a language model.
 
     Attributes
     ----------
@@ -39,9 +39,9 @@ class WordScore:
     log_prob : float
         Natural log of its probability after the words before it.
     ngram : int
-        Length of the n-gram that gave it, the word included.
+        Length of the n-gram that gave this probability, including the word.
     is_unknown : bool
-        The word is not in the model.
+        Whether the word is not in the model.
     """
 
     word: str
@@ -54,8 +54,8 @@ class WordScore:
 class LanguageModelInfo:
     """Size and shape of a language model; ``str()`` of it is a few lines for people.
 
-    ``index_bytes`` is the part that finds the arc of a word (labels, first arcs, back-off states); ``notes`` is what
-    was odd about the file that the model was built from.
+    ``index_bytes`` is the size of the part that finds the arc of a word (labels, first arcs, back-off states);
+    ``notes`` tell what was odd about the file from which the model was built.
     """
 
     order: int
@@ -83,8 +83,9 @@ class LanguageModelInfo:
 class LanguageModel:
     """A back-off n-gram language model of any order; immutable, safe to share among threads and decoders.
 
-    Made by `build` or `load`. A state is a history of words, of which the model keeps those that an n-gram continues;
-    ``docs/design/large-lms.md`` has the layout. Costs are negative natural logs, each rounded to float32 once.
+    A model is made by `build` or `load`. A state is a history of words; the model keeps the histories that an n-gram
+    continues. ``docs/design/large-lms.md`` has the layout. Costs are negative natural logs, each rounded to float32
+    once.
 
     Attributes
     ----------
@@ -98,13 +99,13 @@ class LanguageModel:
     digest : str
         Digest of the text of the ARPA file.
     notes : tuple of str
-        What was odd about that file.
+        The oddities of that file.
     columns : dict of str to array
         The columns of ``docs/design/large-lms.md`` by name.
     about : dict
-        What is known beside them.
+        The facts that are known about them.
     arpa : str or None
-        The path of the ARPA that `build` read; of a model from elsewhere None.
+        The path of the ARPA that `build` read; None for a model from elsewhere.
     """
 
     @lists_options()
@@ -132,9 +133,9 @@ class LanguageModel:
     ) -> Self:
         """Builds a model from an ARPA file: plain, gzip, xz or bzip2, of any order.
 
-        N-grams whose history or suffix the file lacks are taken in all the same, as KenLM does. What is odd but usable
-        is warned about and kept as `notes`: no ``<unk>`` (a word that is not in the model then has a probability of
-        1e-100), probabilities that do not sum to 1, histories that are missing, ``<s>`` within an n-gram.
+        N-grams whose history or suffix the file lacks are still taken in, as in KenLM. Anything odd but usable gives a
+        warning and is kept in `notes`: no ``<unk>`` (a word that is not in the model then has a probability of 1e-100),
+        probabilities that do not sum to 1, histories that are missing, ``<s>`` within an n-gram.
 
         Parameters
         ----------
@@ -144,13 +145,13 @@ class LanguageModel:
             silent.
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed file may have. None: 20 times the size of
-            the file, and 32 MiB at least.
+            the file, but at least 32 MiB.
 
         Raises
         ------
         FormatError
-            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; names the line. Or its
-            packed form is damaged, or comes to more than `max_bytes`.
+            The file breaks the format, has a probability above 1, or lacks ``<s>`` or ``</s>``; the message names the
+            line. Or its packed form is damaged, or unpacks to more than `max_bytes`.
         OSError
             The file cannot be read.
         """
@@ -175,13 +176,13 @@ class LanguageModel:
         in_memory : bool
             Copy the file into memory. Otherwise it is memory-mapped: it takes no memory of its own, other processes
             share it, and it must not be changed in place while the model lives (`save` replaces files and never does
-            that). A file that is changed all the same is a FormatError at the next use; one that is changed during a
-            search may end the process, if it does not just shrink.
+            that). If the file is changed all the same, the next use raises a FormatError; a change during a search may
+            end the process, unless the file just shrinks.
 
         Raises
         ------
         FormatError
-            The file is no language model, truncated, corrupted, or of another version.
+            The file is not a language model, or is truncated, corrupted, or of another version.
         OSError
             The file cannot be read.
         """
@@ -227,11 +228,11 @@ class LanguageModel:
 
     @cached_property
     def unknown_label(self) -> int:
-        """The label of ``<unk>``; 0 where the model has none."""
+        """The label of ``<unk>``; 0 if the model has none."""
         return next((self._labels[word] for word in UNKNOWN_WORDS if word in self._labels), 0)
 
     def label(self, word: str) -> int | None:
-        """The label of a word; None where the model does not have it."""
+        """The label of a word; None if the model does not have it."""
         return self._labels.get(word)
 
     def __contains__(self, word: object) -> bool:
@@ -244,7 +245,7 @@ class LanguageModel:
         Parameters
         ----------
         sentence : str or sequence of str
-            Words; a str is split at white space. Those that the model lacks count as ``<unk>``.
+            Words; a str is split at white space. Words that the model lacks count as ``<unk>``.
         bos, eos : bool
             Whether the sentence begins after ``<s>``, and whether ``</s>`` is scored at its end.
 
@@ -260,7 +261,7 @@ class LanguageModel:
 
     @lists_options()
     def score_words(self, sentence: str | Sequence[str], *, bos: bool = True, eos: bool = True) -> list[WordScore]:
-        """The same word by word; ``</s>`` is the last one where `eos`."""
+        """The same word by word; the last one is ``</s>`` if `eos` is set."""
         costs, sources, words = self._walk(sentence, bos, eos)
         lengths = np.searchsorted(self.columns["lengths"], sources, side="right")
         names = [*words, SENTENCE_END][: len(costs)]
@@ -273,7 +274,7 @@ class LanguageModel:
         words = words_of("sentence", sentence)
         for word in words:
             if word in (SENTENCE_START, SENTENCE_END):
-                raise ValueError(f"expected words, got {word}: bos and eos say how a sentence begins and ends")
+                raise ValueError(f"expected words, got {word}; use bos and eos for the beginning and end of a sentence")
         unknown = self.unknown_label
         labels = [self._labels.get(word, unknown) for word in words] + [self.end_label] * eos
         self.check_file()
@@ -282,7 +283,7 @@ class LanguageModel:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the columns lie in a file that is mapped."""
+        """Whether the columns are in a mapped file."""
         return self._map is not None
 
     def check_file(self) -> None:
@@ -296,14 +297,14 @@ class LanguageModel:
         return shown_as(f"LanguageModel of order {self.order}", *sizes, *mapped)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A mapped model travels as the path of its file: other processes map it, too, and share its memory.
+        # A mapped model is pickled as the path of its file: other processes map it, too, and share its memory.
         if self._map is not None:
             return load_same, (self._map.path, self.digest)
         return LanguageModel, (self.columns, self.about)
 
 
 def words_of(name: str, sentence: str | Iterable[str]) -> list[str]:
-    """The words of a sentence, a str or words in their order; TypeError, which calls it `name`, for anything else."""
+    """The words of a sentence, a str or a sequence of words; anything else is a TypeError that names it `name`."""
     if isinstance(sentence, str):
         return sentence.split()
     if isinstance(sentence, (bytes, bytearray, memoryview, Mapping, Set)) or not isinstance(sentence, Iterable):

@@ -43,7 +43,7 @@ KIND = section_file.Kind(
     again="build it again from its ARPA with this arcbeam",
 )
 COLUMNS = tuple(name for name in KIND.sections if name != "about")
-#: What a search has to know to find the arc of a word; the other columns are read when it is known.
+#: The columns that a search reads to find the arc of a word; it reads the other columns after that.
 INDEX = tuple(name for name in COLUMNS if name.startswith(("labels.", "first.")) or name in (
     "backoff.steps", "backoff.bases", "backoff.wide"
 ))  # fmt: skip
@@ -61,7 +61,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any], section_file.Mapped]:
-    """Maps a file and checks it whole; returns its columns, which lie in the map, what is known, and the map.
+    """Maps a file and checks all of it; returns its columns, which lie in the map, the facts about them, and the map.
 
     Raises
     ------
@@ -80,10 +80,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, npt.NDArray[Any]], dic
 
 
 def check(columns: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
-    """FormatError unless the columns are a language model that can be searched without looking once more."""
+    """FormatError unless the columns are a language model that can be searched without further checks."""
     states, labels = len(columns["backoff.weights"]), len(columns["words.ends"]) + 1
     if not 0 < states <= MOST_STATES or len(columns["arcs"]) > MOST_STATES:
-        raise FormatError(f"{states} states and {len(columns['arcs'])} arcs are beyond what a language model can have")
+        raise FormatError(f"{states} states and {len(columns['arcs'])} arcs are more than a language model can have")
     if about["num_labels"] != labels:
         raise FormatError(f"num_labels is {about['num_labels']}, expected {labels}")
     if about["high_bits"] not in (0, 1, 2, 4, 8, 16) or labels >> 16 >> about["high_bits"]:
@@ -91,7 +91,7 @@ def check(columns: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> None:
     if not 0 <= about["start"] < states:
         raise FormatError(f"the start is state {about['start']} of {states}")
     if not all(isinstance(n, int) for n in about["ngrams"]) or not all(isinstance(n, str) for n in about["notes"]):
-        raise FormatError("ngrams are numbers and notes are texts")
+        raise FormatError("expected numbers as ngrams and texts as notes, got other values")
     lengths = columns["lengths"].astype(np.int64)
     if len(lengths) < 2 or lengths[0] != 0 or lengths[-1] != states or np.any(np.diff(lengths) < 0):
         raise FormatError(f"the lengths of histories do not ascend from 0 to {states}")

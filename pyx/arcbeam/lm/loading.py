@@ -1,4 +1,4 @@
-"""Language models by path: which kind a file is, its first bytes say."""
+"""Language models by path; the first bytes of a file say which kind it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_language_model(name: str, model: StrPath | LanguageModel) -> LanguageModel:
-    """A model itself, or that of a file: one that `LanguageModel.save` wrote is mapped, an ARPA is built.
+    """A model itself, or the model in a file: a file of `LanguageModel.save` is mapped, a model of an ARPA is built.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def as_language_model(name: str, model: StrPath | LanguageModel) -> LanguageMode
     FormatError
         The file is neither, or damaged.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     if isinstance(model, LanguageModel):
         return model
@@ -56,7 +56,7 @@ def as_large_model(name: str, model: StrPath | LanguageModel | KenLM) -> Languag
 
 
 def as_kenlm(name: str, model: StrPath | KenLM | None) -> KenLM | None:
-    """A KenLM, that of a file (an ARPA, or KenLM's binary format), or None."""
+    """A KenLM: the given one, or that of a file (an ARPA, or KenLM's binary format), or None."""
     if model is None or isinstance(model, KenLM):
         return model
     if not isinstance(model, (str, os.PathLike)):
@@ -69,16 +69,16 @@ def as_kenlm(name: str, model: StrPath | KenLM | None) -> KenLM | None:
 
 
 def arpa_of(model: StrPath | LanguageModel | KenLM) -> StrPath:
-    """The ARPA file that a model was made of; a path is returned as it is.
+    """The ARPA file from which a model was made; a path is returned as it is.
 
     Raises
     ------
     ValueError
-        The model was not made of an ARPA, or does not know any more of which.
+        The model was not made from an ARPA, or does not know which one it was.
     """
     if isinstance(model, KenLM):
         if kenlm_file.is_binary(model.path):
-            raise ValueError(f"lm: expected a model that was made of an ARPA, got {model!r}; give the ARPA's path")
+            raise ValueError(f"lm: expected a model that was made from an ARPA, got {model!r}; give the ARPA's path")
         return model.path
     if not isinstance(model, LanguageModel):
         return model

@@ -32,7 +32,7 @@ def determinize_and_minimize(fst: Any, reporter: Any) -> Any:
 
 
 def topology_reader(topology: ArcArrays, unmark: ArcArrays) -> Any:
-    """T that writes marked tokens and #0 besides plain tokens.
+    """T that writes marked tokens and #0 in addition to plain tokens.
 
     The composition puts T's own epsilons (and arcs that read without writing) before #0, so back-off arcs are followed
     as late as possible: between the last frame of one token and the first frame of the next. So no blank loop lies in

@@ -118,7 +118,7 @@ def _notes(tally: dict[str, Any], found: dict[str, Any], columns: dict[str, npt.
             "the probability that backing off gives them"
         )
     if tally["misplaced_ngrams"]:
-        notes.append(f"{tally['misplaced_ngrams']:,} n-grams have <s> or </s> within and were left out")
+        notes.append(f"{tally['misplaced_ngrams']:,} n-grams have <s> or </s> in a wrong place and were left out")
     if found["unnormalised"]:
         history = repr(found["worst_history"]) if found["worst_history"] else "the empty history"
         notes.append(

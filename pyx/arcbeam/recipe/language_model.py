@@ -23,10 +23,10 @@ class LanguageModel:
     Attributes
     ----------
     acceptor : ArcArrays
-        G. Labels are the words' positions + 1. Back-off arcs have the label that was asked for, on the input side only.
+        G. Labels are the words' positions + 1. Back-off arcs have the given label, on the input side only.
         Costs are natural logs, scaled, with the word insertion penalty on every word's arc.
     words_in_lm : bool [words]
-        Which of the words the model has.
+        Whether the model has each of the words.
     tally : dict
         ``ngrams`` by order as in the header, ``unknown_words`` (unigrams outside the lexicon), ``unknown_ngrams`` left
         out because of these, ``misplaced_ngrams`` with <s> or </s> in a wrong place, ``added_ngrams`` (contexts that
@@ -61,7 +61,7 @@ def read_language_model(
     scale : float
         Factor of the model's log probabilities.
     word_insertion_penalty : float
-        Added to the cost of every word, in natural-log units: above 0 asks for fewer words.
+        Added to the cost of every word, in natural-log units: above 0 means fewer words.
     backoff_label : int
         Input label of the back-off arcs; their output label is 0.
     reporter : Reporter, optional

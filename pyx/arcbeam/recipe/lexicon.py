@@ -48,10 +48,10 @@ class Lexicon:
         Negative natural log of the pronunciation's probability.
     separator : str or None
         The token between words, or the mark that a word's first piece begins with.
-    The column of the separator, if it is a token of its own.
-        The column of the separator, where it is a token of its own.
-    The number of words that could not be used, by reason.
-        Words that could not be taken, counted by reason.
+    separator_column : int or None
+        The column of the separator, if it is a token of its own.
+    skipped : dict of str to int
+        The number of words that could not be used, by reason.
     """
 
     words: tuple[str, ...]
@@ -110,13 +110,13 @@ class Lexicon:
             A token that is written between words and is not part of the pronunciations.
         max_bytes : int, str or None
             Bytes, or a size such as ``"2GiB"``, that the text of a packed file may have. None: 20 times the size of
-            the file, and 32 MiB at least.
+            the file, but at least 32 MiB.
 
         Raises
         ------
         FormatError
-            The message names the line: a word without tokens, an unknown token, a reserved word, or a bad probability.
-            Also if it is unclear whether there are probabilities.
+            A word without tokens, an unknown token, a reserved word, or a bad probability; the message names the line.
+            Or it is unclear whether there are probabilities.
         """
         if probabilities is None:
             probabilities = _has_probabilities(path, tokens, max_bytes)
@@ -344,7 +344,7 @@ def _make(
         else:
             builder.skipped[f"words {reason}"] += 1
     if not builder.labels:
-        raise ValueError(f"expected words that the tokens can say, got none ({dict(builder.skipped) or 'no words'})")
+        raise ValueError(f"expected words that the tokens can spell, got none ({dict(builder.skipped) or 'no words'})")
     return builder.finish(separator, separator_column)
 
 

@@ -29,8 +29,8 @@ class Labels:
     Attributes
     ----------
     num_columns : int
-    Maps (column, number from 1) to the label of that marked token.
-        (column, number from 1) to the label of that marked token.
+    marked : dict of (int, int) to int
+        Maps (column, number from 1) to the label of that marked token.
     """
 
     num_columns: int
@@ -106,7 +106,7 @@ def make_lexicon_fst(
     if rule not in SEPARATOR_RULES:
         raise ValueError(f"expected a separator rule among {SEPARATOR_RULES}, got {rule!r}")
     if rule != "none" and lexicon.separator_column is None:
-        raise ValueError(f"the separator rule {rule!r} needs a separator token, and the lexicon has none")
+        raise ValueError(f"the separator rule {rule!r} needs a separator token, but the lexicon has none")
     chosen = np.flatnonzero(words_in_lm[lexicon.word_index])
     labels = Labels(num_columns, {})
     marks = ambiguous(lexicon, chosen, mark_prefixes or rule not in ("one", "many"))

@@ -55,7 +55,7 @@ def build_graph(
     openfst: StrPath | None = None,
     max_bytes: int | str | None = None,
 ) -> Graph:
-    """Build a decoding graph: :meth:`arcbeam.Graph.build` says what is given, what it raises and what comes back."""
+    """Build a decoding graph: :meth:`arcbeam.Graph.build` documents the parameters, the result and the errors."""
     _check_choice("topology", topology, TOPOLOGIES)
     _check_choice("separator_rule", separator_rule, ("auto", *SEPARATOR_RULES))
     _check_choice("token_encoding", token_encoding, ("names", "nemo"))
@@ -107,9 +107,9 @@ def build_graph(
     most = algebra.arcs_without_epsilons(graph)
     if most > epsilon_free_limit * graph.num_arcs:
         raise ValueError(
-            f"epsilon_free=True would make up to {most:,} arcs of {graph.num_arcs:,}, more than the "
-            f"{epsilon_free_limit:g} times that epsilon_free_limit allows: prune the language model, raise the limit "
-            "or keep the epsilons"
+            f"epsilon_free=True would turn {graph.num_arcs:,} arcs into up to {most:,}, more than the "
+            f"{epsilon_free_limit:g} times as many that epsilon_free_limit allows: prune the language model, raise the "
+            "limit or keep the epsilons"
         )
     del graph
     fst = algebra.remove_epsilons(fst)
@@ -118,7 +118,7 @@ def build_graph(
 
 
 def _warn_of_unused_separator(lexicon: Lexicon, table: TokenTable) -> None:
-    """A model that writes a label between words needs a graph that expects it; a lexicon's file does not tell."""
+    """Warns if a graph would lack the label that the model writes between words; a lexicon file does not name it."""
     try:
         separator = find_separator(table)
     except ValueError:
@@ -203,8 +203,8 @@ def _open_vocabulary(
     known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
     if unknown > known:  # the model is one over words
         raise ValueError(
-            f"{lm}: for lexicon=None expected a language model over the tokens, got one of which {unknown:,} words are "
-            f"none, and {known:,} are; give a lexicon of its words"
+            f"{lm}: expected a language model over the tokens, because lexicon is None, got one with {unknown:,} words "
+            f"that are not tokens and {known:,} that are; give a lexicon of its words"
         )
     fst = model.acceptor.to_kaldifst()
     del model
@@ -236,7 +236,7 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
     if tally["words_without_unigram"]:
         reporter.say("lm", f"{tally['words_without_unigram']:,} words of the {vocabulary} have no unigram")
     if tally["misplaced_ngrams"]:
-        reporter.say("lm", f"left out {tally['misplaced_ngrams']:,} n-grams with <s> or </s> within")
+        reporter.say("lm", f"left out {tally['misplaced_ngrams']:,} n-grams with <s> or </s> in a wrong place")
     if tally["added_ngrams"]:
         reporter.say("lm", f"added {tally['added_ngrams']:,} contexts that the file lacks")
     if not tally["has_sentence_end"]:
@@ -254,7 +254,7 @@ def _compile(
     from arcbeam.graph.graph import Graph
 
     if fst.num_states == 0:
-        raise ValueError("the graph is empty: no word of the language model can be said with the lexicon and tokens")
+        raise ValueError("the graph is empty: no word of the language model can be spelled with the lexicon and tokens")
     words = options.pop("word_symbols")
     with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
         path = os.path.join(folder, "TLG.fst") if openfst is None else os.fspath(openfst)

@@ -4,7 +4,7 @@ Labels are columns + 1 on both sides (0 is epsilon). `GK23` is Galvez and Kaldew
 `Laptev` is Laptev, Majumdar and Ginsburg 2022, "CTC Variations Through New WFST Topologies".
 
 =========  ====================================================================================  ===============
-name       what it says                                                                          size, N tokens
+name       rule                                                                                  size, N tokens
 =========  ====================================================================================  ===============
 compact    blank loops on the hub; a token has a state with a loop and an epsilon arc back       N + 1 states,
            (Laptev's compact-CTC). Two equal tokens in a row need no blank between them.         3N + 1 arcs
@@ -60,7 +60,7 @@ def make_topology(name: str, num_columns: int, blank: int | None, token_self_loo
         known = ", ".join(repr(n) for n in TOPOLOGIES)
         raise ValueError(f"expected a topology among {known}, got {name!r}")
     if blank is None and name != "identity":
-        raise ValueError(f"the topology {name!r} needs the column of the blank, and the tokens name none")
+        raise ValueError(f"the topology {name!r} needs the column of the blank, but no token is known to be the blank")
     if blank is not None and not 0 <= blank < num_columns:
         raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
     labels = np.array([c + 1 for c in range(num_columns) if c != blank], dtype=np.int32)

@@ -154,7 +154,7 @@ cdef const Kernels* kernels_named(name) except NULL:
         found = cpp_available_kernels()[i]
         if name is None or found.name.decode() == name:
             return found
-    raise ValueError(f"no kernels {name!r} here, only {', '.join(available_kernels())}")
+    raise ValueError(f"kernels: expected one of {', '.join(available_kernels())}, got {name!r}")
 
 
 def available_kernels():
@@ -272,7 +272,7 @@ cdef class CpuEngine(PooledEngine):
         found : list of (take, i)
             take(i) is (tokens, frames, durations, log_probs, confidences, state).
         bad : list of (utterance, frame, column), or (utterance, frame) if the network computed it
-            Where values are not finite: what the utterance has written until then is not to be used. By utterance.
+            Where values are not finite, by utterance: what the utterance has written before is not to be used.
         """
         with self.turn():
             self.ready()
@@ -305,7 +305,7 @@ cdef class CpuEngine(PooledEngine):
         return [(found.__getitem__, i) for i in range(len(found))], bad
 
     cdef list _bad(self):
-        """What is not finite; an utterance for which room was lacking raises."""
+        """Where values are not finite; an error is raised for an utterance that ran out of room."""
         cdef const Result* result
         bad = []
         for i in range(self.engine.results().size()):

@@ -1,4 +1,4 @@
-"""How sure a transducer is of a token: NeMo's measures, by NeMo's names."""
+"""The confidence of a transducer in a token: NeMo's measures, by NeMo's names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Measure:
 
 
 def resolve(confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
-    """The method that an option means."""
+    """The method that the option stands for."""
     if confidence is None or isinstance(confidence, ConfidenceMethod):
         return confidence
     if isinstance(confidence, str) and confidence in NAMES:
@@ -77,7 +77,7 @@ def measure(method: ConfidenceMethod, tokens: int) -> Measure:
             return found
     except (OverflowError, ZeroDivisionError):
         pass
-    raise ValueError(f"confidence alpha: {method.alpha!r} is too large for {tokens} tokens")
+    raise ValueError(f"confidence alpha: expected a smaller number for {tokens} tokens, got {method.alpha!r}")
 
 
 def _measure(method: ConfidenceMethod, v: float, t: float) -> Measure:

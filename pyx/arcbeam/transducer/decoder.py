@@ -31,9 +31,9 @@ class TransducerDecoder:
 
     The prediction network runs after labels only, the projections into the joint network are computed once, several
     frames are tested for blanks at a time, and utterances share products of matrices. In ``float32`` the arithmetic
-    is written down to the order of each sum (``docs/design/transducers.md``), so the same input gives the
-    same bytes whatever
-    the threads, the batch, its order, the chunks or the machine. In ``bfloat16`` that holds on CPUs, and on each GPU.
+    is specified down to the order of each sum (``docs/design/transducers.md``), so the same input gives the same bytes
+    whatever the threads, the batch, its order, the chunks or the machine. In ``bfloat16`` that holds on CPUs, and on
+    each GPU.
 
     Parameters
     ----------
@@ -50,17 +50,17 @@ class TransducerDecoder:
         activations are rounded to bfloat16 and summed in float32.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
-        where there is a GPU.
+        if there is a GPU.
     threads : int or None
-        CPU threads; None for one a usable core.
+        CPU threads; None for one per usable core.
     frame_shift : float or None
         Seconds from one frame of the encoder output to the next; needed for times in seconds only.
     tokenizer : path, list of str or function, optional
-        Where text comes from: a SentencePiece model, the pieces by token, or a function of a list of tokens.
+        The source of text: a SentencePiece model, the pieces by token, or a function of a list of tokens.
     confidence : str, ConfidenceMethod or None
         ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence.
     algorithm : str
-        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes, other times.
+        ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
 
     Raises
     ------
@@ -76,9 +76,9 @@ class TransducerDecoder:
     A decoder may be used from several Python threads, which then take turns; for parallel work give it ``threads``,
     which decode without the GIL.
 
-    A decoder is pickled with its weights, its options and what makes its text, and made anew where it is unpickled.
-    A function as the tokenizer then has to be one that can be pickled, too. For that it keeps the weights as it got
-    them, in the host's memory, which :meth:`memory` does not count; copies share them.
+    A decoder is pickled with its weights, its options and its tokenizer, and is made anew where it is unpickled. If the
+    tokenizer is a function, it has to be one that can be pickled, too. For pickling, the decoder keeps the weights as
+    it got them in the host's memory, which :meth:`memory` does not count; copies share them.
     """
 
     @lists_options()
@@ -167,7 +167,7 @@ class TransducerDecoder:
         return copy.copy(self)
 
     def _maker(self) -> Callable[..., TransducerDecoder]:
-        """What makes this decoder of its networks."""
+        """The callable that makes this decoder from its networks."""
         return functools.partial(type(self), tokenizer=self._form.detokenize, **vars(self._options))
 
     @classmethod
@@ -189,20 +189,20 @@ class TransducerDecoder:
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
     ) -> TransducerDecoder:
-        """A decoder of named weights, as ``numpy.load("weights.npz")`` holds them.
+        """A decoder from named weights, such as ``numpy.load("weights.npz")`` returns.
 
         Parameters
         ----------
         arrays : mapping of str to array
-            ``embedding``; for an LSTM ``weight_ih_l0``, ``weight_hh_l0`` and if there are any ``bias_ih_l0``,
+            ``embedding``; for an LSTM ``weight_ih_l0``, ``weight_hh_l0`` and, if there are any, ``bias_ih_l0``,
             ``bias_hh_l0``, and so on for each layer; for a stateless network ``convolution`` and ``convolution_bias``,
-            if there are any; ``encoder_weight``, ``prediction_weight``, ``output_weight``, and if there are any
-            ``encoder_bias``, ``prediction_bias``, ``output_bias``. Shapes as in
+            if there are any; ``encoder_weight``, ``prediction_weight``, ``output_weight`` and, if there are any,
+            ``encoder_bias``, ``prediction_bias``, ``output_bias``. The shapes are those of
             :class:`arcbeam.transducer.LstmPrediction`, :class:`arcbeam.transducer.StatelessPrediction` and
             :class:`arcbeam.transducer.Joint`.
         blank_id : int
         activation : str
-            Of the joint network: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
+            The joint network's activation: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
         relu : bool
             Whether a stateless network ends with a ReLU.
         durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
@@ -243,41 +243,41 @@ class TransducerDecoder:
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
     ) -> TransducerDecoder:
-        """A decoder of an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
+        """A decoder from an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
 
         Parameters
         ----------
         source : path of a ``.nemo`` archive or a safetensors file, or state dict
-            An archive also tells the joint network's activation, the durations, ``max_symbols``, ``frame_shift`` and
-            the pieces of ``tokenizer``, where its configuration has them; it needs the package pyyaml, and not torch.
-            A safetensors file is a state dict, and needs the package safetensors.
+            The configuration in an archive also gives the joint network's activation, the durations, ``max_symbols``,
+            ``frame_shift`` and the pieces of ``tokenizer``, if it has them; reading it needs the package pyyaml, but
+            not torch. A safetensors file is a state dict, and needs the package safetensors.
         activation : str, optional
-            By default that of the configuration, for a state dict ``"relu"``.
+            By default that of the configuration; for a state dict ``"relu"``.
         durations : sequence of int, optional
-            Of a TDT; needed with a state dict.
+            The durations of a TDT; needed with a state dict.
         max_bytes : int, str or None
-            Bytes, or a size such as ``"20GiB"``, that a file may come to: its decompressed content, its tensors, and
-            the tables that decoding makes of them, each. None: 20 times its size, and 32 MiB at least.
+            A limit in bytes, or a size such as ``"20GiB"``, for each of these: the decompressed content of a file, its
+            tensors, and the tables that decoding makes of them. None: 20 times its size, but at least 32 MiB.
         blank_id, max_symbols : int, optional
-            As the decoder itself takes them; None for what the model and its configuration say.
+            As the decoder itself takes them; None for the values in the model and its configuration.
         frame_shift : float, None or "auto"
-            Seconds a frame, or None for no times; "auto" is what the configuration says, None where it says nothing.
+            Seconds per frame, or None for no times; "auto" is the configuration's value, or None if it has none.
         tokenizer : path, list of str, function, None or "auto"
-            As the decoder itself takes it; "auto" is the pieces of the configuration, None where it has none.
+            As the decoder itself takes it; "auto" means the pieces of the configuration, or None if it has none.
         precision, device, threads, confidence, algorithm
             As the decoder itself takes them.
 
         Raises
         ------
         FormatError
-            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
-            the message names it.
+            A file that is none of these, is damaged, or exceeds `max_bytes`; or a layer that is not supported: the
+            message names it.
         ValueError
-            A configuration without a limit of tokens a frame, which ``max_symbols`` must then give.
+            The configuration has no limit of tokens per frame; then ``max_symbols`` must give it.
         OSError
             The file cannot be read.
         MissingDependencyError
-            An archive without pyyaml, or safetensors without that package.
+            The package pyyaml is missing for an archive, or safetensors for a file of that kind.
         """
         from arcbeam.transducer.checkpoints.nemo import read_nemo
 
@@ -318,16 +318,16 @@ class TransducerDecoder:
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
     ) -> TransducerDecoder:
-        """A decoder of a transducer of icefall with a stateless prediction network.
+        """A decoder from a transducer of icefall with a stateless prediction network.
 
         Parameters
         ----------
         source : path of a checkpoint (``pretrained.pt``, ``epoch-30.pt``) or a safetensors file, or state dict
         blank_id : int
         relu : bool, optional
-            Whether the prediction network ends with a ReLU; by default if it has a convolution.
+            Whether the prediction network ends with a ReLU; by default it does if it has a convolution.
         max_symbols : int
-            Tokens a frame; 1, as icefall's batched greedy search has it.
+            Tokens per frame; 1 by default, as in icefall's batched greedy search.
         max_bytes : int, str or None
             As in `from_nemo`.
         durations, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
@@ -336,12 +336,12 @@ class TransducerDecoder:
         Raises
         ------
         FormatError
-            A file that is none of these, damaged, or comes to more than `max_bytes`; a layer that is not supported:
-            the message names it.
+            A file that is none of these, is damaged, or exceeds `max_bytes`; or a layer that is not supported: the
+            message names it.
         OSError
             The file cannot be read.
         MissingDependencyError
-            safetensors without the package of that name.
+            The package safetensors is missing for a file of that kind.
         """
         from arcbeam.transducer.checkpoints.icefall import KEYS, read_icefall
 
@@ -374,7 +374,7 @@ class TransducerDecoder:
 
     @property
     def has_text(self) -> bool:
-        """Whether its hypotheses have text, for there is a tokenizer."""
+        """Whether its hypotheses have text, because there is a tokenizer."""
         return self._form.detokenize is not None
 
     @property
@@ -384,15 +384,15 @@ class TransducerDecoder:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the packed weights, and of the tables of what depends on a token alone."""
+        """Bytes of the packed weights, and of the tables of everything that depends on a token alone."""
         return self.memory().weights
 
     def memory(self) -> TransducerMemory:
-        """What the decoder holds on its device, without the weights that it would be pickled with."""
+        """The memory that the decoder holds on its device, without the weights that are kept for pickling."""
         return TransducerMemory(**self._engine.memory())
 
     def release(self) -> None:
-        """Gives back the memory that grows with batches; the decoder can be used, and grows it again.
+        """Gives back the memory that grows with batches; the decoder can still be used, and grows it again.
 
         On a GPU: encoder output, hypotheses and states of the batch, and pinned memory; the weights stay. On a CPU: the
         threads and what they keep. Waits for a batch that is being decoded.
@@ -430,9 +430,9 @@ class TransducerDecoder:
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
-            What becomes of an utterance whose values are not finite. "raise": a ValueError, and nothing of the batch.
-            "return": in its place stands a hypothesis without tokens, whose ``error`` is that ValueError and whose
-            ``state`` is the one it was to go on from; the others are what they are without it.
+            What happens to an utterance whose values are not finite. "raise": a ValueError, and no result for the
+            batch. "return": in its place stands a hypothesis without tokens, whose ``error`` is that ValueError and
+            whose ``state`` is the one that it was given; the others are the same as without it.
 
         Returns
         -------
@@ -441,7 +441,7 @@ class TransducerDecoder:
         Raises
         ------
         TypeError
-            Values that are not float32 or float16, lengths that are not integers, states that are none.
+            Values that are not float32 or float16, lengths that are not integers, states of another type.
         ValueError
             NaN or an infinity among the frames, or computed from them, unless `errors` is "return"; wrong dimensions or
             features; a length that is negative or beyond the frames; a state of another network; on a GPU an array that
@@ -449,7 +449,7 @@ class TransducerDecoder:
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
         CudaError
-            A call of the driver failed; or the thread captures a CUDA graph, of which a decode cannot be a part.
+            A call of the driver failed; or the thread is capturing a CUDA graph, of which a decode cannot be a part.
         """
         check_errors(errors)
         utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)

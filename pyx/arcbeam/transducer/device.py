@@ -1,4 +1,4 @@
-"""Where a transducer is decoded, and what it holds there."""
+"""The device on which a transducer is decoded, and the memory that it holds there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from arcbeam.transducer.options import TransducerOptions
 from arcbeam.warn import warn
 
 MOST_LAYERS = 8
-"""Of an LSTM on a GPU."""
+"""The most layers of an LSTM on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class TransducerMemory:
     Attributes
     ----------
     weights : int
-        Matrices, biases, and the tables of what depends on a token alone; on the CPU all there is.
+        Matrices, biases, and the tables of everything that depends on a token alone; on the CPU nothing else counts.
     encoder_output : int
         Encoder output from the host; 0 while it comes from the GPU.
     projected : int
-        Of each frame of a group of utterances, the encoder's part of the joint network.
+        The encoder's part of the joint network, for each frame of a group of utterances.
     hypotheses, batch : int
-        What utterances have written; their states, and the activations of a round.
+        The tokens that utterances have written; their states, and the activations of a round.
     pinned : int
         Memory of the host: encoder output on its way to the device, results on their way back.
     """
@@ -50,8 +50,8 @@ def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | Stateles
     if options.device == "auto" and layers > MOST_LAYERS:
         if why_no_cuda() is None:
             warn(
-                f'device: "auto" decodes on the CPU, since a GPU takes at most {MOST_LAYERS} LSTM layers, and the '
-                f'network has {layers}; device="cpu" says that this is meant'
+                f'device: "auto" decodes on the CPU, because a GPU takes at most {MOST_LAYERS} LSTM layers, and the '
+                f'network has {layers}; give device="cpu" to choose the CPU without this warning'
             )
         return None
     return resolve_device(options.device)

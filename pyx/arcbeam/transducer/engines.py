@@ -21,7 +21,7 @@ TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool], tuple[li
 def make_engine(
     prediction: LstmPrediction | StatelessPrediction, joint: Joint, options: TransducerOptions, ordinal: int | None
 ) -> TransducerEngine:
-    """The engine of the GPU with this number, or of the CPU where it is None, with the weights there."""
+    """The engine of the GPU with this number, or of the CPU if it is None, with the weights on that device."""
     method = options.confidence
     sure = measure(method, prediction.tokens) if isinstance(method, ConfidenceMethod) else None
     if options.precision == "bfloat16":
@@ -40,7 +40,7 @@ def make_engine(
             threads=threads,
         )
     except RuntimeError as error:  # std::system_error: the machine gives no more
-        raise CapacityError(f"threads: {threads} of them cannot be started ({error})") from None
+        raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
 
 
 def pack(
@@ -76,7 +76,7 @@ def _cuda(
     confidence: Measure | None,
     ordinal: int,
 ) -> TransducerEngine:
-    """The engine on a GPU, with the weights there."""
+    """The engine on a GPU, with the weights on that GPU."""
     from arcbeam.transducer.gpu._transducer_engine import CudaEngine
 
     stateless = isinstance(prediction, StatelessPrediction)

@@ -1,4 +1,4 @@
-"""What a transducer wrote, and what the next chunk of its stream goes on from."""
+"""The tokens that a transducer wrote, and the state from which the next chunk of its stream goes on."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from arcbeam.words import finite
 
 @dataclass(frozen=True, eq=False)
 class TransducerState:
-    """Where an utterance stands after its frames: give it to the decode of the next chunk. Can be pickled.
+    """The state of an utterance after its frames: give it to the decode of the next chunk. It can be pickled.
 
     Attributes
     ----------
     hidden, cell : float32[layers, units]
-        Of an LSTM; no layers for a stateless network.
+        The state of an LSTM; no layers for a stateless network.
     context : int32[context]
-        The last tokens of a stateless network, oldest first, -1 where there is none yet; empty for an LSTM.
+        The last tokens of a stateless network, oldest first, -1 for a place without a token yet; empty for an LSTM.
     skip : int
         Frames of the next chunk that the duration of a token or blank (TDT) has already passed.
     frames : int
@@ -38,7 +38,7 @@ class TransducerState:
 
 @dataclass(frozen=True, eq=False)
 class HypothesisForm:
-    """What the hypotheses of one decoder have in common."""
+    """The data that the hypotheses of one decoder share."""
 
     has_durations: bool
     has_confidence: bool
@@ -56,13 +56,13 @@ class TransducerHypothesis:
     frames : int64[n]
         The frame of the encoder output that each token was written on, counted from the start of the stream.
     durations : int32[n] or None
-        Frames that the decoder went on after each token; None for an RNN-T.
+        Frames by which the decoder moved on after each token; None for an RNN-T.
     log_probs : float32[n]
         Natural-log probability of each token among all tokens.
     confidence : float32[n] or None
-        As the decoder's option asks for; None without.
+        The confidence of each token by the decoder's option; None without that option.
     state : TransducerState
-        What the next chunk goes on from.
+        The state from which the next chunk goes on.
     error : ValueError or None
         Why the frames could not be decoded, with ``errors="return"``: then there are no tokens, and the state is the
         one before them.
@@ -88,7 +88,7 @@ class TransducerHypothesis:
         self.error = error
 
     def __getattr__(self, name: str) -> Any:
-        # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out when they are asked for.
+        # A thousand utterances may be decoded in a few milliseconds, so arrays are cut out only on first use.
         take = self.__dict__.get("_take")
         if name in TransducerHypothesis.__annotations__ and take is not None:
             self._fill(*take(self._place))
@@ -112,12 +112,12 @@ class TransducerHypothesis:
         self.confidence = confidence if form.has_confidence else None
         hidden, cell = hidden.reshape(form.state_shapes["hidden"]), cell.reshape(form.state_shapes["cell"])
         self.state = TransducerState(hidden, cell, context, skip, passed)
-        self._take = None  # what the other utterances wrote may go
+        self._take = None  # it would keep the results of the other utterances alive
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes but `state` as plain Python values, as JSON has them; None where there is none.
+        """All attributes but `state` as plain Python values for JSON; None for an attribute that is not there.
 
-        A score of -inf is None, an error its text.
+        A score of -inf becomes None, and an error becomes its text.
         """
         listed = ("tokens", "frames", "times", "durations", "log_probs", "confidence")
         return {
@@ -132,7 +132,7 @@ class TransducerHypothesis:
         return "text" in self.__dict__ or self._form.detokenize is not None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The text travels, and not what made it, which may be large or a function that cannot be pickled.
+        # The text is pickled instead of its tokenizer, which may be large or a function that cannot be pickled.
         _ = self.tokens, self._has_text() and self.text
         return self.__dict__ | {"_form": replace(self._form, state_shapes={}, detokenize=None)}
 
@@ -160,7 +160,7 @@ class TransducerHypothesis:
         ValueError
             The decoder was given no tokenizer.
         """
-        if self._form.detokenize is None:  # nor was there one when it was pickled
+        if self._form.detokenize is None:  # there was none when it was pickled, either
             raise ValueError("text: the decoder has no tokenizer; give tokenizer= when it is made")
         return self._form.detokenize(self.tokens.tolist())
 

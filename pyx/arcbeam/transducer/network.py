@@ -78,14 +78,13 @@ class LstmPrediction:
 class StatelessPrediction:
     """A prediction network that sees the last tokens only: embedding and 1-D convolution.
 
-    Its output is the sum over the last ``context`` tokens of what each place adds, plus the bias, then ReLU if asked
-    for. Before the first token the context is empty but for the blank; an empty place adds nothing.
+    Its output is the sum, over the last ``context`` tokens, of what each place adds, plus the bias, followed by a ReLU
+    if `relu` is set. Before the first token the context is empty but for the blank; an empty place adds nothing.
 
     Attributes
     ----------
     embedding : float32[tokens, size], or float32[context, tokens, units] without a convolution
-        In the second form, which also means ``[1, ...]`` if there are two dimensions, each place has a table of its
-        own, oldest first.
+        In the second form each place has a table of its own, oldest first; two dimensions mean ``[1, tokens, units]``.
     convolution : float32[units, size / groups, context], optional
         Oldest token first, as torch's ``Conv1d``; the number of groups follows from the shape.
     convolution_bias : float32[units], optional
@@ -110,7 +109,7 @@ class StatelessPrediction:
 
     @property
     def context(self) -> int:
-        """Tokens that the network sees."""
+        """The number of tokens that the network sees."""
         return int(self.embedding.shape[0] if self.convolution is None else self.convolution.shape[2])
 
     def __post_init__(self) -> None:
@@ -126,7 +125,7 @@ class StatelessPrediction:
             if embedding.shape[1] % inputs or units % (embedding.shape[1] // inputs):
                 raise ValueError(
                     f"convolution: expected [units, size / groups, context] for an embedding of size "
-                    f"{embedding.shape[1]}, got {list(convolution.shape)}, which no number of groups gives"
+                    f"{embedding.shape[1]}, got {list(convolution.shape)}, which does not fit any number of groups"
                 )
             object.__setattr__(self, "convolution", convolution)
             object.__setattr__(self, "groups", embedding.shape[1] // inputs)
@@ -210,7 +209,7 @@ def _layers(arrays: Mapping[str, Any]) -> int:
 
 
 def as_weights(name: str, value: Any, axes: Sequence[str]) -> np.ndarray:
-    """A tensor as a contiguous float32 array of its own, its dimensions and values checked."""
+    """A tensor as a contiguous float32 array of its own, after checks of its dimensions and values."""
     if hasattr(value, "detach"):  # torch; numpy has no bfloat16, and float32 holds it exactly
         value = value.detach().cpu().float().numpy()
     try:
@@ -240,7 +239,7 @@ def as_bias(name: str, value: Any, size: int) -> np.ndarray | None:
 
 @contextmanager
 def named_as(source: str, keys: Mapping[str, str], kind: type[ValueError] = ValueError) -> Iterator[None]:
-    """Where what is wrong with one of our arrays is said of the key that it has in a file, by an error of a `kind`."""
+    """A context that makes an error about one of our arrays a `kind` that names the key which it has in a file."""
     try:
         yield
     except (TypeError, ValueError) as error:

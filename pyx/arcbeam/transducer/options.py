@@ -31,15 +31,15 @@ class TransducerOptions:
     are rounded to bfloat16 and summed in float32."""
     device: str = "auto"
     """``"cpu"``, ``"cuda"``, ``"cuda:N"``, or ``"auto"``: the first GPU if it can decode, else the CPU, with a warning
-    where there is a GPU."""
+    if there is a GPU."""
     threads: int | None = None
-    """CPU threads; None for one a usable core."""
+    """CPU threads; None for one per usable core."""
     frame_shift: float | None = None
     """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
     confidence: str | ConfidenceMethod | None = None
     """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence."""
     algorithm: str = "label-looping"
-    """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes, other times."""
+    """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed."""
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):

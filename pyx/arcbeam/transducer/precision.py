@@ -18,7 +18,7 @@ def rounded(
     Raises
     ------
     ValueError
-        A weight that is beyond the largest bfloat16: the message names it.
+        A weight exceeds the largest bfloat16: the message names it.
     """
     joint = replace(joint, **_named(joint, "encoder_weight", "prediction_weight", "output_weight"))
     if isinstance(prediction, StatelessPrediction):

@@ -11,25 +11,25 @@ import numpy as np
 from arcbeam.transducer.hypothesis import TransducerState
 
 State: TypeAlias = tuple[np.ndarray, np.ndarray, list[int], int, int]
-"""Hidden, cell, context, skip and frames, as engines take them."""
+"""Hidden state, cell, context, skip and frames, as engines take them."""
 
 
 def states_of(state: Any, batch: int, shapes: Mapping[str, tuple[int, ...]], tokens: int) -> list[State | None]:
-    """What an engine takes for each utterance: None, or (hidden, cell, context, skip, frames).
+    """The states in the engines' form, one for each utterance: None, or (hidden, cell, context, skip, frames).
 
     Parameters
     ----------
     state : sequence of TransducerState or None, or None
     batch : int
-        Utterances.
+        The number of utterances.
     shapes : mapping of str to tuple of int
-        Of ``hidden``, ``cell`` and ``context``.
+        The shapes of ``hidden``, ``cell`` and ``context``.
     tokens : int
 
     Raises
     ------
     TypeError, ValueError
-        Another number of states, something that is no state, or a state of another network.
+        The number of states is wrong, something is not a state, or a state is of another network.
     """
     if state is None:
         return [None] * batch
@@ -51,12 +51,12 @@ def _checked(state: TransducerState, i: int, shapes: Mapping[str, tuple[int, ...
             raise TypeError(f"state[{i}]: expected {name} of {kind}, got {array.dtype}")
         if array.shape != shape:
             raise ValueError(
-                f"state[{i}]: of another network: expected {name} of shape {list(shape)}, got {list(array.shape)}"
+                f"state[{i}]: expected {name} of shape {list(shape)}, got {list(array.shape)}: it is of another network"
             )
         values.append(np.ascontiguousarray(array, dtype=np.int64 if name == "context" else np.float32))
     hidden, cell, context = values
     if not (np.isfinite(hidden).all() and np.isfinite(cell).all()):
-        raise ValueError(f"state[{i}]: expected finite values")
+        raise ValueError(f"state[{i}]: expected finite values, got NaN or infinite ones")
     if context.size and not (int(context.min()) >= -1 and int(context.max()) < tokens):
         raise ValueError(f"state[{i}]: expected a context of tokens below {tokens}, got {context.tolist()}")
     for name in ("skip", "frames"):

@@ -1,4 +1,4 @@
-"""Tokens to text: SentencePiece models, lists of pieces, functions of the user's."""
+"""Tokens to text: SentencePiece models, lists of pieces, functions of the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORD_START = "\u2581"
 
 
 def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
-    """What turns token ids into text.
+    """The function that turns token ids into text.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def detokenizer(tokenizer: Any, tokens: int) -> Callable[[Sequence[int]], str]:
     )
 
 
-# Classes and no lambdas: hypotheses hold them, and are pickled from process to process.
+# These are classes, not lambdas, because hypotheses hold them and are pickled from process to process.
 @dataclass(frozen=True)
 class _Pieces:
     pieces: list[str]

@@ -10,9 +10,9 @@ from arcbeam.transducer._transducer import multiply
 from arcbeam.transducer.network import Joint, LstmLayer, LstmPrediction, StatelessPrediction
 
 STEP = 32
-"""Inputs are padded to a multiple of so many: one partial sum each."""
+"""Inputs are padded to a multiple of this: one partial sum for each."""
 ROW_GROUP = 16
-"""Rows are padded to a multiple of so many."""
+"""Rows are padded to a multiple of this."""
 
 
 def padded(count: int, to: int) -> int:
@@ -23,21 +23,21 @@ def padded(count: int, to: int) -> int:
 def device_weights(
     prediction: LstmPrediction | StatelessPrediction, joint: Joint, precision: str = "float32"
 ) -> dict[str, Any]:
-    """Named arrays: matrices with padding, biases or None, and the tables of what depends on a token alone.
+    """Named arrays: matrices with padding, biases or None, and the tables of everything that depends on a token alone.
 
     Parameters
     ----------
     prediction, joint
-        Of bfloat16 values (:func:`arcbeam.transducer.precision.rounded`) if that is the precision.
+        Networks of bfloat16 values (:func:`arcbeam.transducer.precision.rounded`) if that is the precision.
     precision : str
 
     Returns
     -------
     dict
         ``encoder``, ``prediction``, ``output`` and for an LSTM ``recurrent_l0``, ``input_l1``, ``recurrent_l1`` and so
-        on: float32[rows, stride], or uint16 with the bits of bfloat16; each with its ``..._bias``, but the recurrent
-        ones. ``tables``: float32[tokens, 4 * units], or [context, tokens, units] of a stateless network with its
-        ``convolution_bias``.
+        on: float32[rows, stride], or uint16 with the bits of bfloat16; all but the recurrent ones with their
+        ``..._bias``. ``tables``: float32[tokens, 4 * units], or [context, tokens, units] of a stateless network with
+        its ``convolution_bias``.
     """
     arrays: dict[str, Any] = {}
 
@@ -71,7 +71,7 @@ def _padded_matrix(weight: np.ndarray) -> np.ndarray:
 
 
 def _by_unit(rows: np.ndarray) -> np.ndarray:
-    """Rows of four gates, one gate after the other, as rows of units with four gates each."""
+    """Rows ordered by gate, rearranged to be ordered by unit, with the four gates of each unit together."""
     units = len(rows) // 4
     return np.ascontiguousarray(np.swapaxes(rows.reshape(4, units, *rows.shape[1:]), 0, 1)).reshape(rows.shape)
 
@@ -86,7 +86,7 @@ def _gate_bias(layer: LstmLayer) -> np.ndarray:
 
 
 def _places(prediction: StatelessPrediction) -> np.ndarray:
-    """What each place of the context adds: float32[context, tokens, units]."""
+    """The vector that each token adds at each place of the context: float32[context, tokens, units]."""
     embedding, weights = prediction.embedding, prediction.convolution
     if weights is None:
         return np.ascontiguousarray(embedding)

@@ -235,8 +235,8 @@ cdef class DeviceRescoring:
     cdef int _check_limit(self, size_t memory_limit, size_t needed) except -1:
         if memory_limit and needed > memory_limit:
             raise CapacityError(f"memory_limit: the graph and the language models need {needed:,} bytes of the GPU, "
-                                f"and {memory_limit:,} are allowed; raise it, or use placement='host-direct' or a smaller "
-                                "arc_cache")
+                                f"but {memory_limit:,} are allowed; use a larger memory_limit, placement='host-direct' or "
+                                "a smaller arc_cache")
         return 0
 
     cdef int _place_large(self, Context context, size_t model_bytes, size_t index_bytes, size_t free_bytes, gpu_budget,
@@ -256,7 +256,7 @@ cdef class DeviceRescoring:
                 return self._place_unpinned(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache, error)
             if name == "resident":
                 raise CudaOutOfMemoryError(
-                    f"{error}. That is of placement='resident'; 'host-direct' keeps the language model "
+                    f"{error}. This happened with placement='resident'; 'host-direct' keeps the language model "
                     f"({model_bytes:,} bytes) in host memory", name=error.name, code=error.code, action=error.action,
                 ) from None
             raise
@@ -271,7 +271,7 @@ cdef class DeviceRescoring:
             context.state.told_refused = 1
             bytes = sum(self.rescoring.large.columns[name].nbytes for name in ARCS)
             warn(f"placement: the host does not pin the arcs of the language model ({bytes:,} bytes; "
-                 f"{self.arcs.refused}), so they are read where they are, which takes longer where they are not in "
+                 f"{self.arcs.refused}), so they are read where they are, which takes longer if they are not in "
                  f"memory yet; {UNPINNED}")
         return 0
 
@@ -283,7 +283,7 @@ cdef class DeviceRescoring:
             budget = lm_placement.budget_of(free_bytes, gpu_budget)
             raise CudaOutOfMemoryError(
                 f"{error}: placement='host-direct' keeps the language model ({model_bytes:,} bytes) in pinned memory of the "
-                f"host, and cuda:{context.state.ordinal} has no room for its index ({index_bytes:,}) either, where "
+                f"host, and cuda:{context.state.ordinal} has no room for its index ({index_bytes:,} bytes) either: "
                 f"{budget:,} bytes may be taken; decode on the CPU", name=error.name, code=error.code, action=error.action,
             ) from None
         is_resident = self.placement.name == "resident"
@@ -297,7 +297,7 @@ cdef class DeviceRescoring:
         return 0
 
     cdef DeviceBuffer _send(self, column, Stream stream):
-        buffer = DeviceBuffer(self.pool, stream, "what rescoring needs")
+        buffer = DeviceBuffer(self.pool, stream, "the data for rescoring")
         buffer.write(bytes_of(column))
         return buffer
 

@@ -154,14 +154,14 @@ cdef class LaneRequests:
     cdef int check(self) except -1:
         """Raises an error if a copy has failed, which the answering threads cannot do."""
         if self.lookups.copies():
-            return check(self.context.state, self.lookups.failure(), b"sending what lanes asked for")
+            return check(self.context.state, self.lookups.failure(), b"sending answers to lanes")
         return 0
 
     cdef int answer(self, bint wants_room, RescoringParams* params) except -1:
         """Between launches: answers lanes' questions, or makes the room that a lane lacks for them."""
         if wants_room:
             if self.size >= MOST_ENTRIES:
-                raise CapacityError("a frame asks for more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
+                raise CapacityError("a frame needs more than 2**23 words, or arcs and back-off weights: use a smaller beam or max_active")
             self.size *= 2
             return self._clear(params)  # lanes that wait for other answers will ask again
         while not self.lookups.answer_all(self.lanes):

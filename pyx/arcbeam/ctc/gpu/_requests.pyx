@@ -96,7 +96,7 @@ cdef class HostLookups:
             try:
                 self.server = new Server(self.answerer[0], self.threads, self.answer_path[0])
             except RuntimeError as error:  # std::system_error: the machine cannot start more
-                raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
+                raise CapacityError(f"threads: {self.threads} threads cannot be started ({error}); use fewer") from None
         return 0
 
     cdef int watch(self, const vector[RequestView]& lanes) except -1:

@@ -113,8 +113,8 @@ cdef class LaneRoom:
         self.kind = kind
         self.pool = pool
         self.stream = stream
-        self.work = DeviceBuffer(pool, stream, "room for the tokens of a frame")
-        self.tokens = DeviceBuffer(pool, stream, "room for the tokens of a frame")
+        self.work = DeviceBuffer(pool, stream, "the tokens of a frame")
+        self.tokens = DeviceBuffer(pool, stream, "the tokens of a frame")
         self.log = DeviceBuffer(pool, stream, "the token log")
 
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
@@ -126,7 +126,7 @@ cdef class LaneRoom:
             return 0
         if capacity > 1 << 29:
             raise TooManyTokens("a frame has more than 2**29 tokens: use a smaller beam or max_active")
-        tokens = DeviceBuffer(self.pool, self.stream, "room for the tokens of a frame")
+        tokens = DeviceBuffer(self.pool, self.stream, "the tokens of a frame")
         tokens.reserve(self.kind.tokens_bytes(capacity), False)
         if num_tokens:
             self._move(tokens, 0, 0, 16 * <uint64_t> num_tokens)

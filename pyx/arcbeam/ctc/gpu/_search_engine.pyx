@@ -104,7 +104,7 @@ cdef class CudaEngine:
         self.graph = device_graph(graph, self.context)
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
-                                f"and {memory_limit:,} are allowed; raise it")
+                                f"but {memory_limit:,} are allowed; use a larger memory_limit")
         self.stream, self.copies = Stream(self.context), Stream(self.context)
         self.kind = PLAIN
         taken = self.graph.bytes

@@ -96,7 +96,7 @@ cdef class Staging:
             try:
                 self.gatherer = new Gatherer(self.threads)
             except RuntimeError as error:  # std::system_error: the machine cannot start more
-                raise CapacityError(f"threads: {self.threads} of them cannot be started ({error})") from None
+                raise CapacityError(f"threads: {self.threads} threads cannot be started ({error}); use fewer") from None
         with nogil:
             self.word.reserve(4, False)
             self.memory.reserve(max(<uint64_t> 1, self.order.end()) * kLineBytes, False)

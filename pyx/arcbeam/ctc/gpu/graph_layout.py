@@ -8,10 +8,10 @@ import numpy.typing as npt
 LABEL_BITS = 16
 EPSILON = 0xFFFF
 RANGE = 32.0
-"""Weights that exceed the smallest of their state by more count as if by so much."""
+"""A weight that exceeds the smallest of its state by more than this counts as if it exceeded it by this much."""
 AT_A_TIME = 1 << 20
 CHUNK = 8
-"""Labels of a load; their array is padded to whole ones."""
+"""Labels that are loaded at a time; their array is padded to a multiple of this."""
 ROW = np.dtype(
     [
         ("first_arc", "u4"),
@@ -28,12 +28,12 @@ NO_EPSILON = 0xFFFFFFFF
 
 
 def state_rows(states: npt.NDArray[np.void], targets: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """All that a search wants of each state, its first epsilon arc included.
+    """All that a search needs of each state, including its first epsilon arc.
 
     Parameters
     ----------
     states, targets
-        Of the graph, see `arcbeam.Graph`.
+        Columns of the graph, see `arcbeam.Graph`.
 
     Returns
     -------
@@ -52,21 +52,21 @@ def state_rows(states: npt.NDArray[np.void], targets: npt.NDArray[np.void]) -> n
 
 
 def column_bits(num_columns: int) -> int:
-    """Bits of a label that hold the column."""
+    """The number of bits of a label that hold the column."""
     return max(1, (num_columns - 1).bit_length())
 
 
 def labels(
     states: npt.NDArray[np.void], targets: npt.NDArray[np.void], columns: npt.NDArray[np.uint16], num_columns: int
 ) -> npt.NDArray[np.uint16]:
-    """The label of every arc. That of an epsilon arc is 0, a column like others, for it is read beside others.
+    """The label of every arc. That of an epsilon arc is 0, a column like others, because it is loaded with others.
 
     Parameters
     ----------
     states, targets, columns
-        Of the graph, see `arcbeam.Graph`.
+        Columns of the graph, see `arcbeam.Graph`.
     num_columns : int
-        Of the log-probs.
+        The number of columns of the log-probs.
 
     Returns
     -------

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from arcbeam.errors import CapacityError
 
 ENTRY_BYTES = 32
-"""Of an entry of the arc cache, see ``cuda/rescore/arc_cache.cuh``."""
+"""Bytes of an entry of the arc cache; see ``cuda/rescore/arc_cache.cuh``."""
 SINGLE_BYTES = 16
-"""The same where it holds single arcs, see ``cuda/rescore/single_arcs.cuh``."""
+"""The same if the cache holds single arcs; see ``cuda/rescore/single_arcs.cuh``."""
 MOST_ENTRIES = 2**32 - 1
 MOST_CACHE = 1 << 30
-"""Bytes that the arc cache has at most where `arc_cache` names none."""
+"""The most bytes that the arc cache gets if `arc_cache` sets no size."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """What was chosen.
+    """The choice that was made.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Placement:
         ``"resident"``, ``"host"``, ``"host-direct"`` or ``"cpu"``.
     cache_entries : int
     index_on_device : bool
-        Whether the index is in the device's memory, with all else or alone.
+        Whether the index is in the device's memory, with the rest of the model or alone.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Placement:
 
     @property
     def cache_bytes(self) -> int:
-        """What the arc cache takes of the device."""
+        """Bytes of the device that the arc cache takes."""
         return self.cache_entries * entry_bytes(self.name)
 
 
@@ -46,24 +46,24 @@ def choose(
     gpu_budget: int | None,
     arc_cache: int | None,
 ) -> Placement:
-    """Chooses for a device.
+    """Chooses the placement for a device.
 
     Parameters
     ----------
     placement : str
         The option; ``"auto"`` is ``"resident"`` if that fits, else ``"host-direct"``.
     model_bytes, index_bytes : int
-        Of the large language model, and of its index alone: with ``"host-direct"`` that is on the device, too, where
-        the budget has room for it and for the cache, or for one of the same size.
+        Size of the large language model, and of its index alone. With ``"host-direct"`` the index is on the device if
+        the budget has room for it and for the cache; if the cache has no given size, for a cache of the index's size.
     free_bytes : int
-        Of the device's memory, a memory limit taken into account.
+        Free memory of the device, within any memory limit.
     gpu_budget, arc_cache : int, optional
-        The options, in bytes. Without a budget three quarters of what is free may be taken.
+        The options, in bytes. Without a budget, three quarters of the free memory may be taken.
 
     Raises
     ------
     CapacityError
-        A budget that the model or the cache exceeds.
+        The model and the cache exceed the budget.
     """
     budget = budget_of(free_bytes, gpu_budget)
     wanted = arc_cache or 0
@@ -73,8 +73,8 @@ def choose(
     if gpu_budget is not None and taken > gpu_budget:
         raise CapacityError(
             f"gpu_budget: the language model and its cache take {taken:,} bytes of the GPU's memory as "
-            f"placement={placement!r}, and {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or "
-            "raise it"
+            f"placement={placement!r}, but {gpu_budget:,} are allowed; use 'host-direct', a smaller arc_cache, or a "
+            "larger gpu_budget"
         )
     if placement == "resident":
         return Placement(placement, entries_of(wanted, placement))
@@ -88,9 +88,9 @@ def choose(
 def choose_unpinned(
     model_bytes: int, index_bytes: int, free_bytes: int, gpu_budget: int | None, arc_cache: int | None
 ) -> Placement | None:
-    """Chooses where the host gives kernels no memory for the model: ``"resident"`` if that fits, else ``"host"``.
+    """Chooses if kernels cannot read the model in host memory: ``"resident"`` if that fits, else ``"host"``.
 
-    None where not even the index and the cache fit. Parameters as those of :func:`choose`.
+    Returns None if not even the index and the cache fit. The parameters are those of :func:`choose`.
     """
     budget, wanted = budget_of(free_bytes, gpu_budget), arc_cache or 0
     if model_bytes + wanted <= budget:
@@ -106,10 +106,10 @@ def budget_of(free_bytes: int, gpu_budget: int | None) -> int:
 
 
 def entry_bytes(placement: str) -> int:
-    """Of an entry of the arc cache: with ``"host"`` it holds single arcs, else answers."""
+    """Bytes of an entry of the arc cache, which holds single arcs with ``"host"``, and otherwise answers."""
     return SINGLE_BYTES if placement == "host" else ENTRY_BYTES
 
 
 def entries_of(cache_bytes: int, placement: str) -> int:
-    """Entries of a cache of so many bytes."""
+    """The number of entries of a cache of this size."""
     return min(cache_bytes // entry_bytes(placement), MOST_ENTRIES)

@@ -7,47 +7,48 @@ from dataclasses import dataclass
 import numpy as np
 
 SHARED_STEP = 64
-"""Shared memory holds a multiple of so many states of a frame."""
+"""The number of states of a frame in shared memory is a multiple of this."""
 SHARED_BYTES = 164 << 10
-"""Of a multiprocessor that blocks take together; the rest of it is a cache (L1) that they need."""
+"""Bytes that the blocks of a multiprocessor take together; the rest is a cache (L1), which they need, too."""
 RESCORING_SHARED_BYTES = 100 << 10
-"""The same with a large language model, whose kernel has more registers spilled to that cache."""
+"""The same with a large language model, whose kernel spills more registers to that cache."""
 RESERVED_SHARED_BYTES = 1024
-"""What the device keeps for itself of the shared memory of a multiprocessor, for each block."""
+"""Bytes of a multiprocessor's shared memory that the device keeps for itself, for each block."""
 
 # Log-probs from host memory.
 FIRST_PART_BYTES, LARGEST_PART_BYTES = 2 << 20, 8 << 20
-"""What is copied to the device at a time: little at first, since lanes wait for it, then twice as much each time."""
+"""Bytes copied to the device at a time: few at first, because lanes wait for them, then twice as many each time."""
 PIECES_BYTES = 4 << 20
-"""Of the pieces that all lanes wait for at a time; a lane decodes one while the next are under way."""
+"""Bytes of the pieces that all lanes wait for at a time; a lane decodes one piece while the next are under way."""
 PIECE_BYTES = 256 << 10
-"""The largest piece, which one thread copies."""
+"""Bytes of the largest piece; a piece is copied by one thread."""
 ALONE_BYTES = 256 << 10
-"""What the calling thread copies itself, sooner than others would wake."""
+"""Up to this many bytes the calling thread copies alone: other threads would wake later than it is done."""
 GATHERING_THREADS = 8
-"""More gain little: they share the memory's bandwidth."""
+"""More threads gain little, because they share the memory's bandwidth."""
 WAIT_CYCLES = 1 << 28
-"""Clock cycles, a tenth of a second or two, after which a lane that hears nothing of its log-probs stops."""
+"""Clock cycles (one or two tenths of a second) after which a lane stops if its log-probs have not arrived."""
 REQUEST_ENTRIES = 1 << 12
-"""Of the table in which a lane that asks the host keeps the answers, at first; a multiple of 16."""
+"""Entries that the table for the host's answers has in each lane at first; a multiple of 16."""
 ANSWERING_THREADS = 32
-"""The most that look words up for a GPU; with none, lanes stop for every answer."""
+"""The most threads that look words up for a GPU; without any, lanes stop for every answer."""
 FETCHING_THREADS = 4
-"""As many as need only fetch arcs: 15 of them were at work 3 % of the time (H200, beam 17)."""
+"""The most threads if they only fetch arcs: 15 threads were at work 3 % of the time (H200, beam 17)."""
 REQUEST_HISTORIES = 1 << 20
 """Histories of a KenLM for which there is room at first."""
 REQUEST_HISTORIES_BYTES = 512 << 20
-"""Of the host, that they may take from batch to batch; one batch may need more."""
+"""Bytes of the host that these histories may take from batch to batch; a single batch may need more."""
 
 
 PINNED_MODEL_BYTES = 512 << 20
-"""Of a model that kernels read in the host's memory: more is managed memory, where an H200 reads at random as often a
-second up to here, and four to ten times as often beyond (docs/design/memory.md)."""
+"""Up to this size, a model that kernels read in the host's memory is pinned; a larger one is in managed memory. There
+an H200 makes as many random reads per second for models up to this size, and four to ten times as many for larger ones
+(docs/design/memory.md)."""
 
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """The entry of the search kernel, threads a block, blocks a multiprocessor, and blocks of the cluster of a lane."""
+    """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane."""
 
     kernel: str
     threads: int
@@ -59,30 +60,31 @@ WIDE = LaunchShape("wide", threads=512, blocks_per_multiprocessor=1)
 DENSE = LaunchShape("dense", threads=256, blocks_per_multiprocessor=2)
 CROWDED = LaunchShape("dense", threads=128, blocks_per_multiprocessor=4)
 FEW_TOKENS = 48
-"""Tokens of a frame on average up to which small blocks suffice."""
+"""The average number of tokens in a frame up to which small blocks suffice."""
 CROWD = 4
-"""Utterances a multiprocessor from which on they are a crowd."""
+"""Utterances per multiprocessor from which on the shape ``CROWDED`` is tried first."""
 CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=8)
 TEAM_TOKENS = 256
-"""Tokens from which on a frame is worked on by the whole cluster."""
+"""The number of tokens from which on the whole cluster works on a frame."""
 HOT_TOKENS, HOT_AMONG_MANY = 512, 2048
-"""Tokens of a frame on average from which on an utterance is worth a cluster: in a batch of few, and of many,"""
+"""The average number of tokens in a frame from which on an utterance is worth a cluster: in a batch of few utterances,
+and in one of many."""
 HOT_LANES = 8
-"""once no more than so many are left."""
+"""Utterances get clusters once at most this many are left."""
 RESCORING_CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=4)
 RESCORING_TEAM_TOKENS, RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 512, 128, 32
 """The same with a large language model, for batches of any size."""
 
 
 def hot_tokens(utterances: int, multiprocessors: int) -> int:
-    """Where many lanes work, the stop for clusters costs all of them."""
+    """Tokens from which on an utterance is worth a cluster: where many work, the stop for clusters costs them all."""
     return HOT_TOKENS if 4 * utterances <= multiprocessors else max(HOT_TOKENS, HOT_AMONG_MANY)
 
 
 def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = None) -> tuple[LaunchShape, ...]:
-    """What to try, in this order. No launch begins in clusters, for most utterances are faster without.
+    """The shapes to try, in this order. No launch begins in clusters, because most utterances are faster without them.
 
-    `tokens` are those of a frame on average, as far as is known from batches before.
+    `tokens` is the average number of tokens in a frame, if it is known from earlier batches.
     """
     if tokens is None or tokens > FEW_TOKENS or utterances <= multiprocessors:
         return (WIDE,)
@@ -91,7 +93,7 @@ def launch_shapes(utterances: int, multiprocessors: int, tokens: float | None = 
 
 @dataclass(frozen=True)
 class Room:
-    """What a lane and a batch start with; all of it grows on demand.
+    """The room that a lane and a batch start with; all of it grows on demand.
 
     Attributes
     ----------
@@ -100,7 +102,7 @@ class Room:
     log_entries : int
         Token-log entries of a lane, 8 bytes each.
     path_entries : int or None
-        Arcs of all paths, 4 bytes each; None for what the frames suggest.
+        Arcs of all paths, 4 bytes each; None for an estimate from the frames.
     window_bytes : int
         Log-probs from host memory that are on the device at a time.
     shared_states : int or None
@@ -115,10 +117,10 @@ class Room:
 
 
 def room_ahead(states: int, lane_bytes: float, lanes: int, memory: int) -> int:
-    """States of a frame that every lane gets room for because some lane once needed it.
+    """States of a frame for which every lane gets room because some lane once needed as much.
 
-    Lanes that stop for more room cost time, in every batch others; so all get it, as far as a sixteenth of `memory`
-    goes, which is the device's or what the decoder may take.
+    Lanes that stop for more room cost time, and in each batch they are other lanes. So all lanes get this room, within
+    a sixteenth of `memory`, which is the device's memory or the part of it that the decoder may take.
     """
     return min(states, int(memory // (16 * lanes * lane_bytes)))
 
@@ -133,7 +135,7 @@ def first_room(max_active: int) -> Room:
 
 
 def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int, int]]:
-    """Cuts a batch into windows ``[first, last)`` of at most `window_bytes`, and of one utterance at least."""
+    """Cuts a batch into windows ``[first, last)`` of at most `window_bytes`, but of at least one utterance."""
     ends = np.cumsum(utterance_bytes)
     windows, first, before = [], 0, 0
     while first < len(ends):
@@ -144,18 +146,18 @@ def windows_of(utterance_bytes: np.ndarray, window_bytes: int) -> list[tuple[int
 
 
 def piece_frames(row_bytes: int, lanes: int) -> int:
-    """Frames of a piece of log-probs on their way, for so many lanes that decode at a time."""
+    """The number of frames that are sent in one piece, if this many lanes decode at a time."""
     wanted = PIECES_BYTES // max(1, lanes)
     return max(1, min(wanted, PIECE_BYTES) // row_bytes)
 
 
 def lookup_threads(cores: int, of_kenlm: bool) -> int:
-    """Threads that look words up for lanes. They seldom sleep, so some cores are left to others."""
+    """Threads that look words up for lanes. They seldom sleep, so some cores are left for other work."""
     return min(max(1, cores * 3 // 4), ANSWERING_THREADS if of_kenlm else FETCHING_THREADS)
 
 
 def kept_histories(bytes_each: int) -> int:
-    """Histories of a KenLM for which there may be room from batch to batch: a power of two times those at first."""
+    """Histories of a KenLM that may keep their room from batch to batch: a power of two times the number at first."""
     kept = REQUEST_HISTORIES
     while 2 * kept * bytes_each <= REQUEST_HISTORIES_BYTES:
         kept *= 2

@@ -19,16 +19,16 @@ class LoopShape:
     kernel : str
         ``"kept"``: weights are kept in shared memory; ``"many"``: they are streamed.
     threads : int
-        Of a block.
+        Threads of a block.
     tests : int
         Frames that are tested in a round by all utterances together, at least one each.
     first_window, widest_window : int
         Frames that an utterance tests at a time: after a label, and at most after blanks.
     teams : int
-        Of blocks, in ``"kept"``: each has all weights, and a share of the utterances.
+        Teams of blocks, in ``"kept"``: each team has all weights, and a share of the utterances.
     joins_alone : bool
-        In ``"kept"``: every block makes the joint network's hidden layers of all tests for itself, in shared memory,
-        instead of waiting for those that others make.
+        In ``"kept"``: every block computes the joint network's hidden layers of all tests itself, in shared memory,
+        instead of waiting for those that other blocks compute.
     """
 
     kernel: str
@@ -43,7 +43,7 @@ class LoopShape:
 THREADS = {"kept": 512, "many": 256}
 MOST_TESTS = {"kept": 1024, "many": 1024}
 JOINS_ALONE = 8
-"""Tests of a round up to which every block makes their hidden layers: all of them read all frames and predictions."""
+"""Tests of a round up to which every block computes all hidden layers; then each block reads all their inputs."""
 ANY = 1 << 32
 PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
     ("float32", False): ((2, "kept", 8, 16, 2), (16, "kept", 8, 16, 1), (256, "kept", 4, 8, 2), (ANY, "many", 4, 8, 1)),
@@ -63,45 +63,46 @@ PLAN: dict[tuple[str, bool], tuple[tuple[int, str, int, int, int], ...]] = {
         (ANY, "kept", 1, 2, 3),
     ),
 }
-"""By precision, and whether there are durations (which pass over most blanks): up to so many utterances this kernel,
-the frames that an utterance tests after a label and at most, and the most teams, of which there are as many as shared
-memory has room for. From what an H200 measured."""
+"""Rows by precision, and by whether there are durations (which skip most blanks). A row has the number of utterances
+up to which it holds, the kernel, the frames that an utterance tests after a label, those that it tests at most, and the
+most teams; there are as many teams as shared memory has room for. The figures were measured on an H200."""
 MOST_LANES = 1024
-"""Utterances that are decoded together."""
+"""The most utterances that are decoded together."""
 MOST_FRAMES = 1 << 20
-"""Frames of all of them, unless one alone has more: their projections lie in memory."""
+"""The most frames that they have together, unless one alone has more: their projections take memory."""
 PROJECT_THREADS = 256
 PROJECT_BLOCKS = {"float32": 1, "bfloat16": 2}
-"""Of a multiprocessor: as many as have registers, for most of the time goes into waiting for loads."""
+"""Blocks per multiprocessor: as many as get registers, because most of the time goes into waiting for loads."""
 STAGED_GROUPS = 256
-"""Groups of eight frames from which on, in bfloat16, blocks project 64 frames together; before, few would have work."""
+"""Groups of eight frames from which on, in bfloat16, blocks project 64 frames together; with fewer groups, few blocks
+would have work."""
 PATIENCE_CYCLES = 1 << 34
-"""Of a block at a barrier, until it gives up: about ten seconds."""
+"""Clock cycles after which a block at a barrier gives up: about ten seconds."""
 
 
 def loop_shapes(utterances: int, precision: str, has_durations: bool) -> tuple[LoopShape, ...]:
-    """What to try, in this order: the last one needs no room for weights."""
+    """The shapes to try, in this order; the last one needs no room for weights."""
     rows = PLAN[precision, has_durations]
     kernel, first, widest, most_teams = next(row[1:] for row in rows if utterances <= row[0])
     chosen = tuple(loop_shape(kernel, utterances, first, widest, teams) for teams in range(most_teams, 0, -1))
     return chosen if kernel == "many" else (*chosen, loop_shape("many", utterances, first, widest))
 
 
-@lru_cache(maxsize=1024)  # a decode of one utterance has less than a millisecond
+@lru_cache(maxsize=1024)  # a decode of one utterance takes less than a millisecond
 def loop_shape(kernel: str, utterances: int, first_window: int, widest_window: int, teams: int = 1) -> LoopShape:
-    """With as many tests as they want after labels."""
+    """The shape with as many tests as the utterances want after labels."""
     tests = min(MOST_TESTS[kernel], utterances * first_window)
     joins_alone = kernel == "kept" and tests <= JOINS_ALONE
     return LoopShape(kernel, THREADS[kernel], tests, first_window, widest_window, teams, joins_alone)
 
 
 def blocks(multiprocessors: int) -> int:
-    """Of a launch; they wait for each other, so all have to run at the same time."""
+    """The number of blocks of a launch; they wait for each other, so all have to run at the same time."""
     return multiprocessors
 
 
 def first_room(frames: int) -> int:
-    """Tokens of an utterance that there is room for at first."""
+    """The number of tokens of an utterance for which there is room at first."""
     return frames // 2 + 16
 
 

@@ -116,7 +116,8 @@ void Reader::header(std::string_view text) {
     const std::uint64_t most = (most_bytes_ + 1) / (2 * (order + 1));
     if (count > most)
         fail("expected at most " + std::to_string(most) + " n-grams of order " + std::to_string(order) +
-             ", for which " + std::to_string(most_bytes_) + " bytes have room, got " + std::to_string(count));
+             ", which is all that " + std::to_string(most_bytes_) + " bytes can hold, got " +
+             std::to_string(count));
     tally_.header.push_back(count);
 }
 
@@ -163,7 +164,8 @@ void Reader::ngram(std::string_view text) {
     const bool highest = order_ == tally_.header.size();
     if (fields_.size() != order_ + 1 && fields_.size() != order_ + 2)
         fail("expected a log10 probability, " + std::to_string(order_) + (order_ == 1 ? " word" : " words") +
-             " and perhaps a back-off weight, got " + std::to_string(fields_.size()) + " fields in " + shown(text));
+             " and optionally a back-off weight, got " + std::to_string(fields_.size()) + " fields in " +
+             shown(text));
     if (read_in_section_ == tally_.header[order_ - 1])
         fail("expected " + std::to_string(read_in_section_) + " n-grams of order " + std::to_string(order_) +
              " as the header says, got another: " + shown(text));

@@ -18,7 +18,7 @@ Status check_bases(const std::uint32_t* bases, std::uint64_t blocks, std::uint32
         const bool is_wide = (bases[block] & kLmWideBlock) != 0;
         const std::uint32_t value = bases[block] & ~kLmWideBlock;
         if (is_wide ? value != wide || num_wide - wide < (1U << kLmBlockBits) : value > most)
-            return format_error("%s: the base of block %llu is %u, beyond what there is", what,
+            return format_error("%s: the base of block %llu is %u, which is beyond the end", what,
                                 static_cast<unsigned long long>(block), value);
         wide += is_wide ? 1U << kLmBlockBits : 0U;
     }
@@ -35,7 +35,7 @@ Status check_state(const LmView& lm, std::uint32_t s) {
         return format_error("state %u has the arcs %u to %u of %u", s, begin, end, lm.num_arcs);
     if (s != kLmEmptyHistory && lm.backoff_state(s) >= s)
         return format_error("state %u backs off to state %u; expected a smaller one", s, lm.backoff_state(s));
-    if (!is_weight(lm.backoff_weights[s])) return format_error("the back-off weight of state %u is no cost", s);
+    if (!is_weight(lm.backoff_weights[s])) return format_error("the back-off weight of state %u is not a cost", s);
     std::uint32_t last = 0;
     for (std::uint32_t arc = begin; arc < end; ++arc) {
         const std::uint32_t label = lm.label(arc);
@@ -47,7 +47,7 @@ Status check_state(const LmView& lm, std::uint32_t s) {
             return format_error("state %u, arc %u leads to state %u of %u", s, arc - begin, lm.arcs[arc].next_state,
                                 lm.num_states);
         if (!is_weight(lm.arcs[arc].weight))
-            return format_error("the weight of state %u, arc %u is no cost", s, arc - begin);
+            return format_error("the weight of state %u, arc %u is not a cost", s, arc - begin);
     }
     return {};
 }

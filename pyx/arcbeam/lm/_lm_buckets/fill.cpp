@@ -214,7 +214,7 @@ Status fill_buckets(const LmView& lm, const BucketSizes& sizes, unsigned char* m
             return {};
         }
     }
-    return format_error("%u arcs have no places in %u parts of %u buckets", lm.num_arcs - lm.num_labels,
+    return format_error("%u arcs do not fit in %u parts of %u buckets", lm.num_arcs - lm.num_labels,
                         sizes.num_parts, sizes.buckets_a_part);
 }
 

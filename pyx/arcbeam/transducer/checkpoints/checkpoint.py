@@ -1,4 +1,4 @@
-"""The weights of a transducer from a file: of ``torch.save``, or safetensors; which, its first bytes say."""
+"""The weights of a transducer from a file of ``torch.save`` or safetensors; the file's first bytes say which."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ TABLES = "tables of the prediction network"
 
 @dataclass(frozen=True)
 class Source:
-    """Where weights come from.
+    """The source of weights.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        The name that messages give it.
     budget : Budget or None
-        What it may come to, if it is a file.
+        The limit of what it may unpack to, if it is a file.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Source:
 
     @property
     def error(self) -> type[ValueError]:
-        """What is raised where its content does not fit."""
+        """The kind of error for content that does not fit."""
         return ValueError if self.budget is None else FormatError
 
     def take_tensors(self, weights: Any, prefixes: tuple[str, ...]) -> dict[str, Any]:
@@ -61,49 +61,48 @@ class Source:
         return found
 
     def check_bytes(self, count: int, what: str) -> None:
-        """FormatError where so many bytes are more than a file may come to."""
+        """FormatError if the file may not take this many bytes."""
         if self.budget is not None:
             Budget(self.name, self.budget.size, self.budget.most).take(count, what)
 
     def check_tables(self, prediction: LstmPrediction | StatelessPrediction) -> None:
-        """FormatError where a file's weights are small, but the tables that decoding makes of them would be huge.
+        """FormatError if a file's weights are small, but the tables that decoding makes of them would be huge.
 
-        What depends on a token alone is tabulated: 4 gates a unit of an LSTM, or every place of a context.
+        Whatever depends on a token alone is tabulated: 4 gates for each unit of an LSTM, or every place of a context.
         """
         places = 4 if isinstance(prediction, LstmPrediction) else prediction.context
         self.check_bytes(4 * places * prediction.units * prediction.tokens, TABLES)
 
 
 def file_source(path: str | os.PathLike[str], max_bytes: int | str | None) -> Source:
-    """A file as the source of weights; OSError where it is none."""
+    """A file as the source of weights; OSError if it is not a file."""
     check_is_file(path)
     return Source(os.fsdecode(path), Budget(path, os.stat(path).st_size, max_bytes))
 
 
 def is_safetensors(path: str | os.PathLike[str]) -> bool:
-    """Whether the file begins as safetensors do: the size of a JSON object, and its brace."""
+    """Whether the file begins like safetensors: with the size of a JSON object, and its brace."""
     with open(os.fspath(path), "rb") as file:
         head, size = file.read(HEADER_BYTES + 1), os.fstat(file.fileno()).st_size
     return head[HEADER_BYTES:] == b"{" and int.from_bytes(head[:HEADER_BYTES], "little") <= size - HEADER_BYTES
 
 
 def read_checkpoint(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> Any:
-    """What a checkpoint holds: mostly a dictionary of tensors, which are numpy arrays.
+    """The content of a checkpoint: usually a dictionary of tensors, which are numpy arrays.
 
     Parameters
     ----------
     path : path
-        Of ``torch.save`` or safetensors.
+        A file of ``torch.save`` or safetensors.
     max_bytes : int, str or None
-        What a file of ``torch.save`` may come to, see `read_torch_file`; safetensors
-        are not compressed.
+        The most that a file of ``torch.save`` may unpack to, see `read_torch_file`; safetensors are not compressed.
 
     Raises
     ------
     FormatError
-        It is neither, or damaged.
+        The file is neither, or damaged.
     OSError
-        It cannot be read.
+        The file cannot be read.
     MissingDependencyError
         The package safetensors is missing.
     """
@@ -117,7 +116,7 @@ def read_checkpoint(path: str | os.PathLike[str], max_bytes: int | str | None = 
 
 
 def names_of_tensors(path: str | os.PathLike[str]) -> list[str]:
-    """The names in a safetensors file, of which no more is read; raises what `read_checkpoint` does."""
+    """The names in a safetensors file, whose values are not read; raises the errors of `read_checkpoint`."""
     check_is_file(path)
     safe_open = _safetensors(os.fsdecode(path)).safe_open
     with reading(path, "a safetensors file"), safe_open(os.fspath(path), framework="np") as file:

@@ -27,7 +27,7 @@ KEYS = {
 def read_icefall(
     source: str | os.PathLike[str] | Mapping[str, Any], relu: bool | None, max_bytes: int | str | None = None
 ) -> tuple[Source, StatelessPrediction, Joint]:
-    """Where the networks of a checkpoint or a state dict come from, and they themselves.
+    """The source of a checkpoint or a state dict, and its networks.
 
     See :meth:`arcbeam.TransducerDecoder.from_icefall`.
     """
@@ -45,7 +45,7 @@ def _from_state_dict(weights: Any, source: Source, relu: bool | None) -> tuple[S
     ours = {
         key: value
         for key, value in source.take_tensors(weights, ("decoder.", "joiner.")).items()
-        if "balancer" not in key  # those act in training alone
+        if "balancer" not in key  # balancers act in training alone
     }
     embedding = _take(source, ours, KEYS["embedding"], "decoder.embedding.scale")
     convolution = None
@@ -63,7 +63,7 @@ def _from_state_dict(weights: Any, source: Source, relu: bool | None) -> tuple[S
 
 
 def _take(source: Source, weights: dict[str, Any], key: str, scale_key: str) -> np.ndarray:
-    """A tensor, times e to the power of its scale, which models of 2022 keep apart."""
+    """A tensor, times e to the power of its scale, which models of 2022 store separately."""
     if key not in weights:
         raise FormatError(f"{source.name}: expected {key}, got none")
     value, scale = weights.pop(key), weights.pop(scale_key, None)

@@ -69,7 +69,7 @@ def read_nemo(
 ) -> NemoModel:
     """The model of a ``.nemo`` archive, a safetensors file or a state dict.
 
-    See :meth:`arcbeam.TransducerDecoder.from_nemo`; `given` are the options that the configuration is not asked for.
+    See :meth:`arcbeam.TransducerDecoder.from_nemo`; `given` are the options that override the configuration.
     """
     asked = _Asked(activation, durations, {*given} if durations is None else {*given, "durations"})
     if isinstance(source, Mapping):
@@ -85,7 +85,7 @@ def read_nemo(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the caller says himself."""
+    """The options that the caller gives."""
 
     activation: str | None
     durations: Sequence[int] | None
@@ -98,7 +98,7 @@ def _read_archive(name: str, max_bytes: int | str | None) -> tuple[Any, Any]:
         if needed not in found:
             raise FormatError(f"{name}: expected {needed} in the archive, got none")
     config = read_config(found.pop(CONFIG), f"{name}: {CONFIG}", max_bytes)
-    # What an archive comes to has been counted; a checkpoint in it is judged by its own size.
+    # The size of the unpacked archive has been checked; a checkpoint in it is judged by its own size.
     weights = read_torch_file(io.BytesIO(found.pop(WEIGHTS)), f"{name}: {WEIGHTS}", max_bytes)
     return config, weights
 
@@ -137,7 +137,7 @@ def _from_state_dict(weights: Any, source: Source, config: Any, asked: _Asked) -
         options.pop("durations", None)  # the configuration of an RNN-T may list some
     elif "durations" not in options:
         raise ValueError(
-            f"{name}: {outputs} outputs for {prediction.tokens} tokens, as a TDT has; its durations are not in the "
+            f"{name}: {outputs} outputs for {prediction.tokens} tokens, as in a TDT; its durations are not in the "
             f"configuration, give durations="
         )
     check_pieces(name, options, prediction.tokens)
@@ -200,6 +200,6 @@ def _prediction(source: Source, weights: dict[str, Any], tokens: set[int]) -> Ls
     while f"{LSTM}weight_hh_l{len(layers)}" in weights:
         kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         layers.append(LstmLayer(*(_take(source, weights, f"{LSTM}{kind}_l{len(layers)}") for kind in kinds)))
-    if len(embedding) not in tokens and len(embedding) + 1 in tokens:  # the blank's is zero and was left out
+    if len(embedding) not in tokens and len(embedding) + 1 in tokens:  # the blank's row is zero and was left out
         embedding = np.concatenate([embedding, np.zeros((1, embedding.shape[1]), np.float32)])
     return LstmPrediction(embedding, layers)

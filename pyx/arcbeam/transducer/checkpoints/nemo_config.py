@@ -1,4 +1,4 @@
-"""What the configuration in a ``.nemo`` archive tells: YAML from anywhere in, options of a decoder out."""
+"""Reads the configuration in a ``.nemo`` archive: YAML from anywhere in, options of a decoder out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from arcbeam.transducer.options import TransducerOptions
 
 CONFIG = "model_config.yaml"
 CONFIG_BYTES = 2 << 20
-"""A configuration may be so large, unless `max_bytes` says otherwise: the package pyyaml reads a megabyte in 10 s."""
+"""The largest configuration, unless `max_bytes` says otherwise: the package pyyaml reads a megabyte in 10 s."""
 LONGEST_VALUE = 1 << 16
 MERGE, TEXT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
 EXPECTED = "the configuration of a model"
@@ -30,14 +30,14 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
     text : bytes
         YAML. Aliases, with which a few kilobytes can stand for gigabytes, are refused; NeMo writes none.
     name : str
-        What messages call it.
+        The name that messages give it.
     max_bytes : int, str or None
-        How large it may be; None for 2 MiB.
+        The most bytes that it may have; None for 2 MiB.
 
     Raises
     ------
     FormatError
-        It is no YAML, has aliases, or is too large.
+        The text is not YAML, has aliases, or is too large.
     MissingDependencyError
         The package pyyaml is missing.
     """
@@ -49,12 +49,12 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                raise FormatError(f"{name}: expected values as they are, got an alias, *{self.peek_event().anchor}")
+                raise FormatError(f"{name}: expected values without aliases, got *{self.peek_event().anchor}")
             node = super().compose_node(parent, index)
-            # Numbers in base 60 take time by the square of their length.
+            # Numbers in base 60 take time that grows with the square of their length.
             if isinstance(node, yaml.ScalarNode) and len(node.value) > LONGEST_VALUE:
                 raise FormatError(f"{name}: expected values of at most {LONGEST_VALUE} characters, got a longer one")
-            # Keys stay text: numbers could be made to have one hash.
+            # Keys stay text, because numbers could be chosen to have equal hashes.
             for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
                 if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
                     key.tag = TEXT
@@ -70,7 +70,7 @@ def read_config(text: bytes, name: str, max_bytes: int | str | None = None) -> A
 
 
 def get(config: Any, path: str, default: Any = None) -> Any:
-    """The value at a dotted path; `default` where there is none."""
+    """The value at a dotted path; `default` if there is none."""
     for key in path.split("."):
         config = config.get(key) if isinstance(config, Mapping) else None
     return default if config is None else config
@@ -82,15 +82,15 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
     Parameters
     ----------
     name : str
-        What messages call the model.
+        The name that messages give the model.
     config
     given : collection of str
-        Options that the caller sets himself: the configuration may say of them what it likes.
+        Options that the caller sets: their values in the configuration do not matter.
 
     Raises
     ------
     FormatError
-        A value is not what an option may be.
+        A value is not valid for its option.
     """
     options: dict[str, Any] = {}
     with reading(f"{name}: {CONFIG}", EXPECTED):
@@ -102,7 +102,7 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
         greedy = get(config, "decoding.greedy")
         limits = [greedy[key] for key in MAX_SYMBOLS if key in greedy] if isinstance(greedy, Mapping) else []
         if limits:
-            options["max_symbols"] = next((limit for limit in limits if limit), None)  # as there, 0 is none either
+            options["max_symbols"] = next((limit for limit in limits if limit), None)  # as in NeMo, 0 is no limit
         stride, factor = get(config, "preprocessor.window_stride"), get(config, "encoder.subsampling_factor")
         if type(stride) in (int, float) and type(factor) is int and "frame_shift" not in given:
             options["frame_shift"] = float(stride * factor)
@@ -110,7 +110,7 @@ def options_of(name: str, config: Any, given: Collection[str]) -> dict[str, Any]
         # The pieces of a WordPiece tokenizer mark the middle of words instead.
         if isinstance(pieces, list) and get(config, "tokenizer.type") != "wpe" and "tokenizer" not in given:
             options["tokenizer"] = _as_pieces(pieces)
-        # A configuration without a limit of symbols is for the caller to complete.
+        # If the configuration has no limit of symbols, the caller has to give one.
         checked = {key: value for key, value in options.items() if key != "tokenizer" and value is not None}
         TransducerOptions(blank_id=0, **{key: value for key, value in checked.items() if key not in given})
     return options
@@ -123,12 +123,12 @@ def _as_pieces(pieces: list[Any]) -> list[str]:
                 f"joint.vocabulary: expected pieces that are text, got {type(piece).__name__} for token {i}; "
                 f"give tokenizer="
             )
-        piece.encode()  # fails for half a surrogate, which text cannot be made of
+        piece.encode()  # fails for half a surrogate pair, which is not text
     return list(pieces)
 
 
 def check_pieces(name: str, options: Mapping[str, Any], tokens: int) -> None:
-    """FormatError unless the pieces are as many as the tokens of the model, with or without the blank's."""
+    """FormatError unless there are as many pieces as tokens of the model, with or without the blank's."""
     pieces = options.get("tokenizer")
     if pieces is not None and len(pieces) not in (tokens, tokens - 1):
         raise FormatError(

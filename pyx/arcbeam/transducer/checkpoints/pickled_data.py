@@ -1,8 +1,8 @@
 """Reads a pickle as data: dictionaries, lists, tuples, numbers and texts. Nothing that it names is looked up or called.
 
-A machine of our own for the operations that Python's pickler writes in protocols 2 to 5. What it holds takes memory
-in proportion to the pickle: lengths are checked before they are believed, names of places in the memo are bounded,
-and numbers and keys of dictionaries are what a reader may compare, hash and print without harm.
+This is an interpreter of our own for the operations that Python's pickler writes in protocols 2 to 5. Its memory grows
+only in proportion to the pickle: lengths are checked before they are believed, and places in the memo are bounded. The
+numbers and the keys of dictionaries can be compared, hashed and printed without harm.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PROTOCOLS = range(2, 6)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a pickle calls by name: a type or a function."""
+    """A name that a pickle refers to: that of a type or a function."""
 
     module: str
     name: str
 
 
 class _Dropped:
-    """Stands for every object of a type that is not read."""
+    """The stand-in for every object of a type that is not read."""
 
     __slots__ = ()
 
@@ -47,10 +47,10 @@ class Reader:
     ----------
     data : bytes
     make : callable
-        ``make(name, arguments)`` is what stands for an object that the pickle makes by calling a `Name` with a tuple;
-        `DROPPED` where it is of no use. It is told of everything but dictionaries.
+        ``make(name, arguments)`` returns the stand-in for an object that the pickle makes by calling a `Name` with a
+        tuple, or `DROPPED` if the object is of no use. It is called for all objects but dictionaries.
     persistent : callable
-        ``persistent(id)`` is what stands for an object that lies elsewhere.
+        ``persistent(id)`` returns the stand-in for an object that is stored elsewhere.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Reader:
         except FormatError as error:
             raise FormatError(f"byte {begin} of the pickle: {error}") from None
 
-    # What operations are made of.
+    # The parts of operations.
 
     def _take(self, count: int) -> bytes:
         begin, self._at = self._at, self._at + count
@@ -126,7 +126,7 @@ class Reader:
 
     def _frame(self) -> None:
         if (size := self._number("<Q")) > len(self._data) - self._at:
-            raise FormatError(f"a frame of {size} bytes, but {len(self._data) - self._at} are left")
+            raise FormatError(f"expected a frame of {size} bytes, but {len(self._data) - self._at} are left")
 
     def _mark(self) -> None:
         self._marks.append(self._stack)
@@ -202,7 +202,7 @@ class Reader:
         self._call(self._pop(), self._pop())
 
     def _build(self) -> None:
-        self._pop()  # attributes, which no object here has
+        self._pop()  # attributes; objects here have none
         if type(whole := self._top()) is not dict and whole is not DROPPED:
             raise FormatError(f"expected an object that may have attributes, got {_kind(whole)}")
 

@@ -1,4 +1,4 @@
-"""Reads the tensors of a file that ``torch.save`` wrote, without torch and without running what a pickle asks for."""
+"""Reads the tensors of a file that ``torch.save`` wrote, without torch and without running anything in its pickle."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ class _Storage:
 
 
 def read_torch_file(file: str | os.PathLike[str] | IO[bytes], name: str, max_bytes: int | str | None = None) -> Any:
-    """What ``torch.save`` wrote: dictionaries, numbers and strings as they are, tensors as numpy arrays.
+    """The objects that ``torch.save`` wrote: dictionaries, numbers and strings as they are, tensors as numpy arrays.
 
-    Tensors are read-only views of what they share. Objects of other types are `pickled_data.DROPPED`.
+    Tensors are read-only views of the storages that they share. Objects of other types are `pickled_data.DROPPED`.
 
     Parameters
     ----------
     file : path, or file object that can seek
     name : str
-        What messages call it.
+        The name that messages give it.
     max_bytes : int, str or None
-        Bytes, or a size such as ``"20GiB"``, that the file may come to. None: 20 times its size, and 32 MiB at least.
+        Bytes, or a size such as ``"20GiB"``, that the file may unpack to. None: 20 times its size, but at least 32 MiB.
 
     Raises
     ------
     FormatError
-        Not such a file, a damaged one, one of torch before 1.6, or one that comes to more than `max_bytes`.
+        Not such a file, a damaged one, one of torch before 1.6, or one that unpacks to more than `max_bytes`.
     OSError
-        It cannot be read.
+        The file cannot be read.
     """
     if isinstance(file, (str, os.PathLike)):
         with open(os.fspath(file), "rb") as opened:
@@ -69,7 +69,7 @@ def read_torch_file(file: str | os.PathLike[str] | IO[bytes], name: str, max_byt
     with reading(name, EXPECTED), ZipMembers(file, size, content) as members:
         pickled = next((n for n in members.names if n == "data.pkl" or n.endswith("/data.pkl")), None)
         if pickled is None:
-            raise FormatError("a zip file without data.pkl was not written by torch.save")
+            raise FormatError("expected data.pkl, which torch.save writes, got a zip file without it")
         folder = pickled.removesuffix("data.pkl")
         if f"{folder}byteorder" in members and members.read(f"{folder}byteorder") != b"little":
             raise FormatError("expected values in little-endian order")
@@ -112,7 +112,7 @@ class _Tensors:
         return values
 
     def make(self, name: Name, arguments: tuple[Any, ...]) -> Any:
-        """What stands for an object that is made by a call: a tensor, or nothing."""
+        """The stand-in for an object that is made by a call: a tensor, or `DROPPED`."""
         if name == PARAMETER and arguments and isinstance(arguments[0], np.ndarray):
             return arguments[0]
         if name != TENSOR or not arguments or type(arguments[0]) is not _Storage:
@@ -126,16 +126,16 @@ class _Tensors:
             if type(numbers) is not tuple or any(type(number) is not int for number in numbers):
                 raise FormatError("expected whole numbers and tuples of them as offset, size and stride of a tensor")
         if len(size) != len(stride) or len(size) > MOST_AXES or min((offset, *size, *stride)) < 0:
-            raise FormatError(f"a tensor of shape {_shown(size)} with the strides {_shown(stride)}")
+            raise FormatError(f"the strides {_shown(stride)} do not fit a tensor of shape {_shown(size)}")
         count = math.prod(size)
         if count == 0:
             return np.zeros(size, values.dtype)
         # A step along an axis of one element is never taken, and may be anything.
         steps = [step if n > 1 else 0 for n, step in zip(size, stride, strict=True)]
         last = offset + sum((n - 1) * step for n, step in zip(size, steps, strict=True))
-        # Steps of 0 make many elements of one; no network has such weights, and they would not stay small.
+        # Steps of 0 make many elements of one; no network has such weights, and their copies would be large.
         if last >= len(values) or count > len(values):
-            raise FormatError(f"a tensor of shape {_shown(size)} in a storage of {len(values)} values")
+            raise FormatError(f"expected a storage for a tensor of shape {_shown(size)}, got {len(values)} values")
         self._budget.take(count * values.itemsize, "tensors")
         return np.lib.stride_tricks.as_strided(
             values[offset:], size, [step * values.itemsize for step in steps], writeable=False

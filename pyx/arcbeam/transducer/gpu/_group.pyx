@@ -1,4 +1,4 @@
-"""A group of utterances on its way through a device: what the transducer kernels read, and what they have written."""
+"""A group of utterances on its way through a device: the data that the transducer kernels read, and their results."""
 
 import numpy as np
 
@@ -38,7 +38,7 @@ cdef class Group:
     ----------
     pool : MemoryPool
     stream : Stream
-        Of all copies.
+        The CUDA stream of all copies.
     precision : Precision
     """
 
@@ -59,7 +59,7 @@ cdef class Group:
                 "pinned": self.frames_host.pinned_bytes() + self.control_host.pinned_bytes() + self.results_host.pinned_bytes()}
 
     cdef void clear(self) noexcept nogil:
-        """Frees what grows, on the device."""
+        """Frees the memory that grows, on the device."""
         self.frames.clear()
         self.projected.clear()
         self.control.clear()
@@ -67,7 +67,7 @@ cdef class Group:
         self.records.clear()
 
     cdef int release(self) except -1:
-        """Gives back the host's memory, once that of the device is cleared."""
+        """Gives back the host's memory, after that of the device has been cleared."""
         self.frames_host, self.control_host = HostBuffer(self.pool.context), HostBuffer(self.pool.context)
         self.results_host = HostBuffer(self.pool.context)
         return 0
@@ -97,9 +97,9 @@ cdef class Group:
         self.projected.reserve(4 * max(rows, <uint64_t> 1) * self.joint_stride, False)
         self.room = transducer_plan.first_room(longest)
         self.records.reserve(self._record_bytes(), False)
-        set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # all of it is copied back
+        set_bytes(self.records.address, 0, self._record_bytes(), self.stream)  # because all of it is copied back
         set_bytes(self.work.address, 0, self.joined_at, self.stream)
-        if self.joint_stride != self.params.network.prediction.rows:  # what is beyond is read as well, four at a time
+        if self.joint_stride != self.params.network.prediction.rows:  # the padding is read as well, four at a time
             set_bytes(self.projected.address, 0, 4 * rows * self.joint_stride, self.stream)
         self._fill_control(utterances, states, self._send_frames(utterances) if on_host else 0)
         self._send_states(states, values)
@@ -109,7 +109,7 @@ cdef class Group:
         return 0
 
     cdef void describe(self, ProjectParams* params) noexcept:
-        """What the projection of its frames is told."""
+        """The parameters for the projection of its frames."""
         memset(params, 0, sizeof(params[0]))
         params.network = self.params.network
         params.utterances = <const EncoderView*> <uintptr_t> (self.control.address + self.layout.views)
@@ -119,7 +119,7 @@ cdef class Group:
         params.num_groups = self.num_groups
 
     cdef int prepare(self) except -1:
-        """Before each launch of the loop."""
+        """Call this before each launch of the loop."""
         self.params.records = <Record*> <uintptr_t> self.records.address
         self.params.room = self.room
         self.results_host.reserve(self.keys_at + self._record_bytes())
@@ -133,7 +133,7 @@ cdef class Group:
         return self.control_host.is_pinned() and self.results_host.is_pinned()
 
     cdef int fetch(self) except -1 nogil:
-        """Behind each launch: results on their way to the host."""
+        """Call this after each launch: sends results on their way to the host."""
         copy_to_host(self.control_host.data, self.control.address, self.layout.returned, self.stream)
         copy_to_host(self.results_host.data, self.work.address, self.keys_at, self.stream)
         copy_to_host(<unsigned char*> self.results_host.data + self.keys_at, self.records.address,
@@ -198,7 +198,7 @@ cdef class Group:
         return self.frames.address
 
     cdef int _fill_control(self, const int64_t[:, ::1] utterances, list states, uint64_t sent) except -1:
-        """Lanes, views and frame groups; `sent`: where the frames were sent to, 0 if they are there."""
+        """Lanes, views and frame groups; `sent`: the address that the frames were sent to, 0 if they were there."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], row = 0, frame
         cdef size_t features = self.params.network.features
         cdef Layout* layout = &self.layout
@@ -255,7 +255,7 @@ cdef class Group:
         return 0
 
     cdef int _fill_contexts(self, list states) except -1:
-        """What the lanes go on from: of a stateless network the last tokens, at first the blank alone."""
+        """The contexts that the lanes go on from: the last tokens of a stateless network, at first the blank alone."""
         cdef uint32_t places = self.params.network.context, k
         cdef unsigned char* host = <unsigned char*> self.control_host.data
         cdef int32_t* contexts = <int32_t*> (host + self.layout.contexts)
@@ -302,7 +302,7 @@ cdef class Group:
         return 0
 
     cdef int collect(self, members, list states, list results, list bad) except -1:
-        """Takes results over, for all lanes at a time: (take, lane) for each member; adds to `bad` what is not finite."""
+        """Takes over the results of all lanes at once: (take, lane) for each member; adds to `bad` what is not finite."""
         cdef uint32_t n = self.params.num_lanes, layers = self.params.network.num_layers, longest = 0, i, l
         cdef size_t width = value_bytes(self.precision), values = self.params.network.units, at
         cdef const unsigned char* control = <const unsigned char*> self.control_host.data
@@ -351,7 +351,7 @@ cdef bytes room_for(size_t bytes):
 
 
 class Collected:
-    """What a group has written: arrays of all lanes, and the states' (skip, frames) before."""
+    """The results of a group: arrays of all lanes, and (skip, frames) of the states before."""
 
     def __init__(self, lanes, before, records, context, hidden, cell, with_durations, with_confidence):
         self.lanes, self.before, self.records = lanes, before, records
@@ -359,7 +359,7 @@ class Collected:
         self.with_durations, self.with_confidence = with_durations, with_confidence
 
     def add_to(self, bad, members):
-        """Adds what is not finite, as the engine tells it."""
+        """Adds what is not finite, in the form in which the engine reports it."""
         for i in np.flatnonzero(self.lanes["outcome"] != 0):
             lane = self.lanes[i]
             frame, feature = int(lane["bad_frame"]), int(lane["bad_feature"])
@@ -367,7 +367,7 @@ class Collected:
             bad.append((int(members[i]), frame, *known))
 
     def take(self, i):
-        """(tokens, frames, durations, log_probs, confidences, state) of a lane, all its own."""
+        """(tokens, frames, durations, log_probs, confidences, state) of a lane, all of them copies."""
         records = self.records[i, :self.lanes["count"][i]]
         skip, passed = self.before[i]
         here, end = int(self.lanes["frames"][i]), int(self.lanes["frame"][i])

@@ -1,4 +1,4 @@
-"""What the host and the transducer kernels tell each other: ``cuda/transducer/device_network.hpp``."""
+"""The structures that the host and the transducer kernels share: ``cuda/transducer/device_network.hpp``."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 

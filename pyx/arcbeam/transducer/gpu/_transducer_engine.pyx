@@ -35,7 +35,7 @@ cdef class CudaEngine:
     Parameters
     ----------
     weights : dict
-        Of :func:`arcbeam.transducer.weights.device_weights`.
+        The result of :func:`arcbeam.transducer.weights.device_weights`.
     ordinal : int
         The device's number.
     precision : str
@@ -56,7 +56,7 @@ cdef class CudaEngine:
     cdef Group group
     cdef LoopParams* params  # of the group
     cdef Precision precision
-    cdef int halvings  # of the groups, since memory was short
+    cdef int halvings  # of the groups, because memory was short
     cdef bint in_flight
     cdef object turn, precision_name
     cdef dict kernels
@@ -141,13 +141,13 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` ones of the host."""
-        with self.context:  # a forked child is told, for who held its parent's turn at the fork is not there
+        with self.context:  # in a forked child this raises an error: the thread that held the turn does not exist
             pass
         with self.turn:
             return {"weights": self.weights.capacity, **self.group.memory()}
 
     def release(self):
-        """Gives back what grows with batches, on the device and of the host; the next batch grows it again."""
+        """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
         with self.context:
             pass
         with self.turn:
@@ -164,14 +164,14 @@ cdef class CudaEngine:
             Address, row stride in values, frames, and whether the values are float16. The memory must stay.
         states : list of None or (hidden, cell, context, skip, frames)
         on_host : bool
-            Whether the addresses are the host's; else the engine's stream must have been told to wait for them.
+            Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
 
         Returns
         -------
         found : list of (take, i)
             take(i) is (tokens, frames, durations, log_probs, confidences, state).
         bad : list of (utterance, frame, column, value), or (utterance, frame) if the network computed it
-            Where values are not finite: what the utterance has written until then is not to be used. By utterance.
+            Where values are not finite, by utterance: what the utterance has written before is not to be used.
         """
         with self.context:
             pass
@@ -236,7 +236,7 @@ cdef class CudaEngine:
         raise self._no_room()
 
     cdef object _no_room(self):
-        """The error that says what one utterance needs, and what the device has."""
+        """The error for an utterance that does not fit: it says what the utterance needs, and what the device has."""
         cdef uint64_t most = self.context.state.shared_per_block, wanted
         cdef uint32_t blocks = transducer_plan.blocks(self.context.state.multiprocessors)
         device = f"cuda:{self.context.state.ordinal}"
@@ -350,23 +350,23 @@ cdef class CudaEngine:
             self._launch()
 
     cdef int _cancel(self) except -1:
-        """Lets the blocks stop after their round and waits for them, for the encoder output may go afterwards."""
+        """Makes the blocks stop after their round and waits for them, because the encoder output may go afterwards."""
         if self.in_flight:
             self.group.wish()[0] = 1
-            # By the copy engine: a kernel that writes the word might wait for a place beside ours.
+            # A copy engine does this: a kernel that writes the word might wait for a place on the device.
             ignore(self.context.state,
                    driver().copy_to_device(self.group.wish_address(), self.group.wish(), 4, self.copies.handle))
         self.in_flight = False
-        with nogil:  # what these answer changes nothing: what led here says more
+        with nogil:  # result codes are ignored: the first error says more
             ignore(self.context.state, driver().stream_synchronize(self.copies.handle))
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
         return 0
 
     cdef int _give_back(self) except -1:
-        """Frees what grows, after a failure."""
+        """Frees the memory that grows, after a failure."""
         if self.context.enter_to_free():
             self.group.clear()
-            # What is freed returns to the pool when the stream comes to it, and by trimming to everyone.
+            # Freed memory returns to the pool when the stream reaches this point; trimming returns it to the device.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
             self.context.leave()
