@@ -107,19 +107,19 @@ class FromHost:
 
     def copies(self):
         """What is to come: for each part its data, and behind it the count."""
+        while self.come < len(self.marks) and self.marks[self.come] <= self.arrived[0]:
+            self.come += 1
         made = []
         for i in range(self.come, len(self.marks)):
             lines = slice(int(self.marks[i - 1]) * LINE_BYTES if i else 0, int(self.marks[i]) * LINE_BYTES)
-            made.append((self.steps[i], self.memory[lines], self.source[lines]))
-            made.append((self.steps[i], self.arrived, self.marks[i : i + 1]))
+            made.append(build.Copy(self.steps[i], self.memory[lines], self.source[lines]))
+            made.append(build.Copy(self.steps[i], self.arrived, self.marks[i : i + 1], "released_word"))
         return made
 
     def come_on(self):
         """One more part, as if between two launches."""
-        while self.come < len(self.marks) and self.marks[self.come] <= self.arrived[0]:
-            self.come += 1
-        for _, to, source in self.copies()[:2]:
-            to[:] = source
+        for copy in self.copies()[:2]:
+            copy.to[:] = copy.source
 
 
 @dataclass

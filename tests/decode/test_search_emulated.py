@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from arcbeam import CtcDecoder, Graph, TokenTable
 from tests.decode import graphs
 from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape
-from tests.simt.build import schedules
+from tests.simt.build import Copy, schedules
 
 
 def check(graph, batch, *, room=None, shape=None, schedule=None, from_host=None, **options):
@@ -193,7 +193,7 @@ def test_a_launch_that_is_given_up_ends(graph, batch):
     """No more comes: every block that waits stops at once, and none decodes what is not there."""
     coming = FromHost(batch, 2, [0.3], [0, 10**12], wait_cycles=2**32 - 1)
     given_up = np.array([0xFFFFFFFF], np.uint32)
-    copies = [*coming.copies()[:2], (2000, coming.arrived, given_up)]
+    copies = [*coming.copies()[:2], Copy(2000, coming.arrived, given_up, "released_word")]
     coming.copies = lambda: copies
     host = SearchHost(graph, room=GENEROUS, beam=5.0)
     coming.come_on = lambda: (_ for _ in ()).throw(InterruptedError)

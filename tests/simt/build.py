@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ INCLUDES = ["-Icuda", "-Itests/simt"]
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
 POLICIES = ("random", "ahead", "forward", "reverse", "warp")
+WRITES = ("bytes", "relaxed_word", "released_word")
 LONG = os.environ.get("ARCBEAM_LONG_TESTS") == "1"  # pytest --long
 
 
@@ -43,7 +44,20 @@ class _Region(ctypes.Structure):
 
 class _FromHost(ctypes.Structure):
     _fields_ = [("step", ctypes.c_uint64), ("to", ctypes.c_void_p), ("source", ctypes.c_void_p)]
-    _fields_ += [("bytes", ctypes.c_size_t)]
+    _fields_ += [("bytes", ctypes.c_size_t), ("writes", ctypes.c_uint32)]
+
+
+class Copy(NamedTuple):
+    """What the host copies while a kernel runs, once so many scheduling points have passed.
+
+    `writes` is ``"bytes"``, or what kernels may look at meanwhile: a word of 4 or 8 bytes, ``"relaxed_word"``, or
+    ``"released_word"``, after which comes nothing that was copied before it.
+    """
+
+    step: int
+    to: np.ndarray
+    source: np.ndarray
+    writes: str = "bytes"
 
 
 class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
@@ -124,7 +138,7 @@ class Kernels:
         detect_hazards: bool = True,
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
-        copies: Sequence[tuple[int, np.ndarray, np.ndarray]] = (),
+        copies: Sequence[Copy] = (),
         host: tuple[int, int, int] | None = None,
     ) -> int:
         """Run a kernel to its end; its arrays are changed in place. Gives the number of scheduling points.
@@ -151,8 +165,7 @@ class Kernels:
         arrays
             Further global memory that the kernel may touch.
         copies
-            ``(step, to, source)``: what the host copies while the kernel runs, once so many scheduling points have
-            passed, in this order.
+            What the host copies while the kernel runs, in this order.
         host
             ``(function, context, steps)``: addresses of a C function that is called with the context every so many
             scheduling points, as if the host did it while the kernel runs, and of that context.
@@ -174,8 +187,9 @@ class Kernels:
         options.num_regions, options.regions = len(known), regions
         options.seed, options.max_steps = seed, max_steps
         from_host = (_FromHost * max(1, len(copies)))()
-        for one, (step, to, source) in zip(from_host, copies, strict=False):
-            one.step, one.to, one.source, one.bytes = step, to.ctypes.data, source.ctypes.data, source.nbytes
+        for one, copy in zip(from_host, copies, strict=False):
+            one.step, one.to, one.source = copy.step, copy.to.ctypes.data, copy.source.ctypes.data
+            one.bytes, one.writes = copy.source.nbytes, WRITES.index(copy.writes)
         options.num_copies, options.copies = len(copies), from_host
         options.host, options.host_context, options.host_every = host or (None, None, 0)
         steps, error = ctypes.c_uint64(), ctypes.create_string_buffer(4096)
