@@ -1,6 +1,7 @@
 """A host for the search kernel under the emulator: lanes, room that grows, launches until all is decoded."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,12 +137,13 @@ class Found:
 
 class SearchHost:
     source, entry = "cuda/decode/search.cu", "arcbeam_search_{}"
+    sources_of_the_host: tuple[Path, ...] = ()
 
     def __init__(self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None):
         self.graph = graph
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
-        self.kernels = build.load(self.source)
+        self.kernels = build.load(self.source, *self.sources_of_the_host)
         self.launches = 0
         self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Graph, KenLM, SymbolTable
 from tests.decode import graphs, kenlm_files
-from tests.decode.language_models import language_model, random_model
+from tests.decode.language_models import language_model, over, random_model
 from tests.decode.search_host import FromHost, Room, Shape
 from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
@@ -107,25 +107,28 @@ def test_random_graphs_with_kenlm(kenlm_models, data, graph, batch, beam, n, cac
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [2, None])
-@pytest.mark.parametrize("seed", range(6))
-def test_ties_by_words(tmp_path, seed, n):
-    """All costs are equal, and histories are met in another order than their words'."""
-    kenlm_files.need_kenlm()
+def tied_by_words(folder, seed):
+    """(graph, models): all costs are equal, and histories are met in another order than their words'."""
     names = ["e", "d", "a", "b", "c"]
-    tied_arpa(tmp_path / "tied.arpa", names, ["a", "b", "d", "e"])
+    arpa = tied_arpa(folder / "tied.arpa", names, ["a", "b", "d", "e"])
     rng = np.random.default_rng(seed)
     small = random_model(rng, names, 1, cost=lambda r: 0.5)
     source, target, labels = rng.integers(0, 12, 48), rng.integers(0, 12, 48), rng.integers(1, 4, 48)
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *names]), "meta": {"lm_digest": small.digest}}
     plain = Graph.from_arcs(
         (source, target, labels, rng.integers(0, 6, 48), np.zeros(48, np.float32)), num_states=12, num_columns=3,
         finals=dict.fromkeys(range(12), 0.0),
     )  # fmt: skip
+    return over(plain, small, names), (KenLM(arpa), small)
+
+
+@pytest.mark.parametrize("n", [2, None])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_by_words(tmp_path, seed, n):
+    kenlm_files.need_kenlm()
+    graph, models = tied_by_words(tmp_path, seed)
     check(
-        Graph(**plain.fields() | fields), (KenLM(tmp_path / "tied.arpa"), small), [np.full((10, 3), -1.0, np.float32)],
-        beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed}, asks=MODEL, answers_every=20,
-        cache=16,
+        graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n, room=GENEROUS,
+        schedule={"seed": seed}, asks=MODEL, answers_every=20, cache=16,
     )  # fmt: skip
 
 

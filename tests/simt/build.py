@@ -25,7 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 KERNELS_ALONE = ROOT / "benchmarks" / "engine" / "kernels"
 CACHE = ROOT / "build" / "simt"
-INCLUDES = ["-Icuda", "-Itests/simt"]
+INCLUDES = ["-Icuda", "-Ipyx", "-Itests/simt"]
+ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu" / "_requests"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
@@ -255,9 +256,8 @@ def loading_by(load: Callable[[tuple[Path, ...], tuple[str, ...]], Kernels]) -> 
 
 def sources_of_the_layer() -> list[Path]:
     """Every header that a kernel or the emulator may include."""
-    return [
-        p for d in (ROOT / "cuda", KERNELS_ALONE, HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}
-    ]
+    folders = (ROOT / "cuda", KERNELS_ALONE, HERE, ENGINE)
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in {".hpp", ".cuh"}]
 
 
 def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:
