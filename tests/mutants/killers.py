@@ -14,6 +14,7 @@ from tests.decode.search_host import FromHost, Room, Shape
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
 from tests.rescore import test_requests_emulated as requests_emulated
+from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
@@ -120,6 +121,15 @@ def answers_that_are_mapped():
                 from_host=FromHost(batch[:2], 8, [0.5], [0, 40_000]), schedule=schedule, requests=256, histories=500,
                 answers_every=20, cache=4096, asks=rescore_host.MODEL,
             )  # fmt: skip
+
+
+def questions_that_are_shared():
+    with tempfile.TemporaryDirectory() as folder:
+        requests_emulated.test_histories_share_a_question_of_the_large_model(Path(folder))
+
+
+def ranking():
+    rescore_emulated.test_lists_that_just_fit()
 
 
 def stages():

@@ -223,6 +223,24 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
             assert host.counters[:3].tolist() == [6 * utterances, 8 * utterances, 6], "(<s>, 0) and c are known"
 
 
+def test_histories_share_a_question_of_the_large_model(tmp_path):
+    """a and b are histories of the small model alone: the large one is asked once about c, and both wait for it."""
+    kenlm_files.need_kenlm()
+    words = ["a", "b", "c"]
+    large = KenLM(tied_arpa(tmp_path / "lm.arpa", words, ["c"]))
+    all_words = {"a": 1.25, "b": 1.5, "c": 2.0, "</s>": 1.0}
+    small = language_model(words, {(): (all_words, 0.0), ("a",): ({"c": 0.5}, 0.25), ("b",): ({"c": 0.75}, 0.25)})
+    plain = Graph.from_arcs([(0, 1, 1, 1, 0.0), (0, 1, 1, 2, 0.0), (1, 2, 1, 3, 0.0)], finals={2: 0.0}, num_columns=1)
+    for schedule in schedules(5):
+        for cache in (0, 16):
+            host = check(
+                over(plain, small, words), (large, small), [np.zeros((2, 1), np.float32)], beam=20.0, asks=MODEL,
+                room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule, cache=cache, answers_every=50,
+                **BESIDE,
+            )  # fmt: skip
+            assert (host.lookups.questions, host.lookups.rounds) == (4, 3)  # a and b; c; </s>
+
+
 def test_log_probs_come_late_too(graph, asked, batch):
     for number, schedule in enumerate(schedules(10)):
         random = np.random.default_rng(number)
