@@ -70,6 +70,11 @@ class Shape:
     hot_lanes: int = 0
 
 
+def as_launched(launch, lanes=1, **options):
+    """The shape of a launch of the engine, as `arcbeam.gpu.tuned.search_plan` has it."""
+    return Shape(launch.kernel, lanes, launch.threads, launch.cluster, **options)
+
+
 class FromHost:
     """Log-probs on their way: pieces of so many frames, all first ones first, that come in parts.
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, TokenTable
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape, as_launched
 from tests.simt.build import Copy, schedules
 
 
@@ -107,6 +108,13 @@ def test_a_path_of_more_stretches_than_there_are_places(graph):
 def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, kernel, lanes, block):
     shape = Shape(kernel, lanes, block)
     check(graph, batch, beam=5.0, max_active=40, shape=shape, schedule={"seed": lanes, "policy": "random"})
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "CROWDED", "CLUSTER"])
+def test_launches_of_the_engine(graph, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), team_tokens=20)
+    for schedule in schedules(1):
+        check(graph, batch[:1], beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
 
 
 @pytest.mark.parametrize("team_tokens", [0, 30])

@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, KenLM, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
 from tests.decode.language_models import language_model, over, random_model
-from tests.decode.search_host import FromHost, Room, Shape
+from tests.decode.search_host import FromHost, Room, Shape, as_launched
 from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
 from tests.decode.test_rescoring import language_models, with_words
@@ -140,6 +141,16 @@ def test_schedules(graph, asked, batch):
         )  # fmt: skip
         if schedule["policy"] == "random":
             assert host.launches == 1, "a block that waits lets the others go on"
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE"])
+def test_launches_of_the_engine(graph, asked, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), lanes=2)
+    for schedule in schedules(2):
+        check(
+            graph, batch=batch[:4:3], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
+            answers_every=100, **BESIDE, **asked, **OPTIONS,
+        )  # fmt: skip
 
 
 def test_both_halves_have_answer_batches(graph, asked, batch):

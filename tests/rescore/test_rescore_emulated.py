@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from arcbeam import CtcDecoder, Graph
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.language_models import (
     WORDS,
@@ -20,7 +21,7 @@ from tests.decode.language_models import (
     random_model,
     rough_models,
 )
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape, as_launched
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check
@@ -166,6 +167,16 @@ def test_paths_are_followed_in_stretches(graph, models):
 def test_neither_blocks_nor_their_size_change_the_bytes(graph, models, batch, kernel, lanes, block):
     shape = Shape(kernel, lanes, block)
     check(graph, models, batch, hypotheses_per_state=3, cache=16, shape=shape, schedule={"seed": lanes}, **OPTIONS)
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "RESCORING_CLUSTER"])
+def test_launches_of_the_engine(graph, models, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), team_tokens=15)
+    for schedule in schedules(2):
+        check(
+            graph, models, batch[:1], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
+            **OPTIONS,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("team_tokens", [0, 15])
