@@ -10,12 +10,13 @@
 
 namespace arcbeam {
 
+// A plain load, because log-probs may come while the kernel runs; see arrival.cuh.
 ARCBEAM_DEVICE float log_prob(const UtteranceView& utterance, std::uint32_t frame, std::uint32_t column) {
     const std::int64_t i = static_cast<std::int64_t>(frame) * utterance.row_stride + column;
     if (utterance.is_half != 0U) {
-        return half_to_float(simt::load_readonly(static_cast<const std::uint16_t*>(utterance.log_probs) + i));
+        return half_to_float(simt::load(static_cast<const std::uint16_t*>(utterance.log_probs) + i));
     }
-    return simt::load_readonly(static_cast<const float*>(utterance.log_probs) + i);
+    return simt::load(static_cast<const float*>(utterance.log_probs) + i);
 }
 
 // NaN and +inf are errors; -inf means "never".

@@ -27,7 +27,7 @@ ARCBEAM_DEVICE bool wait_for_lines(const SearchParams& params, std::uint32_t lin
         }
     }
     // One acquire follows all looks, because each acquire may empty the L1 cache of the multiprocessor, which
-    // another block may share.
+    // another block may share. With the barrier that follows it orders the data before every load of the block.
     return simt::load_acquire<Scope::system>(params.arrived) != kNoIndex;
 }
 
@@ -37,10 +37,7 @@ ARCBEAM_DEVICE void open_utterance(const SearchParams& params, Lane& lane) {
     lane.rows_end = lane.utterance.first_piece == kNoIndex ? lane.utterance.frames : 0U;
 }
 
-// Log-probs are read as if they never changed in a launch, although here they do. That is sound for two reasons. No
-// line of a piece is read before it has come, so no cache of a multiprocessor holds an older one (prefetches fill
-// L2, to which copies write, too). And the address depends on a word that the block reads after the wait, so no
-// load can run ahead of the wait.
+// No line of a piece is read before it has come. (Prefetches fill L2, to which copies write, too.)
 ARCBEAM_DEVICE bool have_row(const SearchParams& params, Lane& lane, std::uint32_t row) {
     if (row < lane.rows_end) {
         return true;

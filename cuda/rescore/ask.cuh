@@ -84,6 +84,9 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
             questions.distinct[at] = known ? candidate : candidate | kOpen;
         }
     }
+    // A history's number may have come through the arc cache, from another block. After the next barrier any thread
+    // may read its words.
+    simt::fence<Scope::device>();
     return counts;
 }
 

@@ -8,10 +8,9 @@
 
 namespace arcbeam {
 
-// The host writes the words before it tells any lane the history's number. The number may have come through the arc
-// cache, so this side needs a fence, too.
+// The host writes the words before it tells any lane the history's number. Whichever way the number has come, a
+// fence and a barrier have followed: see take_answers() and ask_some().
 ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a, std::uint32_t b) {
-    simt::fence<Scope::system>();
     const std::uint32_t* const first = params.history_words + std::uint64_t{a} * params.words_a_history;
     const std::uint32_t* const second = params.history_words + std::uint64_t{b} * params.words_a_history;
     for (std::uint32_t i = 0U; i < params.words_a_history; ++i) {

@@ -202,8 +202,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         return false;
     }
     if constexpr (Params::kAsked == Asks::model) {
-        simt::fence<Scope::system>();  // a thread that finds a number in the cache may read its words; see
-                                       // precedes()
+        simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see ask_some()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];

@@ -1,6 +1,7 @@
 """A host for the search kernel under the emulator: lanes, room that grows, launches until all is decoded."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ class Shape:
     hot_lanes: int = 0
 
 
+def as_launched(launch, lanes=1, **options):
+    """The shape of a launch of the engine, as `arcbeam.gpu.tuned.search_plan` has it."""
+    return Shape(launch.kernel, lanes, launch.threads, launch.cluster, **options)
+
+
 class FromHost:
     """Log-probs on their way: pieces of so many frames, all first ones first, that come in parts.
 
@@ -107,19 +113,19 @@ class FromHost:
 
     def copies(self):
         """What is to come: for each part its data, and behind it the count."""
+        while self.come < len(self.marks) and self.marks[self.come] <= self.arrived[0]:
+            self.come += 1
         made = []
         for i in range(self.come, len(self.marks)):
             lines = slice(int(self.marks[i - 1]) * LINE_BYTES if i else 0, int(self.marks[i]) * LINE_BYTES)
-            made.append((self.steps[i], self.memory[lines], self.source[lines]))
-            made.append((self.steps[i], self.arrived, self.marks[i : i + 1]))
+            made.append(build.Copy(self.steps[i], self.memory[lines], self.source[lines]))
+            made.append(build.Copy(self.steps[i], self.arrived, self.marks[i : i + 1], "released_word"))
         return made
 
     def come_on(self):
         """One more part, as if between two launches."""
-        while self.come < len(self.marks) and self.marks[self.come] <= self.arrived[0]:
-            self.come += 1
-        for _, to, source in self.copies()[:2]:
-            to[:] = source
+        for copy in self.copies()[:2]:
+            copy.to[:] = copy.source
 
 
 @dataclass
@@ -136,12 +142,13 @@ class Found:
 
 class SearchHost:
     source, entry = "cuda/decode/search.cu", "arcbeam_search_{}"
+    sources_of_the_host: tuple[Path, ...] = ()
 
     def __init__(self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None):
         self.graph = graph
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
-        self.kernels = build.load(self.source)
+        self.kernels = build.load(self.source, *self.sources_of_the_host)
         self.launches = 0
         self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}

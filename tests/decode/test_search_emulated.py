@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import CtcDecoder, Graph, TokenTable
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape
-from tests.simt.build import schedules
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, SearchHost, Shape, as_launched
+from tests.simt.build import Copy, schedules
 
 
 def check(graph, batch, *, room=None, shape=None, schedule=None, from_host=None, **options):
@@ -109,6 +110,13 @@ def test_neither_blocks_nor_their_size_change_the_bytes(graph, batch, kernel, la
     check(graph, batch, beam=5.0, max_active=40, shape=shape, schedule={"seed": lanes, "policy": "random"})
 
 
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "CROWDED", "CLUSTER"])
+def test_launches_of_the_engine(graph, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), team_tokens=20)
+    for schedule in schedules(1):
+        check(graph, batch[:1], beam=5.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
+
+
 @pytest.mark.parametrize("team_tokens", [0, 30])
 @pytest.mark.parametrize(("cluster", "lanes", "block"), [(1, 2, 64), (2, 2, 32), (3, 1, 64), (8, 1, 32)])
 def test_clusters_give_the_same_bytes(graph, batch, cluster, lanes, block, team_tokens):
@@ -193,7 +201,7 @@ def test_a_launch_that_is_given_up_ends(graph, batch):
     """No more comes: every block that waits stops at once, and none decodes what is not there."""
     coming = FromHost(batch, 2, [0.3], [0, 10**12], wait_cycles=2**32 - 1)
     given_up = np.array([0xFFFFFFFF], np.uint32)
-    copies = [*coming.copies()[:2], (2000, coming.arrived, given_up)]
+    copies = [*coming.copies()[:2], Copy(2000, coming.arrived, given_up, "released_word")]
     coming.copies = lambda: copies
     host = SearchHost(graph, room=GENEROUS, beam=5.0)
     coming.come_on = lambda: (_ for _ in ()).throw(InterruptedError)

@@ -1,4 +1,5 @@
-"""The mutants: wrong rules in kernels, each of which one test must see. ``mutants.toml`` holds them.
+"""The mutants: wrong rules in kernels and in the code that answers them, each of which one test must see.
+``mutants.toml`` holds them.
 
 A mutant is a number, what is wrong, the text that it changes, and the function that kills it. The text is code of
 one place in the kernels, without regard to white space, comments and the file it stands in, so that code may move;
@@ -10,11 +11,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.simt.build import HERE, ROOT
+from tests.simt.build import ENGINE, HERE, ROOT
 
 LIST = Path(__file__).with_name("mutants.toml")
-PLACES = (ROOT / "cuda", HERE / "kernels")
-OF_THE_CODE = {".cu", ".cuh", ".hpp"}
+PLACES = (ROOT / "cuda", HERE / "kernels", ENGINE)
+OF_THE_CODE = {".cu", ".cuh", ".hpp", ".cpp"}
 _SKIPPED = re.compile(r"\s+|//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 

@@ -1,14 +1,20 @@
 """What kills mutants: tests of kernels, called with what makes them see a wrong rule soonest."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
 from arcbeam import LanguageModel
-from tests.decode import graphs
+from tests.decode import graphs, kenlm_files
+from tests.decode import test_search_emulated as search_emulated
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.decode.search_host import Room, Shape
+from tests.decode.search_host import FromHost, Room, Shape
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
+from tests.rescore import test_requests_emulated as requests_emulated
+from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
@@ -73,6 +79,57 @@ def single_arcs():
         [graphs.random_log_probs(seed, 20, 3) for seed in range(8)], beam=8.0, hypotheses_per_state=4, room=ROOM,
         shape=Shape(lanes=2, block=256), **asked,
     )  # fmt: skip
+
+
+def log_probs_that_come():
+    """While the kernel runs, by copies of the host."""
+    graph = graphs.random_graph(4, states=120, columns=12)
+    batch = [graphs.random_log_probs(seed, 6, 12) for seed in range(2)]
+    for schedule in schedules(5):
+        coming = FromHost(batch, 2, [0.3, 0.6], [100, 2000, 4000])
+        search_emulated.check(graph, batch, beam=5.0, room=ROOM, schedule=schedule, from_host=coming)
+
+
+def _answers(graph, models, batch, **asked):
+    for number, schedule in enumerate(schedules(10)):
+        rescore_host.check(
+            graph, models, batch, beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=3, block=32),
+            schedule=schedule, requests=256, histories=500, wait_cycles=3000, answers_every=(20, 150)[number % 2],
+            looks=(0, 4)[number % 2], cache=(0, 16, 512)[number % 3], **asked,
+        )  # fmt: skip
+
+
+def answers_that_are_copied():
+    """Answers of lanes that ask for arcs."""
+    rng = np.random.default_rng(4)
+    large, small = (random_model(rng, WORDS, order, share=0.2) for order in (3, 2))
+    graph = over(graphs.random_graph(4, states=120, columns=12), small)
+    batch = [graphs.random_log_probs(seed, 5, 12) for seed in range(4)]
+    _answers(graph, (large, small), batch, asks=rescore_host.ARCS)
+
+
+def answers_that_are_mapped():
+    """Answers of KenLM, where histories are tied, so that their words are read."""
+    kenlm_files.need_kenlm()
+    with tempfile.TemporaryDirectory() as folder:
+        graph, models = requests_emulated.tied_by_words(Path(folder), 0)
+        batch = [np.full((8, 3), np.log(1 / 3), np.float32)] * 4
+        _answers(graph, models, batch, asks=rescore_host.MODEL)
+        for schedule in schedules(5):  # the second lane begins late, and the cache knows all that it asks for
+            rescore_host.check(
+                graph, models, batch[:2], beam=4.0, hypotheses_per_state=2, room=ROOM, shape=Shape(lanes=2, block=32),
+                from_host=FromHost(batch[:2], 8, [0.5], [0, 40_000]), schedule=schedule, requests=256, histories=500,
+                answers_every=20, cache=4096, asks=rescore_host.MODEL,
+            )  # fmt: skip
+
+
+def questions_that_are_shared():
+    with tempfile.TemporaryDirectory() as folder:
+        requests_emulated.test_histories_share_a_question_of_the_large_model(Path(folder))
+
+
+def ranking():
+    rescore_emulated.test_lists_that_just_fit()
 
 
 def stages():

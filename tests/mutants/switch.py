@@ -53,9 +53,8 @@ class Switched:
             self._write(path.relative_to(ROOT), text)
         self._write(Path("mutant.hpp"), f"#pragma once\ninline int {NAME} = 0;\n")
         # Headers of the folder come before ours; and each library has a switch of its own.
-        self.flags = (
-            f"-iquote{self.folder / 'cuda'}", f"-include{self.folder / 'mutant.hpp'}", "-fno-gnu-unique", "-w",
-        )  # fmt: skip
+        folders = [f"-iquote{self.folder / place}" for place in ("cuda", "pyx")]
+        self.flags = (*folders, f"-include{self.folder / 'mutant.hpp'}", "-fno-gnu-unique", "-w")
 
     def _write(self, name: Path, text: str) -> None:
         path = self.folder / name

@@ -8,6 +8,7 @@ from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu._requests import HostLookups
 from arcbeam.lm._lm_buckets import Buckets
 from tests.decode.search_host import DECODED, NEED_REQUEST_ROOM, SearchHost, padded, tokens_bytes
+from tests.rescore import answering
 from tests.simt.build import kernel_params
 
 COLUMNS = (
@@ -53,7 +54,6 @@ class RescoreHost(SearchHost):
         in_buckets=0.0,
         **options,
     ):
-        self.looks = looks
         self.buckets = None
         if in_buckets:
             self.source, self.entry = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
@@ -61,6 +61,7 @@ class RescoreHost(SearchHost):
         if asks != NOBODY:
             name = "asking_arcs" if asks == ARCS else "asking"
             self.source, self.entry = f"cuda/rescore/{name}.cu", f"arcbeam_{name}_{{}}"
+            self.sources_of_the_host = answering.SOURCES
         super().__init__(graph, beam=beam, **options)
         self.rescoring = rescoring
         self.per_state = hypotheses_per_state or 0
@@ -68,12 +69,15 @@ class RescoreHost(SearchHost):
         self.cache_size = cache
         self.cache = np.zeros((2 if asks == ARCS else 4) * cache, np.uint64)
         self.asks, self.request_size, self.answers_every, self.wait_cycles = asks, requests, answers_every, wait_cycles
-        self.lookups = None if asks == NOBODY else HostLookups(rescoring)
+        if asks != NOBODY:
+            self.answerer = HostLookups(rescoring)
+            self.lookups = answering.Answering(self.kernels, self.answerer, copies=asks == ARCS, looks=looks)
         self.views, self.request_memory = np.zeros(1, REQUESTS), {}
         self.history_words = np.zeros(0, np.uint32)
         if asks == MODEL:
-            self.history_words = np.zeros(histories * self.lookups.words_a_history, np.uint32)
-            self.lookups.write_words_to(self.history_words)
+            self.history_words = np.zeros(histories * self.answerer.words_a_history, np.uint32)
+            self.answerer.write_words_to(self.history_words)
+            self.lookups.write_rows_to(self.history_words, self.answerer.words_a_history)
         of_states = graph.states
         epsilon = np.zeros(len(graph.words), bool)
         for first, end in zip(of_states["first_arc"][:-1], of_states["first_emitting"][:-1], strict=True):
@@ -93,7 +97,7 @@ class RescoreHost(SearchHost):
             cache=kernel_params(entries=self.cache, size=np.uint32(self.cache_size)),
             views=self.views, **words, per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0),
-            words_a_history=np.uint32(self.lookups.words_a_history if self.lookups else 0),
+            words_a_history=np.uint32(self.answerer.words_a_history if self.asks == MODEL else 0),
             buckets=self.buckets_view(),
         )  # fmt: skip
         params.arrays |= self.request_memory
@@ -144,8 +148,7 @@ class RescoreHost(SearchHost):
             self.request_memory |= {f"requests[{number}]": memory, f"mapped requests[{number}]": mapped}
             answer_buffer = answer_buffers[number % 2].ctypes.data if answer_buffers else 0
             self.views[number] = (memory.ctypes.data, mapped.ctypes.data, answer_buffer, size, number // 2)
-        lanes = [(int(view["mapped"]), size, int(view["answer_buffer"])) for view in self.views]
-        self.lookups.have(lanes, [buffer.ctypes.data for buffer in self.buffers] if answer_buffers else (), self.looks)
+        self.lookups.have(self.views, self.buffers if answer_buffers else ())
 
     def answer(self, number, need):
         if need == NEED_REQUEST_ROOM:
@@ -153,7 +156,8 @@ class RescoreHost(SearchHost):
             return
         while not self.lookups.answer():
             words = np.zeros(2 * len(self.history_words), np.uint32)
-            self.lookups.move_words_to(words)
+            self.answerer.move_words_to(words)
+            self.lookups.write_rows_to(words, self.answerer.words_a_history)
             self.history_words = words
 
     @staticmethod

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm._lm_buckets import FULLNESS
 from tests.decode import graphs
 from tests.decode.language_models import random_model
-from tests.decode.search_host import Room, Shape
+from tests.decode.search_host import Room, Shape, as_launched
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.rescore_host import check
 from tests.simt.build import schedules
@@ -67,6 +68,16 @@ def test_schedules(models, batch):
 def test_little_room(models, batch):
     for schedule in schedules(10):
         check(over(models), models, batch[:2], hypotheses_per_state=2, cache=16, schedule=schedule, **OPTIONS)
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "RESCORING_CLUSTER"])
+def test_launches_of_the_engine(models, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), team_tokens=15)
+    for schedule in schedules(2):
+        check(
+            over(models), models, batch[:1], hypotheses_per_state=3, cache=16, room=ROOM, shape=shape,
+            schedule=schedule, **OPTIONS,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(("cluster", "lanes", "block"), [(2, 2, 32), (3, 1, 64), (8, 1, 32)])

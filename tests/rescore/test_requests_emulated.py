@@ -6,9 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Graph, KenLM, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
-from tests.decode.language_models import language_model, random_model
-from tests.decode.search_host import FromHost, Room, Shape
+from tests.decode.language_models import language_model, over, random_model
+from tests.decode.search_host import FromHost, Room, Shape, as_launched
 from tests.decode.test_kenlm import tied_arpa
 from tests.decode.test_rescoring import WORDS as FEW_WORDS
 from tests.decode.test_rescoring import language_models, with_words
@@ -106,25 +107,28 @@ def test_random_graphs_with_kenlm(kenlm_models, data, graph, batch, beam, n, cac
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [2, None])
-@pytest.mark.parametrize("seed", range(6))
-def test_ties_by_words(tmp_path, seed, n):
-    """All costs are equal, and histories are met in another order than their words'."""
-    kenlm_files.need_kenlm()
+def tied_by_words(folder, seed):
+    """(graph, models): all costs are equal, and histories are met in another order than their words'."""
     names = ["e", "d", "a", "b", "c"]
-    tied_arpa(tmp_path / "tied.arpa", names, ["a", "b", "d", "e"])
+    arpa = tied_arpa(folder / "tied.arpa", names, ["a", "b", "d", "e"])
     rng = np.random.default_rng(seed)
     small = random_model(rng, names, 1, cost=lambda r: 0.5)
     source, target, labels = rng.integers(0, 12, 48), rng.integers(0, 12, 48), rng.integers(1, 4, 48)
-    fields = {"word_symbols": SymbolTable.from_list(["<eps>", *names]), "meta": {"lm_digest": small.digest}}
     plain = Graph.from_arcs(
         (source, target, labels, rng.integers(0, 6, 48), np.zeros(48, np.float32)), num_states=12, num_columns=3,
         finals=dict.fromkeys(range(12), 0.0),
     )  # fmt: skip
+    return over(plain, small, names), (KenLM(arpa), small)
+
+
+@pytest.mark.parametrize("n", [2, None])
+@pytest.mark.parametrize("seed", range(6))
+def test_ties_by_words(tmp_path, seed, n):
+    kenlm_files.need_kenlm()
+    graph, models = tied_by_words(tmp_path, seed)
     check(
-        Graph(**plain.fields() | fields), (KenLM(tmp_path / "tied.arpa"), small), [np.full((10, 3), -1.0, np.float32)],
-        beam=2.0, hypotheses_per_state=n, room=GENEROUS, schedule={"seed": seed}, asks=MODEL, answers_every=20,
-        cache=16,
+        graph, models, [np.full((10, 3), -1.0, np.float32)], beam=2.0, hypotheses_per_state=n, room=GENEROUS,
+        schedule={"seed": seed}, asks=MODEL, answers_every=20, cache=16,
     )  # fmt: skip
 
 
@@ -136,6 +140,16 @@ def test_schedules(graph, asked, batch):
         )  # fmt: skip
         if schedule["policy"] == "random":
             assert host.launches == 1, "a block that waits lets the others go on"
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE"])
+def test_launches_of_the_engine(graph, asked, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), lanes=2)
+    for schedule in schedules(2):
+        check(
+            graph, batch=batch[:4:3], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
+            answers_every=100, **BESIDE, **asked, **OPTIONS,
+        )  # fmt: skip
 
 
 def test_both_halves_have_answer_batches(graph, asked, batch):
@@ -217,6 +231,24 @@ def test_words_share_what_they_back_off_by_and_where_they_end():
             # (<s>, 0), a, b; (a, 0), (b, 0), c; </s>
             assert host.lookups.questions == 7 and host.lookups.rounds == 3
             assert host.counters[:3].tolist() == [6 * utterances, 8 * utterances, 6], "(<s>, 0) and c are known"
+
+
+def test_histories_share_a_question_of_the_large_model(tmp_path):
+    """a and b are histories of the small model alone: the large one is asked once about c, and both wait for it."""
+    kenlm_files.need_kenlm()
+    words = ["a", "b", "c"]
+    large = KenLM(tied_arpa(tmp_path / "lm.arpa", words, ["c"]))
+    all_words = {"a": 1.25, "b": 1.5, "c": 2.0, "</s>": 1.0}
+    small = language_model(words, {(): (all_words, 0.0), ("a",): ({"c": 0.5}, 0.25), ("b",): ({"c": 0.75}, 0.25)})
+    plain = Graph.from_arcs([(0, 1, 1, 1, 0.0), (0, 1, 1, 2, 0.0), (1, 2, 1, 3, 0.0)], finals={2: 0.0}, num_columns=1)
+    for schedule in schedules(5):
+        for cache in (0, 16):
+            host = check(
+                over(plain, small, words), (large, small), [np.zeros((2, 1), np.float32)], beam=20.0, asks=MODEL,
+                room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule, cache=cache, answers_every=50,
+                **BESIDE,
+            )  # fmt: skip
+            assert (host.lookups.questions, host.lookups.rounds) == (4, 3)  # a and b; c; </s>
 
 
 def test_log_probs_come_late_too(graph, asked, batch):

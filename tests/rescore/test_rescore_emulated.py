@@ -7,12 +7,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder
+from arcbeam import CtcDecoder, Graph
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
-from tests.decode.language_models import WORDS, all_costs_equal, long_lists, longer_than_lanes, over, rough_models
-from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape
+from tests.decode.language_models import (
+    WORDS,
+    all_costs_equal,
+    long_lists,
+    longer_than_lanes,
+    over,
+    random_model,
+    rough_models,
+)
+from tests.decode.search_host import BAD_LOG_PROB, DECODED, FromHost, Room, Shape, as_launched
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.demo import demo_speech
 from tests.rescore.rescore_host import RescoreHost, check
@@ -102,6 +111,21 @@ def test_lists_that_are_longer_than_a_warp(n, cost):
         assert host.counters[0] > 500
 
 
+def test_lists_that_just_fit():
+    """Eight states of five hypotheses: 48 entries in the ranking, and eight that say which lists are too long."""
+    rng = np.random.default_rng(0)
+    models = random_model(rng, WORDS[:5], 2, share=1.0), random_model(rng, WORDS[:5], 1)
+    arcs = [(0, state, 1, word, 0.0) for state in range(1, 9) for word in range(1, 6)]
+    arcs += [(state, 9, 2, 1 + state % 5, 0.0) for state in range(1, 9)]
+    graph = over(Graph.from_arcs(arcs, num_states=10, num_columns=2, finals={9: 0.0}), models[1], WORDS[:5])
+    for schedule in schedules(5):
+        for capacity in (44, 48, 52, 56):  # between 48 and 56 the two would overlap
+            check(
+                graph, models, [graphs.random_log_probs(0, 2, 2)], beam=50.0, hypotheses_per_state=2, schedule=schedule,
+                room=replace(GENEROUS, capacity=capacity, candidates=64, table_size=128), shape=Shape(lanes=1),
+            )  # fmt: skip
+
+
 def test_room_grows_and_nothing_is_lost(graph, models, batch):
     tight = check(graph, models, batch, **OPTIONS)
     assert tight.launches > 3
@@ -142,6 +166,16 @@ def test_paths_are_followed_in_stretches(graph, models):
 def test_neither_blocks_nor_their_size_change_the_bytes(graph, models, batch, kernel, lanes, block):
     shape = Shape(kernel, lanes, block)
     check(graph, models, batch, hypotheses_per_state=3, cache=16, shape=shape, schedule={"seed": lanes}, **OPTIONS)
+
+
+@pytest.mark.parametrize("launch", ["WIDE", "DENSE", "RESCORING_CLUSTER"])
+def test_launches_of_the_engine(graph, models, batch, launch):
+    shape = as_launched(getattr(search_plan, launch), team_tokens=15)
+    for schedule in schedules(2):
+        check(
+            graph, models, batch[:1], hypotheses_per_state=3, cache=16, room=GENEROUS, shape=shape, schedule=schedule,
+            **OPTIONS,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("team_tokens", [0, 15])

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,11 +25,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HERE = Path(__file__).resolve().parent
 KERNELS_ALONE = ROOT / "benchmarks" / "engine" / "kernels"
 CACHE = ROOT / "build" / "simt"
-INCLUDES = ["-Icuda", "-Itests/simt"]
+INCLUDES = ["-Icuda", "-Ipyx", "-Itests/simt"]
+ENGINE = ROOT / "pyx" / "arcbeam" / "ctc" / "gpu" / "_requests"  # of the host, which runs beside kernels
 # Contraction would fuse a product and a sum; -O1 keeps the lines of errors and the time to compile low.
 FLAGS = ["-std=c++17", "-DARCBEAM_EMULATOR", "-ffp-contract=off", "-fno-math-errno", "-g", "-fPIC", "-pthread"]
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion", "-Werror"]
 POLICIES = ("random", "ahead", "forward", "reverse", "warp")
+WRITES = ("bytes", "relaxed_word", "released_word")
 LONG = os.environ.get("ARCBEAM_LONG_TESTS") == "1"  # pytest --long
 
 
@@ -43,7 +45,20 @@ class _Region(ctypes.Structure):
 
 class _FromHost(ctypes.Structure):
     _fields_ = [("step", ctypes.c_uint64), ("to", ctypes.c_void_p), ("source", ctypes.c_void_p)]
-    _fields_ += [("bytes", ctypes.c_size_t)]
+    _fields_ += [("bytes", ctypes.c_size_t), ("writes", ctypes.c_uint32)]
+
+
+class Copy(NamedTuple):
+    """What the host copies while a kernel runs, once so many scheduling points have passed.
+
+    `writes` is ``"bytes"``, or what kernels may look at meanwhile: a word of 4 or 8 bytes, ``"relaxed_word"``, or
+    ``"released_word"``, after which comes nothing that was copied before it.
+    """
+
+    step: int
+    to: np.ndarray
+    source: np.ndarray
+    writes: str = "bytes"
 
 
 class _Launch(ctypes.Structure):  # emulator::Launch in runtime.hpp
@@ -124,7 +139,7 @@ class Kernels:
         detect_hazards: bool = True,
         max_steps: int = 50_000_000,
         arrays: Mapping[str, np.ndarray] | None = None,
-        copies: Sequence[tuple[int, np.ndarray, np.ndarray]] = (),
+        copies: Sequence[Copy] = (),
         host: tuple[int, int, int] | None = None,
     ) -> int:
         """Run a kernel to its end; its arrays are changed in place. Gives the number of scheduling points.
@@ -151,8 +166,7 @@ class Kernels:
         arrays
             Further global memory that the kernel may touch.
         copies
-            ``(step, to, source)``: what the host copies while the kernel runs, once so many scheduling points have
-            passed, in this order.
+            What the host copies while the kernel runs, in this order.
         host
             ``(function, context, steps)``: addresses of a C function that is called with the context every so many
             scheduling points, as if the host did it while the kernel runs, and of that context.
@@ -174,8 +188,9 @@ class Kernels:
         options.num_regions, options.regions = len(known), regions
         options.seed, options.max_steps = seed, max_steps
         from_host = (_FromHost * max(1, len(copies)))()
-        for one, (step, to, source) in zip(from_host, copies, strict=False):
-            one.step, one.to, one.source, one.bytes = step, to.ctypes.data, source.ctypes.data, source.nbytes
+        for one, copy in zip(from_host, copies, strict=False):
+            one.step, one.to, one.source = copy.step, copy.to.ctypes.data, copy.source.ctypes.data
+            one.bytes, one.writes = copy.source.nbytes, WRITES.index(copy.writes)
         options.num_copies, options.copies = len(copies), from_host
         options.host, options.host_context, options.host_every = host or (None, None, 0)
         steps, error = ctypes.c_uint64(), ctypes.create_string_buffer(4096)
@@ -241,9 +256,8 @@ def loading_by(load: Callable[[tuple[Path, ...], tuple[str, ...]], Kernels]) -> 
 
 def sources_of_the_layer() -> list[Path]:
     """Every header that a kernel or the emulator may include."""
-    return [
-        p for d in (ROOT / "cuda", KERNELS_ALONE, HERE) for p in sorted(d.rglob("*")) if p.suffix in {".hpp", ".cuh"}
-    ]
+    folders = (ROOT / "cuda", KERNELS_ALONE, HERE, ENGINE)
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in {".hpp", ".cuh"}]
 
 
 def made(command: Sequence[str], inputs: Sequence[str | Path], version: str, suffix: str) -> Path:

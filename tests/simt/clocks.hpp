@@ -1,5 +1,5 @@
 // What each thread knows of the others' past: vector clocks. row(t)[u] is how much of thread u's past thread t has
-// been told of.
+// been told of. Agents of the host are threads, too, numbered after those of the kernel.
 #pragma once
 
 #include <algorithm>

@@ -117,10 +117,12 @@ class Machine {
     [[noreturn]] void end_thread();
 
     std::string who(const Thread& thread) const;
+    std::string who(std::uint32_t thread, Site site) const;  // and where; also of agents of the host
     std::string where(const void* address) const;
     std::string standing() const;  // who waits where
     void check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site,
                       const void* value = nullptr);
+    void host_access(Agent agent, Access what, const void* address, std::size_t bytes, Order order, Site site);
     // The detectors are told of who has met whom; see Clocks.
     void meet(const std::vector<std::uint32_t>& threads);
     void tell(std::uint32_t thread, Told& told);
@@ -147,6 +149,8 @@ class Machine {
     void go_on();  // leaves the running thread for the next one
     void step();   // counts a scheduling point; copies from the host are made here
     void check_guards();
+    void check_order(std::uint32_t thread, Access what, const void* address, std::uint32_t bytes, Scope scope,
+                     Site site, bool fresh);
 
     Kernel kernel_;
     Launch options_;

@@ -62,7 +62,7 @@ void Machine::check_memory(Access what, const void* address, std::uint32_t bytes
     const auto* const byte = static_cast<const unsigned char*>(address);
     const auto complain = [&](const std::string& kind) {
         fail(kind + ": " + name_of(what) + " of " + std::to_string(bytes) + " bytes of " + where(address) + " by " +
-             who(self()) + " at " + site.text());
+             who(self().id, site));
     };
     const auto number = reinterpret_cast<std::uintptr_t>(address);
     const auto rank = block_of_shared(address);
@@ -88,10 +88,27 @@ void Machine::check_memory(Access what, const void* address, std::uint32_t bytes
     }
     if (number % bytes != 0U) complain("misaligned");
     if (!races_) return;
-    const Trouble trouble = races_->access(self().id, what, number, bytes, scope, site, rank.has_value());
+    check_order(self().id, what, address, bytes, scope, site, rank.has_value());
+    if (!hazards_ || !rank) return;
+    if (const auto hazard = hazards_->access(self().id, what, address, bytes, value, site)) {
+        fail("hazard: " + std::string(name_of(what)) + " of " + std::to_string(bytes) + " bytes of " +
+             where(address) + " by " + who(self().id, site) + ", no barrier since the " + hazard->earlier + " by " +
+             who(hazard->other.thread, hazard->other.site));
+    }
+}
+
+// By a thread of the kernel or an agent of the host.
+void Machine::check_order(std::uint32_t thread, Access what, const void* address, std::uint32_t bytes, Scope scope,
+                          Site site, bool fresh) {
+    const auto number = reinterpret_cast<std::uintptr_t>(address);
+    const Trouble trouble = races_->access(thread, what, number, bytes, scope, site, fresh);
+    const auto complain = [&](const std::string& kind, const std::string& other = "") {
+        fail(kind + ": " + name_of(what) + " of " + std::to_string(bytes) + " bytes of " + where(address) + " by " +
+             who(thread, site) + other);
+    };
     switch (trouble.kind) {
         case Trouble::Kind::none:
-            break;
+            return;
         case Trouble::Kind::uninitialised:
             complain("uninitialised");
             return;
@@ -102,17 +119,28 @@ void Machine::check_memory(Access what, const void* address, std::uint32_t bytes
             complain("asynchronous copy not finished");
             return;
         case Trouble::Kind::race:
-            fail("race: " + std::string(name_of(what)) + " of " + std::to_string(bytes) + " bytes of " +
-                 where(address) + " by " + who(self()) + " at " + site.text() + ", unordered with the " +
-                 trouble.earlier + " by " + who(threads_[trouble.other.thread]) + " at " +
-                 trouble.other.site.text());
+            complain("race", std::string(", unordered with the ") + trouble.earlier + " by " +
+                                 who(trouble.other.thread, trouble.other.site));
     }
-    if (!hazards_ || !rank) return;
-    if (const auto hazard = hazards_->access(self().id, what, address, bytes, value, site)) {
-        fail("hazard: " + std::string(name_of(what)) + " of " + std::to_string(bytes) + " bytes of " +
-             where(address) + " by " + who(self()) + " at " + site.text() + ", no barrier since the " +
-             hazard->earlier + " by " + who(threads_[hazard->other.thread]) + " at " + hazard->other.site.text());
-    }
+}
+
+void Machine::host_access(Agent agent, Access what, const void* address, std::size_t bytes, Order order,
+                          Site site) {
+    if (!races_) return;
+    const std::uint32_t thread = races_->thread_of(agent);
+    check_order(thread, what, address, static_cast<std::uint32_t>(bytes), Scope::system, site, false);
+    if (what == Access::read || what == Access::write) return;
+    races_->order(thread, what, reinterpret_cast<std::uintptr_t>(address), Scope::system, order);
+}
+
+void host_access(Agent agent, Access what, const void* address, std::size_t bytes, Order order, Site site) {
+    if (machine != nullptr) machine->host_access(agent, what, address, bytes, order, site);
+}
+
+void host_follow(Agent agent, Agent other) {
+    if (machine == nullptr || machine->races() == nullptr) return;
+    Races& races = *machine->races();
+    races.follow(races.thread_of(agent), races.thread_of(other));
 }
 
 void Machine::meet(const std::vector<std::uint32_t>& threads) {

@@ -7,8 +7,6 @@
 namespace arcbeam::emulator {
 namespace {
 
-Scope no_wider_than_device(Scope scope) { return scope == Scope::system ? Scope::device : scope; }
-
 bool acquires(Order order) { return order == Order::acquire || order == Order::acquire_release; }
 bool releases(Order order) { return order == Order::release || order == Order::acquire_release; }
 
@@ -21,7 +19,11 @@ void drop_covered(std::vector<Mark>& marks, std::uint8_t bytes) {
 }  // namespace
 
 Races::Races(std::uint32_t num_threads, std::uint32_t block_size, std::uint32_t cluster_size)
-    : Clocks(num_threads), block_size_(block_size), cluster_size_(cluster_size), fences_(num_threads) {}
+    : Clocks(num_threads + kNumAgents),
+      block_size_(block_size),
+      cluster_size_(cluster_size),
+      num_blocks_(num_threads / block_size),
+      fences_(num_threads_) {}
 
 Races::Word& Races::word(std::uintptr_t address) {
     const std::uintptr_t number = address / kPageBytes;
@@ -34,14 +36,20 @@ Races::Word& Races::word(std::uintptr_t address) {
     return recent.page->words[address % kPageBytes / 4U];
 }
 
+std::uint32_t Races::block_of(std::uint32_t thread) const {
+    const std::uint32_t of_kernel = num_blocks_ * block_size_;
+    return thread < of_kernel ? thread / block_size_ : num_blocks_ + (thread - of_kernel);
+}
+
 Scope Races::distance(std::uint32_t block_a, std::uint32_t block_b) const {
     if (block_a == block_b) return Scope::block;
+    if (is_host(block_a) || is_host(block_b)) return Scope::system;
     return block_a / cluster_size_ == block_b / cluster_size_ ? Scope::cluster : Scope::device;
 }
 
 // Atomic accesses are a race, too, when either's scope leaves the other's thread out.
 bool Races::narrow(const Mark& a, const Mark& b) const {
-    const auto needed = static_cast<std::uint8_t>(distance(a.thread / block_size_, b.thread / block_size_));
+    const auto needed = static_cast<std::uint8_t>(distance(block_of(a.thread), block_of(b.thread)));
     return a.scope < needed || b.scope < needed;
 }
 
@@ -77,8 +85,12 @@ Trouble Races::check(Word& word, Access what, const Mark& now) const {
     if (is_plain) {
         found = find(more.atomic_writes, now, "atomic write");
         if (found.kind == Trouble::Kind::none && writes) found = find(more.atomic_reads, now, "atomic read");
-    } else if (std::min(more.narrowest, now.scope) < static_cast<std::uint8_t>(Scope::device) &&
-               more.block != now.thread / block_size_) {  // any scope will do within a block
+        return found;
+    }
+    const std::uint32_t block = block_of(now.thread);
+    const Scope enough = more.by_host || is_host(block) ? Scope::system : Scope::device;
+    if (std::min(more.narrowest, now.scope) < static_cast<std::uint8_t>(enough) &&
+        more.block != block) {  // any scope will do within a block
         found = find_narrow(more.atomic_writes, now, "atomic write of too narrow a scope for one of the two");
         if (found.kind == Trouble::Kind::none && writes) {
             found = find_narrow(more.atomic_reads, now, "atomic read of too narrow a scope for one of the two");
@@ -144,7 +156,8 @@ void Races::record(Word& word, Access what, const Mark& now) {
     }
     if (!word.more) word.more = std::make_unique<History>();
     word.more->narrowest = std::min(word.more->narrowest, now.scope);
-    const std::uint32_t block = now.thread / block_size_;
+    const std::uint32_t block = block_of(now.thread);
+    word.more->by_host = word.more->by_host || is_host(block);
     word.more->block = word.more->block == kNoBlock || word.more->block == block ? block : kSeveral;
     append(what == Access::atomic_load ? word.more->atomic_reads : word.more->atomic_writes, now);
 }
@@ -156,7 +169,7 @@ Trouble Races::access(std::uint32_t thread, Access what, std::uintptr_t address,
         Mark now;
         now.thread = static_cast<std::uint16_t>(thread);
         now.bytes = bytes_within(at, address, bytes);
-        now.scope = static_cast<std::uint8_t>(no_wider_than_device(scope));
+        now.scope = static_cast<std::uint8_t>(scope);
         now.time = row(thread)[thread];
         now.site = site;
         Word& shadow = word(at);
@@ -170,7 +183,7 @@ Trouble Races::access(std::uint32_t thread, Access what, std::uintptr_t address,
 }
 
 void Races::release(std::uint32_t thread, std::vector<Release>& list, Scope scope, const std::uint32_t* told) {
-    const std::uint32_t block = thread / block_size_;
+    const std::uint32_t block = block_of(thread);
     for (Release& entry : list) {
         if (entry.scope == scope && entry.block == block) {
             join(entry.told, told, num_threads_);
@@ -181,8 +194,7 @@ void Races::release(std::uint32_t thread, std::vector<Release>& list, Scope scop
 }
 
 void Races::order(std::uint32_t thread, Access what, std::uintptr_t address, Scope scope, Order order) {
-    scope = no_wider_than_device(scope);
-    const std::uint32_t block = thread / block_size_;
+    const std::uint32_t block = block_of(thread);
     if (what != Access::atomic_store) {
         const auto found = releases_.find(address);
         if (found != releases_.end()) {
@@ -200,8 +212,8 @@ void Races::order(std::uint32_t thread, Access what, std::uintptr_t address, Sco
     }
     if (what == Access::atomic_load) return;
     const Fences* const fences = fences_[thread].get();
-    const bool fenced = fences != nullptr && (!fences->released[0].empty() || !fences->released[1].empty() ||
-                                              !fences->released[2].empty());
+    const bool fenced = fences != nullptr && std::any_of(std::begin(fences->released), std::end(fences->released),
+                                                         [](const Clock& told) { return !told.empty(); });
     if (!releases(order) && !fenced) {
         if (what == Access::atomic_store) releases_.erase(address);  // ends what others released through it
         return;
@@ -210,7 +222,7 @@ void Races::order(std::uint32_t thread, Access what, std::uintptr_t address, Sco
     if (what == Access::atomic_store) list.clear();
     if (releases(order)) release(thread, list, scope, row(thread));
     if (fenced) {  // a fence before makes any later atomic write release what came before the fence
-        for (int i = 0; i < 3; ++i) {
+        for (int i = 0; i < 4; ++i) {
             if (fences->released[i].empty()) continue;
             release(thread, list, std::min(scope, static_cast<Scope>(i)), fences->released[i].data());
         }
@@ -219,7 +231,6 @@ void Races::order(std::uint32_t thread, Access what, std::uintptr_t address, Sco
 }
 
 void Races::fence(std::uint32_t thread, Scope scope) {
-    scope = no_wider_than_device(scope);
     if (!fences_[thread]) fences_[thread] = std::make_unique<Fences>();
     Fences& fences = *fences_[thread];
     for (int i = 0; i <= static_cast<int>(scope); ++i) {
@@ -227,6 +238,12 @@ void Races::fence(std::uint32_t thread, Scope scope) {
     }
     fences.released[static_cast<int>(scope)].assign(row(thread), row(thread) + num_threads_);
     ++row(thread)[thread];
+}
+
+void Races::follow(std::uint32_t thread, std::uint32_t other) {
+    Clock told;
+    tell(thread, told);
+    hear(other, told);
 }
 
 void Races::start_copy(std::uintptr_t address, std::uint32_t bytes) {

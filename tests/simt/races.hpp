@@ -4,6 +4,10 @@
 //
 // Release and acquire follow C++ (and PTX) with scopes: what block b released is seen only if both sides' scopes
 // include the other.
+//
+// What the host does while the kernel runs is done by agents: its thread, and engines that copy. Each is a thread
+// of the model with a clock of its own. Only system scope includes an agent, and agents always act with system
+// scope.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +36,11 @@ class Races : public Clocks {
     // The order side of an atomic access, after its `access`.
     void order(std::uint32_t thread, Access what, std::uintptr_t address, Scope scope, Order order);
     void fence(std::uint32_t thread, Scope scope);
+    // One agent of the host begins something for another, or waits for it: the other goes on knowing what it knows.
+    void follow(std::uint32_t thread, std::uint32_t other);
+    [[nodiscard]] std::uint32_t thread_of(Agent agent) const {
+        return num_threads_ - kNumAgents + static_cast<std::uint32_t>(agent);
+    }
 
     void start_copy(std::uintptr_t address, std::uint32_t bytes);
     void end_copy(std::uintptr_t address, std::uint32_t bytes);
@@ -42,6 +51,7 @@ class Races : public Clocks {
         std::vector<Mark> writes, reads, atomic_reads, atomic_writes;
         std::uint8_t narrowest = 0xff;   // scope of the atomics
         std::uint32_t block = kNoBlock;  // of all atomics so far, kSeveral once they differ
+        bool by_host = false;            // some of them
     };
     struct Word {
         Mark write, read;
@@ -58,11 +68,14 @@ class Races : public Clocks {
         Clock told;
     };
     struct Fences {  // by scope; empty where there was none
-        Clock released[3];
-        Clock pending[3];
+        Clock released[4];
+        Clock pending[4];
     };
 
     Word& word(std::uintptr_t address);
+    // Of a thread; every agent of the host counts as a block of its own.
+    std::uint32_t block_of(std::uint32_t thread) const;
+    bool is_host(std::uint32_t block) const { return block >= num_blocks_; }
     Scope distance(std::uint32_t block_a, std::uint32_t block_b) const;
     bool narrow(const Mark& a, const Mark& b) const;
     Trouble find(const std::vector<Mark>& marks, const Mark& now, const char* earlier) const;
@@ -72,7 +85,7 @@ class Races : public Clocks {
     void append(std::vector<Mark>& marks, const Mark& now) const;
     void release(std::uint32_t thread, std::vector<Release>& releases, Scope scope, const std::uint32_t* told);
 
-    std::uint32_t block_size_, cluster_size_;
+    std::uint32_t block_size_, cluster_size_, num_blocks_;
     std::unordered_map<std::uintptr_t, std::unique_ptr<Page>> pages_;
     struct {
         std::uintptr_t number = ~std::uintptr_t{0};

@@ -43,11 +43,18 @@ struct Region {  // global memory that kernels may touch
     const char* name;
 };
 
-struct FromHost {  // a copy that is made while the kernel runs, at a scheduling point
+// Who acts on the host while a kernel runs: its thread, or an engine that makes copies in their order.
+enum class Agent : std::uint32_t { thread, copies, copies_even, copies_odd };
+constexpr std::uint32_t kNumAgents = 4U;
+
+enum class Writes : std::uint32_t { bytes, relaxed_word, released_word };
+
+struct FromHost {  // what Agent::copies copies while the kernel runs, at a scheduling point
     std::uint64_t step;
     void* to;
     const void* from;
     std::size_t bytes;
+    Writes writes;  // released: as by a copy that waits for an event after those before it
 };
 
 struct Launch {
@@ -131,5 +138,12 @@ std::uint64_t cycles(Site site);
 std::uint64_t garbage();  // some bits, the same for the same seed and schedule
 
 [[noreturn]] void fail(const std::string& message);
+
+// ---- the host while a kernel runs; see emulated_host.hpp. Nothing is checked while none does.
+
+// Called before the access itself. `atomic`: of 4 or 8 bytes, at system scope.
+void host_access(Agent agent, Access what, const void* address, std::size_t bytes, Order order, Site site);
+// `agent` begins what `other` does, or `other` waits for it.
+void host_follow(Agent agent, Agent other);
 
 }  // namespace arcbeam::emulator

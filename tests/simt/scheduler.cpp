@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "machine.hpp"
+#include "shared/simt.cuh"
 
 namespace arcbeam::emulator {
 
@@ -165,6 +166,9 @@ void Machine::step() {
     }
     for (; copies_made_ < options_.num_copies && options_.copies[copies_made_].step <= steps_; ++copies_made_) {
         const FromHost& copy = options_.copies[copies_made_];
+        const bool is_word = copy.writes != Writes::bytes;
+        host_access(Agent::copies, is_word ? Access::atomic_store : Access::write, copy.to, copy.bytes,
+                    copy.writes == Writes::released_word ? Order::release : Order::relaxed, Site{});
         std::memcpy(copy.to, copy.from, copy.bytes);
     }
     if (options_.host != nullptr && steps_ % options_.host_every == 0U) options_.host(options_.host_context);
@@ -248,6 +252,13 @@ void Machine::end_thread() {
 std::string Machine::who(const Thread& thread) const {
     return "thread " + std::to_string(thread.position.thread) + " of block " +
            std::to_string(thread.position.block);
+}
+
+std::string Machine::who(std::uint32_t thread, Site site) const {
+    static const char* const agents[] = {"the host's thread", "a copy of the host", "a copy for even lanes",
+                                         "a copy for odd lanes"};
+    const std::string name = thread < threads_.size() ? who(threads_[thread]) : agents[thread - threads_.size()];
+    return site.bits == 0U ? name : name + " at " + site.text();
 }
 
 std::string Machine::standing() const {

@@ -1,11 +1,12 @@
 """The emulator: right kernels give the same bytes in every schedule, each kind of wrong one is caught and explained."""
 
+import ctypes
 import re
 
 import numpy as np
 import pytest
 
-from tests.simt.build import HERE, POLICIES, KernelError, Kernels, compiled, kernel_params, load, schedules
+from tests.simt.build import HERE, POLICIES, Copy, KernelError, Kernels, compiled, kernel_params, load, schedules
 
 u4, u8 = np.uint32, np.uint64
 
@@ -205,6 +206,103 @@ def test_every_load_store_and_atomic(kernels):
         reduced = [pairs.min(), pairs.max(), pairs.sum(), np.bitwise_or.reduce(pairs), np.bitwise_and.reduce(pairs)]
         assert longs[:5].tolist() == reduced
         assert longs[5] in pairs | u8(1)
+
+
+# ---- kernels and the host
+
+HOST = (HERE / "kernels" / "host.cu", HERE / "kernels" / "host.cpp")
+WAYS = re.findall(r"^    k(\w+),$", HOST[0].read_text(), re.MULTILINE)
+HOST_FAULTS = ("None", "RelaxedLook", "RelaxedAnswer", "EarlyAnswer")
+
+
+@pytest.fixture(scope="module")
+def with_host() -> Kernels:
+    return load(*HOST)
+
+
+def read_what_comes(kernels, way, *, flag="released_word", steps=(40, 60), **schedule):
+    """Two blocks read 32 words that the host copies meanwhile."""
+    values = np.arange(100, 132, dtype=u4)
+    data, come, out = np.zeros(32, u4), np.zeros(1, u4), np.zeros((2, 32), u4)
+    params = kernel_params(data=data, come=come, out=out, way=u4(WAYS.index(way)))
+    copies = [Copy(steps[0], data, values), Copy(steps[1], come, np.ones(1, u4), flag)]
+    kernels.launch("read_what_comes", params, grid=2, copies=copies, **schedule)
+    assert (out == values).all()
+
+
+def ask_host(kernels, way="Acquire", *, fault="None", every=7, **schedule):
+    """Each thread asks three times; the host looks every so many scheduling points."""
+    question, answer, out = (np.zeros(40, u4) for _ in range(3))
+    posted, answered = np.zeros(1, u4), np.zeros(1, u4)
+    params = kernel_params(
+        question=question, posted=posted, answered=answered, answer=answer, out=out, rounds=u4(3),
+        way=u4(WAYS.index(way)),
+    )  # fmt: skip
+    asked = kernel_params(
+        question=question, posted=posted, answered=answered, answer=answer, count=u4(40),
+        fault=u4(HOST_FAULTS.index(fault)),
+    )  # fmt: skip
+    context = ctypes.cast(kernels.library.answer_host, ctypes.c_void_p).value, ctypes.addressof(asked), every
+    kernels.launch("ask_host", params, block=40, host=context, **schedule)
+    assert np.array_equal(out, 27 * np.arange(40) + 13)
+
+
+@pytest.mark.parametrize("way", ["Acquire", "Fence"])
+def test_what_the_host_copies_is_read_after_an_acquire_or_a_fence(with_host, way):
+    for schedule in schedules(always=True):
+        read_what_comes(with_host, way, **schedule)
+        read_what_comes(with_host, way, steps=(1, 2), **schedule)
+
+
+def test_the_host_answers(with_host):
+    for schedule in schedules(always=True):
+        ask_host(with_host, every=1 + schedule["seed"] % 9, **schedule)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("way", "flag", "message"),
+    [
+        ("Relaxed", "released_word", r"race: read of 4 bytes of data .* at host.cu:\d+, unordered with the write by"),
+        ("NarrowAcquire", "released_word", "race: atomic load of 4 bytes of come .* of too narrow a scope"),
+        ("NarrowFence", "released_word", "race: read of 4 bytes of data .* unordered with the write by a copy"),
+        ("ReadOnly", "released_word", "read-only data is written in this launch: read-only load of 4 bytes of data"),
+        ("Acquire", "relaxed_word", "race: read of 4 bytes of data .* unordered with the write by a copy of the host"),
+        ("Fence", "relaxed_word", "race: read of 4 bytes of data .* unordered with the write by a copy of the host"),
+        ("Acquire", "bytes", "race: (atomic load of 4 bytes of come .* the write|write of .* atomic read)"),
+    ],
+)
+def test_what_the_host_copies_is_read_too_soon(with_host, way, flag, message, policy):
+    for seed in range(4):
+        with pytest.raises(KernelError, match=f"^read_what_comes: ({message})"):
+            read_what_comes(with_host, way, flag=flag, policy=policy, seed=seed)
+
+
+def test_the_host_may_not_write_what_was_read_as_if_it_never_changed(with_host):
+    data, come, out = np.zeros(32, u4), np.ones(1, u4), np.zeros((2, 32), u4)
+    params = kernel_params(data=data, come=come, out=out, way=u4(WAYS.index("ReadOnly")))
+    steps = with_host.launch("read_what_comes", params, grid=2, resident=1)
+    late = Copy(steps - 1, data, np.ones(32, u4))
+    with pytest.raises(KernelError, match="read-only data is written in this launch: write of 128 bytes of data at 0"):
+        with_host.launch("read_what_comes", params, grid=2, resident=1, copies=[late])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("way", "fault", "message"),
+    [
+        ("Relaxed", "None", r"race: read of .* of question .* by the host's thread at host.cpp:\d+, unordered with"),
+        ("NarrowFence", "None", "race: read of .* of question .* by the host's thread .* unordered with the write"),
+        ("NarrowAcquire", "None", "race: .* of posted .* of too narrow a scope"),
+        ("Acquire", "RelaxedLook", "race: read of .* of question .* by the host's thread .* unordered with the write"),
+        ("Acquire", "RelaxedAnswer", r"race: read of 4 bytes of answer .* write by the host's thread at host.cpp:\d"),
+        ("Acquire", "EarlyAnswer", "race: read of 4 bytes of answer .* unordered with the write by the host's thread"),
+    ],
+)
+def test_kernel_and_host_answer_too_soon(with_host, way, fault, message, policy):
+    for seed in range(4):
+        with pytest.raises(KernelError, match=f"^ask_host: ({message})"):
+            ask_host(with_host, way, fault=fault, policy=policy, seed=seed)
 
 
 # ---- kernels with a fault

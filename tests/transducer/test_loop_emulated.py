@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
+from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer._transducer import multiply
 from arcbeam.transducer.confidence import measure
 from arcbeam.transducer.network import from_mapping
@@ -164,6 +165,21 @@ def test_schedules(kind, kernel):
     assert sum(len(h.tokens) for h in wanted) > 2
     for schedule in schedules():
         same(host.decode(frames, shape=Shape(kernel=kernel, blocks=2), **schedule), wanted, frames)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("kernel", transducer_plan.THREADS)
+def test_launches_of_the_engine(kernel, precision):
+    arrays = random_arrays(6, tokens=6, units=5, joint=133, blank_bias=-1.0, **NETWORKS["rnnt"])
+    decoder, host = both(arrays, options_of("rnnt", precision=precision, max_symbols=2))
+    frames = [BATCH[2], BATCH[0][:3]]
+    small = host.decode(frames, shape=Shape(kernel=kernel, blocks=2))
+    for schedule in schedules(2):
+        shape = Shape(kernel=kernel, blocks=2, threads=transducer_plan.THREADS[kernel])
+        found = host.decode(frames, shape=shape, **schedule)
+        if precision == "float32":
+            same(found, decoder.decode(frames), frames)
+        assert [one.records.tobytes() for one in found] == [one.records.tobytes() for one in small]
 
 
 @pytest.mark.parametrize("kernel", ["kept", "many"])

@@ -77,7 +77,7 @@ cdef extern from "arcbeam/ctc/gpu/_requests/trace.hpp" namespace "arcbeam::reque
 
 cdef extern from "arcbeam/ctc/gpu/_requests/answer_path.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass AnswerPath:
-        cbool go_on(size_t thread)
+        pass
 
     cdef cppclass Mapped(AnswerPath):
         Mapped()
@@ -86,10 +86,6 @@ cdef extern from "arcbeam/ctc/gpu/_requests/answer_path.hpp" namespace "arcbeam:
 cdef extern from "arcbeam/ctc/gpu/_requests/answer_copier.hpp" namespace "arcbeam::requests" nogil:
     cdef cppclass AnswerCopier:
         pass
-
-    cdef cppclass SlowCopier(AnswerCopier):
-        SlowCopier(int looks)
-        size_t sent(size_t half)
 
 
 cdef extern from "arcbeam/ctc/gpu/_requests/copied_answers.hpp" namespace "arcbeam::requests" nogil:
@@ -115,12 +111,6 @@ cdef extern from "arcbeam/ctc/gpu/_requests/server.hpp" namespace "arcbeam::requ
         uint64_t questions()
 
 
-cdef struct Beside:
-    Server* server
-    AnswerPath* answer_path
-    vector[RequestView]* lanes
-
-
 cdef class HostLookups:
     cdef object rescoring
     cdef Answerer* answerer
@@ -130,9 +120,6 @@ cdef class HostLookups:
     cdef AnswerPath* answer_path  # this object, or another
     cdef Server* server
     cdef size_t threads
-    cdef vector[RequestView] lanes
-    cdef Beside beside
-    cdef SlowCopier* slow
     cdef readonly uint32_t words_a_history
     cdef int copy_by(self, AnswerCopier* copier) except -1
     cdef int copy_to(self, const vector[RequestView]& lanes, unsigned char** buffers) except -1

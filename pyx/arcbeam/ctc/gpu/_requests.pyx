@@ -9,23 +9,6 @@ from arcbeam.lm._lm_view cimport lm_view_of
 from arcbeam.errors import CapacityError
 
 
-cdef vector[RequestView] lanes_of(views) except *:
-    cdef vector[RequestView] lanes
-    cdef RequestView lane
-    for mapped, size, answer_buffer in views:
-        lane.memory = lane.mapped = <unsigned char*> <uintptr_t> mapped
-        lane.answer_buffer = <unsigned char*> <uintptr_t> answer_buffer
-        lane.size, lane.slot = size, <uint32_t> lanes.size() // kHalves
-        lanes.push_back(lane)
-    return lanes
-
-
-cdef void answer_beside(void* beside) noexcept nogil:
-    cdef Beside* to = <Beside*> beside
-    to.server.answer_all(to.lanes[0])
-    to.answer_path.go_on(0)
-
-
 @cython.no_gc
 cdef class HostLookups:
     """Answers from a large model on the host: the arcs of a LanguageModel, or whole answers of a KenLM.
@@ -136,40 +119,9 @@ cdef class HostLookups:
 
     # For tests of the kernel without an engine
 
-    def have(self, views, buffers=(), int looks=0):
-        """Sets the lanes, each (mapped, size, answer buffer): addresses of what requests.hpp describes. Memory must
-        stay.
-
-        With `buffers`, one for each half, answers travel by copies and arrive after so many looks.
-        """
-        cdef unsigned char* addresses[2]
-        self.lanes = lanes_of(views)
-        if buffers:
-            if self.copied_answers == NULL:
-                self.slow = new SlowCopier(looks)
-                self.copy_by(self.slow)
-            for i in range(kHalves):
-                addresses[i] = <unsigned char*> <uintptr_t> buffers[i]
-            self.copied_answers.begin(self.lanes, addresses)
-        self.start()
-
-    def answer(self):
-        """Answers what has been posted; returns whether there was room for all answers."""
-        cdef bint answered = self.answer_all(self.lanes)
-        if answered and self.copied_answers != NULL:
-            self.copied_answers.rest()
-            self.copied_answers.send_open()
-        return answered
-
-    def beside_a_kernel(self):
-        """The addresses of a C function that answers these lanes, and of its argument."""
-        self.beside.server, self.beside.answer_path, self.beside.lanes = self.server, self.answer_path, &self.lanes
-        return <uintptr_t> &answer_beside, <uintptr_t> &self.beside
-
-    @property
-    def sent(self):
-        """The number of batches of answers that each half has sent."""
-        return [self.slow.sent(half) for half in range(kHalves)]
+    def address_of_answerer(self):
+        """Where the C++ object that answers lies, as an Answerer*. It lives as long as this object."""
+        return <uintptr_t> self.answerer
 
     def write_words_to(self, uint32_t[::1] words):
         """Numbers histories again; the array has to live as long as this object."""

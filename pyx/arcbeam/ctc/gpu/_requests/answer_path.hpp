@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arcbeam/ctc/gpu/_requests/shared_words.hpp"
 #include "shared/requests.hpp"
 
 namespace arcbeam::requests {
@@ -12,11 +13,9 @@ namespace arcbeam::requests {
 inline RequestHead& head_of(const RequestView& lane) { return *reinterpret_cast<RequestHead*>(lane.mapped); }
 
 // The kernel writes at the same time, so these words are read and written whole.
-inline std::uint64_t posted_in(const RequestView& lane) {
-    return __atomic_load_n(&head_of(lane).posted, __ATOMIC_ACQUIRE);
-}
+inline std::uint64_t posted_in(const RequestView& lane) { return host::load_acquire(head_of(lane).posted); }
 inline bool is_answered(const RequestView& lane, std::uint64_t posted) {
-    return posted == __atomic_load_n(&head_of(lane).answered, __ATOMIC_RELAXED);
+    return posted == host::load_relaxed(head_of(lane).answered);
 }
 inline Question* questions_of(const RequestView& lane) {
     return reinterpret_cast<Question*>(lane.mapped + kRequestHeadBytes);
@@ -48,7 +47,7 @@ class AnswerPath {
 class Mapped : public AnswerPath {
   public:
     void answered(const RequestView& lane, std::size_t /*number*/, std::uint64_t posted) override {
-        __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
+        host::store_release(head_of(lane).answered, posted);
     }
 };
 

@@ -43,7 +43,7 @@ void CopiedAnswers::note(int code) {
 void CopiedAnswers::answered(const RequestView& lane, std::size_t number, std::uint64_t posted) {
     ready_[number].store(posted, std::memory_order_release);
     halves_[number % kHalves].num_ready.fetch_add(1, std::memory_order_release);
-    __atomic_store_n(&head_of(lane).answered, posted, __ATOMIC_RELEASE);
+    host::store_release(head_of(lane).answered, posted);
 }
 
 bool CopiedAnswers::go_on(std::size_t thread) {
@@ -76,7 +76,7 @@ bool CopiedAnswers::may_send(std::size_t at) {
     }
     while (!half.waiting.empty()) {
         const auto& [lane, posted] = half.waiting.back();
-        const std::uint64_t taken = __atomic_load_n(&head_of(lanes_[lane]).taken, __ATOMIC_ACQUIRE);
+        const std::uint64_t taken = host::load_acquire(head_of(lanes_[lane]).taken);
         // A later round may have been taken, or given up, too
         if (round_of(taken) - round_of(posted) >= 0x80000000U) {
             return false;
