@@ -248,7 +248,7 @@ MAY_INCLUDE = {
     PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},
     PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
-    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared", "emulated_host.hpp"},
+    PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
     PYX + "gpu": {PYX + "gpu"},
     PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/_requests", PYX + "gpu"},
 }

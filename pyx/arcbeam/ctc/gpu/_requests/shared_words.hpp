@@ -3,7 +3,7 @@
 #pragma once
 
 #if defined(ARCBEAM_EMULATOR)
-#include "emulated_host.hpp"
+#include <emulated_host.hpp>  // of tests/simt
 #else
 
 namespace arcbeam::host {
