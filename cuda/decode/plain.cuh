@@ -1,17 +1,5 @@
 // The plain search, as the loops of work.cuh, utterance.cuh and cluster.cuh take it. Another search has a struct
-// with the same members, and stages of its own:
-//
-// Params, common()                 the parameter of its kernels, and the plain search's part of it
-// Lane, carve(), place_tokens()    what a block keeps for a lane, where that lies in memory, and the room of n
-// tokens save_tokens(), restore_tokens()  a lane that stops keeps its tokens in device memory open(), close() the
-// begin and the end of a launch; one thread calls close() resumed()                        a lane goes on that had
-// stopped; says what it still lacks free_shared_tables(), free_large_tables(), reset_frame()   what a frame expects
-// to be empty advance()                        a frame, which is committed whole or leaves no trace lacks() why a
-// frame ended with FrameEnd::waits committed()                      after each frame that was committed find_end()
-// the best token of the last frame; false if the lane lacks something first Counted, counted(), set_counted(),
-// add_helpers_counts(), forget_counts(), report_counts()
-//                                  what threads count, so that the blocks of a cluster can add it up
-// team_frame()                     make_team_frame(), in a function of its own if that is faster
+// with the same members, and stages of its own.
 #pragma once
 
 #include "decode/work.cuh"
@@ -19,18 +7,22 @@
 namespace arcbeam {
 
 struct PlainSearch {
-    using Params = SearchParams;
-    using Lane = arcbeam::Lane;
-    using Counted = Counts;
+    using Params = SearchParams;  // of its kernels
+    using Lane = arcbeam::Lane;   // what a block keeps for a lane
+    using Counted = Counts;       // what a thread counts
 
+    // The part of the parameter that all searches have.
     ARCBEAM_DEVICE static const SearchParams& common(const Params& params) { return params; }
 
+    // Where a lane's arrays lie in shared memory, and where n tokens are kept.
     ARCBEAM_DEVICE static void carve(const SearchParams& params, unsigned char* memory, Lane& lane) {
         carve_lane(params, memory, lane);
     }
     ARCBEAM_DEVICE static void place_tokens(Lane& lane, std::uint32_t n, std::uint32_t number) {
         lane.tokens = room_for(lane, n, number);
     }
+
+    // A lane that stops keeps its tokens in device memory.
     ARCBEAM_DEVICE static void save_tokens(const Lane& lane) {
         copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
     }
@@ -38,10 +30,14 @@ struct PlainSearch {
         copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
     }
 
+    // The begin and the end of a launch; one thread calls close().
     ARCBEAM_DEVICE static void open(const Params&, Lane&) {}
     ARCBEAM_DEVICE static void close(const Params&, const Lane&) {}
+
+    // A lane goes on that had stopped. Says what it still lacks.
     ARCBEAM_DEVICE static Need resumed(const Params&, Lane&) { return Need::nothing; }
 
+    // What a frame expects to be empty.
     ARCBEAM_DEVICE static void free_shared_tables(const Lane& lane) { free_table<BlockTeam>(lane.shared_work); }
     ARCBEAM_DEVICE static void free_large_tables(const Lane& lane) { free_table<BlockTeam>(mixed_workspace(lane)); }
     template <class Team>
@@ -49,29 +45,42 @@ struct PlainSearch {
         arcbeam::reset_frame<Team>(*lane.control);
     }
 
+    // A frame, which is committed whole or leaves no trace.
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
         return arcbeam::advance<Team>(params, lane, cut, room);
     }
+    // Whether frames in shared memory have code of their own, in which the compiler knows the addresses. Without it
+    // an utterance takes half as long again.
+    static constexpr bool kSharedApart = true;
+
+    // Why a frame ended with FrameEnd::waits.
     ARCBEAM_DEVICE static Need lacks(const Lane&) { return Need::nothing; }
+
+    // Follows each frame that was committed.
     ARCBEAM_DEVICE static void committed(Lane&) {}
+
+    // The best token of the last frame; false if the lane lacks something first.
     ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
         reached_final =
             best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, *lane.control);
         return true;
     }
 
+    // The blocks of a cluster add up what their threads count: the owner hands its lane's counts to a frame of the
+    // team and takes them back; the others add theirs to the owner's memory.
     ARCBEAM_DEVICE static Counted counted(const Lane& lane) { return lane.counts; }
     ARCBEAM_DEVICE static void set_counted(Lane& lane, const Counted& counted) { lane.counts = counted; }
     ARCBEAM_DEVICE static void add_helpers_counts(unsigned char* of_owner, Counted& counted) {
         add_counts<ClusterTeam>(*reinterpret_cast<Control*>(of_owner), counted);
     }
+    // Counts beyond those of the lane's state, when an utterance begins, and when it ends or stops.
     ARCBEAM_DEVICE static void forget_counts(Lane&) {}
     template <bool kClusters>
     ARCBEAM_DEVICE static void report_counts(const Params&, Lane&) {}
 
-    // Not inlined, with a private copy of the parameter that no store can change: so the frames that the owner
-    // makes alone keep their registers.
+    // A frame by all blocks of the cluster. Here it is not inlined and has a private copy of the parameter, which
+    // no store can change, so that the frames that the owner makes alone keep their registers.
     ARCBEAM_DEVICE_NOINLINE static TeamFrame team_frame(const Params& given, Counted& counted) {
         const Params params = given;
         return make_team_frame<PlainSearch>(params, counted);

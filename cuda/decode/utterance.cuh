@@ -104,12 +104,24 @@ ARCBEAM_DEVICE FrameEnd one_frame(const typename Search::Params& params, typenam
                              lane.histogram, *lane.control);
     // The next frame may have more tokens.
     const bool few = lane.state.num_tokens <= lane.shared_capacity - lane.shared_capacity / 4U;
-    for (Room room = few ? Room::shared : Room::mixed;;) {
+    Room room = Room::mixed;
+    if (few) {
+        lane.large_table_is_free = false;
+        if constexpr (Search::kSharedApart) {
+            const FrameEnd end = one_frame_in<Search, kClusters>(params, lane, cut, Room::shared);
+            if (end != FrameEnd::no_room) {
+                return end;
+            }
+        } else {
+            room = Room::shared;
+        }
+    }
+    for (;;) {
         if (room != Room::shared && !lane.large_table_is_free) {
             Search::free_large_tables(lane);
             simt::block_barrier();
+            lane.large_table_is_free = true;
         }
-        lane.large_table_is_free = room != Room::shared;
         const FrameEnd end = one_frame_in<Search, kClusters>(params, lane, cut, room);
         if (end != FrameEnd::no_room || room == Room::spilled) {
             return end;

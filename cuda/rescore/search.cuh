@@ -72,6 +72,8 @@ struct RescoringSearch {
         reset_rescoring_frame<Team>(lane);
     }
 
+    static constexpr bool kSharedApart = false;  // the stages tell the two apart, see where_it_is()
+
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
         return advance_rescoring<Team>(params, lane, cut, room);
