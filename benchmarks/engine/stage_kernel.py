@@ -135,7 +135,7 @@ def shared_bytes(layout: Layout, columns: int) -> int:
 
 
 def costs_of(packed: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
-    """from_ordered() of cuda/shared/cost.hpp."""
+    """from_ordered() of cuda/shared/tie_rule.hpp."""
     keys = (packed >> np.uint64(32)).astype(np.uint32)
     return np.where(keys & np.uint32(0x80000000), keys & np.uint32(0x7FFFFFFF), ~keys).view(np.float32)
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "decode/buffer.hpp"
-#include "shared/cost.hpp"
+#include "shared/tie_rule.hpp"
 
 namespace arcbeam::twin {
 
@@ -25,9 +25,8 @@ struct Candidate {
     std::uint32_t source;
 };
 
-// The total order of candidates for one state.
 inline bool wins(float cost, std::uint32_t arc, const Candidate& over) {
-    return cost < over.cost || (cost == over.cost && arc < over.arc);
+    return arcbeam::wins(cost, arc, over.cost, over.arc);
 }
 
 // One entry of the token log: how a survivor was reached.

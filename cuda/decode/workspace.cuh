@@ -2,7 +2,7 @@
 #pragma once
 
 #include "decode/search.hpp"
-#include "shared/cost.hpp"
+#include "shared/tie_rule.hpp"
 #include "shared/simt.cuh"
 
 namespace arcbeam {

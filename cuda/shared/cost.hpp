@@ -5,8 +5,6 @@
 // (-fmad=false, -ffp-contract=off), so equal inputs give equal bytes on every machine.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "shared/portable.hpp"
@@ -39,31 +37,5 @@ ARCBEAM_HD bool admits(float bound, float cost) { return cost <= bound && is_fin
 
 // The cost that a survivor keeps after a frame; `best` is added to the utterance's float64 offset.
 ARCBEAM_HD float rescale(float cost, float best) { return cost - best; }
-
-// Maps a cost to an unsigned integer of the same order, so that a 64-bit minimum over (cost, arc) settles
-// ties by arc. Costs are never -0: they start at +0, and no sum or difference of theirs rounds to -0.
-ARCBEAM_HD std::uint32_t ordered(float cost) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &cost, sizeof bits);
-    return (bits & 0x80000000U) != 0U ? ~bits : bits | 0x80000000U;
-}
-
-ARCBEAM_HD float from_ordered(std::uint32_t key) {
-    const std::uint32_t bits = (key & 0x80000000U) != 0U ? key & 0x7fffffffU : ~key;
-    float cost;
-    std::memcpy(&cost, &bits, sizeof cost);
-    return cost;
-}
-
-// The total order among candidates for one key: smallest cost, then smallest arc id.
-ARCBEAM_HD std::uint64_t pack(float cost, std::uint32_t arc) {
-    return static_cast<std::uint64_t>(ordered(cost)) << 32U | arc;
-}
-
-ARCBEAM_HD float packed_cost(std::uint64_t packed) {
-    return from_ordered(static_cast<std::uint32_t>(packed >> 32U));
-}
-
-ARCBEAM_HD std::uint32_t packed_arc(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
 
 }  // namespace arcbeam
