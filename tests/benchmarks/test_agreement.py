@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arcbeam import Graph
@@ -37,8 +37,7 @@ def test_path_cost_is_the_smallest_over_all_paths(graph, frames, final):
     acoustic = -np.arange(frames * 4, dtype=np.float32).reshape(frames, 4) / 8
     best = {}
     paths = list(every_path(graph, frames))
-    if len(paths) == 3000:
-        return  # too many to be sure of the smallest
+    assume(len(paths) < 3000)  # else too many to be sure of the smallest: one example in ten
     for columns, words, cost, state in paths:
         cost -= sum(float(acoustic[t, c]) for t, c in enumerate(columns))
         cost += float(graph.finals[state]) if final else 0.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.adapters import SearchOptions
@@ -59,6 +59,7 @@ class SmallFiles:
         return [str(i) for i in range(6)]
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     GRAPHS, st.integers(1, 6), st.integers(0, 2**32 - 1), st.sampled_from([0.5, 2.0, 50.0]), st.sampled_from([2, 3, 99])
 )
@@ -68,8 +69,8 @@ def test_random_graphs(tmp_path_factory, graph, frames, seed, beam, max_active):
     files = SmallFiles(path, path)
     log_probs = -np.random.default_rng(seed).integers(0, 320, (frames, 4)).astype(np.float32) / 64
     found, mine, _peer = verdicts(files, [log_probs], SearchOptions(beam, max_active))
-    if len(mine[0].columns) < frames:
-        return  # nothing is alive at the end; what FasterDecoder then answers is not defined
+    # Where nothing is alive at the end, FasterDecoder's answer is not defined. That is so in six of ten examples.
+    assume(len(mine[0].columns) == frames)
     assert found[0].kind != agreement.UNEXPLAINED, explain(["random"], found)
 
 
