@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from libc.math cimport INFINITY
 from libc.stdint cimport uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
@@ -97,13 +98,15 @@ cdef class BaselineEngine(LogProbEngine):
 
     Parameters
     ----------
+    options : LexiconOptions, or LexiconFreeOptions without a lexicon
     lexicon : None, or (columns uint16, offsets uint32, labels uint32, scores float32) of its spellings
-    smearing : str
     lm : KenLmModel or None
     words : uint32[labels]
-        The language model's number of each label.
-    options : dict
-        The fields of the search's options.
+        The language model's number of each label; the last label stands for unknown words.
+    blank, silence, separator : int
+        Columns.
+    collect_above : int
+        Entries of a lane's log from which on it drops what no hypothesis descends from.
     threads : int
     """
 
@@ -114,13 +117,14 @@ cdef class BaselineEngine(LogProbEngine):
     cdef vector[uint32_t] words
     cdef size_t threads
 
-    def __cinit__(self, *, lexicon, str smearing, KenLmModel lm, const uint32_t[::1] words, dict options,
-                  size_t threads):
+    def __cinit__(self, options, *, lexicon, KenLmModel lm, const uint32_t[::1] words, uint16_t blank,
+                  uint16_t silence, uint16_t separator, uint32_t collect_above, size_t threads):
         cdef const uint16_t[::1] columns
         cdef const uint32_t[::1] offsets, labels
         cdef const float[::1] scores
         cdef Spellings spellings
-        cdef Smearing mode = <Smearing> <uint8_t> SMEARING[smearing]
+        cdef Smearing mode
+        cdef SearchOptions* search = &self.model.options
         self.lm = lm
         self.model.lm = NULL
         if lm is not None:
@@ -128,9 +132,19 @@ cdef class BaselineEngine(LogProbEngine):
         if words.shape[0] > 0:
             self.words.assign(&words[0], &words[0] + words.shape[0])
         self.model.words = self.words.data()
-        self.model.options = options
+        search.beam_size, search.nbest = options.beam_size, options.nbest
+        search.beam_size_token = options.beam_size_token or <uint32_t> 0x7fffffff  # all
+        search.beam_threshold, search.lm_weight = options.beam_threshold, options.lm_weight
+        search.sil_score, search.log_add = options.sil_score, options.log_add
+        search.blank, search.silence, search.separator = blank, silence, separator
+        search.unknown_label, search.collect_above = <uint32_t> words.shape[0] - 1, collect_above
+        search.word_score, search.unk_score = 0.0, -INFINITY
+        search.repeat_last_token, search.final_separator = False, True
         self.model.trie = NULL
         if lexicon is not None:
+            search.word_score, search.unk_score = options.word_score, options.unk_score
+            search.repeat_last_token, search.final_separator = options.repeat_last_token, options.final_separator
+            mode = <Smearing> <uint8_t> SMEARING[options.smearing]
             columns, offsets, labels, scores = lexicon
             spellings = Spellings(&columns[0], &offsets[0], &labels[0], &scores[0], labels.shape[0])
             with nogil:

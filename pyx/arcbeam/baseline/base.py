@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 NO_TOKEN = 0xFFFF
-ALL = 2**31 - 1
 # Entries of a log of back-pointers (12 bytes each) or of word histories (about 70 bytes) that a worker gathers before
 # it first drops those that no hypothesis needs.
 COLLECT_ABOVE = 1 << 17
@@ -45,6 +44,7 @@ class BaselineDecoder:
     """The part that both decoders share: tokens, options, the engine."""
 
     _options: LexiconFreeOptions
+    _blank: int
     _engine: LogProbEngine[tuple[bool, list[Any]]]
 
     def __init__(self, tokens: TokenTable | Sequence[str] | StrPath, blank: str | int | None) -> None:
@@ -58,7 +58,7 @@ class BaselineDecoder:
             raise ValueError("blank: expected a token with a usual name of the blank, got none; name the blank")
         if len(tokens) >= NO_TOKEN:
             raise ValueError(f"tokens: expected fewer than {NO_TOKEN} tokens, got {len(tokens)}")
-        self.tokens = tokens
+        self.tokens, self._blank = tokens, tokens.blank
 
     def _shown(self, what: str) -> str:
         lm = () if self._lm is None else (f"lm={self._lm!r}",)
@@ -96,24 +96,6 @@ class BaselineDecoder:
         token = functools.partial(named, self.tokens)
         self._intake = LogProbIntake(len(self.tokens), True, self.tokens.blank, token)
         threads = options.threads or usable_cores()
-        search = {
-            "beam_size": options.beam_size,
-            "beam_size_token": options.beam_size_token or ALL,
-            "beam_threshold": float(options.beam_threshold),
-            "lm_weight": float(options.lm_weight),
-            "word_score": float(getattr(options, "word_score", 0.0)),
-            "unk_score": float(getattr(options, "unk_score", -math.inf)),
-            "sil_score": float(options.sil_score),
-            "log_add": options.log_add,
-            "repeat_last_token": getattr(options, "repeat_last_token", False),
-            "final_separator": getattr(options, "final_separator", True),
-            "blank": self.tokens.blank,
-            "silence": silence,
-            "separator": separator,
-            "unknown_label": len(words) - 1,
-            "nbest": options.nbest,
-            "collect_above": COLLECT_ABOVE,
-        }
         indices = np.zeros(len(words), np.uint32) if lm is None else lm.indices(words)
         lexicon = None
         if spellings is not None:
@@ -122,11 +104,10 @@ class BaselineDecoder:
         if lm is not None:
             spoken = [i for i in range(len(words)) if i != (self.tokens.blank if lexicon is None else len(words) - 1)]
             _warn_of_unknown(lm, [words[i] for i in spoken], indices[spoken], "tokens" if lexicon is None else "words")
-        smearing = getattr(options, "smearing", "none")
         try:
             self._engine = BaselineEngine(
-                lexicon=lexicon, smearing=smearing, lm=None if lm is None else lm.model, words=indices,
-                options=search, threads=threads,
+                options, lexicon=lexicon, lm=None if lm is None else lm.model, words=indices, blank=self._blank,
+                silence=silence, separator=separator, collect_above=COLLECT_ABOVE, threads=threads,
             )  # fmt: skip
         except RuntimeError as error:  # std::system_error: the machine gives no more
             raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
