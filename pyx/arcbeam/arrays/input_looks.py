@@ -32,8 +32,11 @@ class InputLooks:
 
     def tell(self) -> None:
         """Warns of the findings that have not been reported; called if `looks.has_news`."""
+        sums = SUMS_ABOVE | SUMS_BELOW
         news = self.looks.found & ~self.looks.told
-        self.looks.told |= news | (SUMS_ABOVE | SUMS_BELOW if news & (SUMS_ABOVE | SUMS_BELOW) else 0)
+        if news & ABOVE_ZERO:
+            news &= ~sums  # values above 0 explain any sum
+        self.looks.told |= news | (sums if news & (ABOVE_ZERO | sums) else 0)
         for kind, message in MESSAGES.items():
             if news & kind:
                 warn(message(self))
@@ -60,7 +63,8 @@ class InputLooks:
 
     def _sums_below(self) -> str:
         return self._sums(
-            SUMS_BELOW, "are they logs to base 2, were they scaled (use acoustic_scale), or are columns missing?"
+            SUMS_BELOW, "are they logits (take log_softmax), logs to base 2, were they scaled (use acoustic_scale), or are columns "
+            "missing?"
         )
 
     def _blank_seldom(self) -> str:

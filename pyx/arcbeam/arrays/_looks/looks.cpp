@@ -14,6 +14,8 @@ namespace {
 // One frame in kEvery is looked at, and fewer where there are many columns, because a frame that is easy to decode
 // takes no longer than a look. At most kMostValues values of a batch are looked at.
 constexpr std::uint64_t kEvery = 128;
+// A decoder's first frames are all looked at, because a few short recordings may be all that somebody tries.
+constexpr std::uint64_t kFirstFrames = 512;
 constexpr std::uint64_t kMostValues = 16384;
 
 std::uint64_t most_rows(std::uint32_t columns) {
@@ -65,8 +67,10 @@ void Looks::pick(const std::int64_t* table, std::size_t utterances, std::size_t 
         return;
     }
     const std::uint64_t every = std::max<std::uint64_t>(kEvery, columns_ / 4);
-    const std::uint64_t rows = std::clamp<std::uint64_t>(frames / every, 1, most_rows(columns_));
+    const std::uint64_t first = picked_ < kFirstFrames ? std::min(frames, kFirstFrames - picked_) : 0;
+    const std::uint64_t rows = std::clamp<std::uint64_t>(std::max(frames / every, first), 1, most_rows(columns_));
     const auto wanted = static_cast<double>(std::min<std::uint64_t>(rows, most));
+    picked_ += static_cast<std::uint64_t>(wanted);
     phase_ += 0.6180339887498949;  // multiples of this number are spread evenly
     phase_ -= std::floor(phase_);
     std::size_t utterance = 0;

@@ -64,6 +64,7 @@ class Looks {
     bool is_exact_;
     double phase_ = 0.5;
     std::vector<Pick> picks_;
+    std::uint64_t picked_ = 0;
     std::uint32_t found_ = 0;
     Sight above_zero_, sums_above_, sums_below_, blank_seldom_;
     std::uint64_t frames_ = 0;  // frames whose sums were computed
