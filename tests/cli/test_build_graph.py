@@ -146,3 +146,24 @@ def test_missing_sources_and_folders(run, sources):
     result = run("build-graph", "--tokens", "t", "--lm", "l", "-o", sources / "no" / "out.arc")
     assert result.exit_code == 1
     assert "the folder does not exist" in result.stderr
+    result = run("build-graph", "--tokens", "t", "--lm", "l", "-o", sources)
+    assert result.exit_code == 1
+    assert f"--output: expected the name of a file, got the folder {sources}" in result.stderr
+
+
+def test_sources_that_do_not_fit_together_say_how(run, sources):
+    """A name with a slip, labels in one line, another case, no blank."""
+
+    def error_of(*options):
+        result, _ = build(run, sources, *options)
+        assert result.exit_code == 1
+        return result.stderr.splitlines()[-1]
+
+    tokens = (sources / "tokens.txt").read_text()
+    assert f"is it {sources / 'words.txt'}?" in error_of("--word-list", sources / "wordss.txt")
+    (sources / "capitals.txt").write_text((sources / "words.txt").read_text().upper())
+    assert "write the words and the tokens in the same case" in error_of("--word-list", sources / "capitals.txt")
+    (sources / "tokens.txt").write_text(repr(tokens.split()) + "\n")
+    assert "there is 1 token (" in error_of("--lm-words", "--separator", "none", "--topology", "identity")
+    (sources / "tokens.txt").write_text("".join(x for x in tokens.splitlines(True) if "<b" not in x))
+    assert "add its line, <blank>, to the file of the tokens" in error_of("--lm-words")

@@ -225,6 +225,8 @@ BAD = [
 ]
 BAD_ARRAYS = [
     ({"x": GOOD[:, :3]}, "utterance 'x' has 3 columns, the graph expects 4"),
+    ({"x": np.zeros((3, 5), np.float32)}, "the graph expects 4; was a line missing from the tokens of the graph"),
+    ({"x": np.zeros((4, 9), np.float32)}, "the graph expects 4; is it [columns, frames]? Transpose it"),
     (
         {"x": GOOD * np.float32("nan")},
         "utterance 'x': log_probs: expected finite values or -inf, got nan in frame 0, column 0",
@@ -256,6 +258,11 @@ def test_bad_arrays_are_told_in_one_line(run, arrays, message, tmp_path):
     assert is_one_error(run("decode", "graph.arc", write(tmp_path / "bad.npz", **arrays)), message)
 
 
+def test_the_graph_comes_first(run, tmp_path):
+    (tmp_path / "my.arcbeam").touch()
+    assert is_one_error(run("decode", "graph.arc", tmp_path / "my.arcbeam"), "give the graph first, then the log-probs")
+
+
 def test_bad_label_tables(run, tmp_path):
     for text, message in [("", "the table is empty"), ("1 0\n1 2\n", "2: label 1 has the columns 0 and 2"),
                           ("999999999 0\n", "is far beyond")]:  # fmt: skip
@@ -268,7 +275,7 @@ def test_missing_on_the_other_side(run, tmp_path):
     more.write_text("".join(f"{k}\t{v}\n" for k, v in SAID.items()) + "four\tah\n")
     result = run("decode", "graph.arc", "in.npz", "-r", more)
     assert result.exit_code == 1
-    assert "the input lacks 1 utterance: four of the reference" in result.stderr
+    assert "the input lacks utterances of the reference (1 utterance: four)" in result.stderr
     result = run("decode", "graph.arc", "in.npz", "-r", more, "--allow-missing")
     assert result.exit_code == 0
     assert "note: not scored: 0 without a reference, 1 without a transcript" in result.stderr

@@ -63,7 +63,7 @@ def test_an_output_that_cannot_be_written_is_told_before_decoding(run, tmp_path)
     missing = run("decode", "graph.arc", "in.npz", "-o", tmp_path / "gone" / "out.txt")
     assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/gone/out.txt: No such file or directory\n")
     folder = run("decode", "graph.arc", "in.npz", "-o", tmp_path)
-    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: Is a directory\n")
+    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: expected a file, got a folder\n")
 
 
 def test_the_standard_output_cannot_be_taken_back(run, tmp_path):

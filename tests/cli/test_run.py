@@ -123,7 +123,7 @@ def test_input_without_reference_fails_before_decoding():
 def test_reference_without_input():
     referee = Referee({**REFERENCES, **{f"v{n}": "" for n in range(7)}})
     decode(UTTERANCES, referee)
-    with pytest.raises(Failure, match=r"the input lacks 7 utterances: v0, v1, v2, v3, v4 and 2 more of the reference"):
+    with pytest.raises(Failure, match=r"of the reference \(7 utterances: v0, v1, v2, v3, v4 and 2 more\)"):
         referee.finish()
 
 

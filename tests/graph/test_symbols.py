@@ -158,11 +158,11 @@ def test_blank_by_name_and_by_column(tmp_path):
     ("text", "blank", "message"),
     [
         ("", None, "expected tokens, got an empty file"),
-        ("a 1\n<blk> 2\n", None, "ids start at 1 .* ambiguous whether the column of 'a' is 0 or 1"),
+        ("a 1\n<blk> 2\n", None, "ids start at 1 .* the column of 'a' may be 0 or 1"),
         ("<eps> 0\na 1\n", None, "ambiguous whether '<eps>' is the blank"),
         ("<blk> 0\n<pad> 1\n", None, r"'<blk>' \(column 0\) and '<pad>' \(column 1\) both look like the blank"),
         ("a 0\nb 1\n", "<blk>", "'<blk>' is not among the 2 tokens"),
-        ("a 0\nb 1\n", 2, "the blank's column is 2; expected 0 to 1"),
+        ("a 0\nb 1\n", 2, "the blank's column is 2; expected 0 to 1, because there are 2 tokens: is the line"),
         ("a 0\nb 2\n", None, r"expected the ids 0 to 1, each once; id 1 is missing \(ids run from 0 to 2\)"),
         ("a 0\nb 0\n", None, "line 2: id 0 occurs twice"),
         ("a 0\na 1\n", None, "line 2: token 'a' occurs twice"),

@@ -126,7 +126,7 @@ BAD = {
     "no number": (changed("-0.625\tb", "-0.6x25\tb"), 12, "got '-0.6x25'"),
     "no end": (changed("\\end\\\n", ""), 21, r"expected \\end\\, got the end of the file"),
     "no data": ("hello\nworld\n", 2, r"expected \\data\\, got the end of the file"),
-    "empty": ("", 0, r"expected \\data\\"),
+    "empty": ("", None, "expected an ARPA model, got an empty file"),
     "ends in the header": ("\\data\\\nngram 1=4\n", 2, r"expected \\end\\, got the end"),
     "more than there is room for": ("\\data\\\nngram 1=5\n", 2, "at most 4 n-grams of order 1, which .* 17 bytes"),
     "no header": ("\\data\\\n\\1-grams:\n", 2, "expected 'ngram 1=COUNT'"),
@@ -148,7 +148,8 @@ def test_bad_file_says_where(tmp_path, text, line, message):
     with pytest.raises(FormatError, match=message) as caught:
         read(tmp_path, text)
     # A count that is wrong shows where the section ends; a duplicate when it is sorted, with its own line.
-    assert f"lm.arpa, line {line}: " in str(caught.value)
+    where = "" if line is None else f", line {line}"
+    assert f"lm.arpa{where}: " in str(caught.value)
 
 
 def test_kenlm_binary_is_named(tmp_path):

@@ -92,7 +92,7 @@ def test_spell(tmp_path):
 
 
 def test_spell_errors():
-    with pytest.raises(ValueError, match="words that the tokens can spell, got none"):
+    with pytest.raises(ValueError, match="got 1 word with a character that is no token, such as 'xyz'; there are"):
         Lexicon.spell(["xyz"], TOKENS)
     with pytest.raises(ValueError, match="separator among the tokens, got '_'"):
         Lexicon.spell(["a"], TOKENS, separator="_")

@@ -63,8 +63,9 @@ class InputLooks:
 
     def _sums_below(self) -> str:
         return self._sums(
-            SUMS_BELOW, "are they logits (take log_softmax), logs to base 2, were they scaled (use acoustic_scale), or are columns "
-            "missing?"
+            SUMS_BELOW,
+            "are they logits (take log_softmax), logs to base 2, were they scaled (use acoustic_scale), or are columns "
+            "missing?",
         )
 
     def _blank_seldom(self) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
-from arcbeam.cli.console import Failure, guarded, note, progress
+from arcbeam.cli.console import check_output, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
 from arcbeam.cli.transduce import transduce
 
@@ -235,8 +235,7 @@ def build_graph(
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     if sentencepiece_model and not (word_list or lm_words):
         raise typer.BadParameter("needs --word-list or --lm-words", param_hint="'--sentencepiece-model'")
-    if not output.absolute().parent.is_dir():
-        raise Failure(f"{output}: the folder does not exist")
+    check_output(output)
     from arcbeam.cli.graphs import build
 
     graph = build(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from arcbeam.cli import options as opt
-from arcbeam.cli.console import Failure, guarded, note
+from arcbeam.cli.console import Failure, check_output, guarded, note
 
 
 @guarded
@@ -20,8 +20,7 @@ def build_lm(
     debug: opt.Debug = False,
 ) -> None:
     """Build a language model for rescoring from its ARPA file."""
-    if not output.absolute().parent.is_dir():
-        raise Failure(f"{output}: the folder does not exist")
+    check_output(output)
     if output.exists() and arpa.exists() and output.samefile(arpa):
         raise Failure(f"{output}: the model would replace its ARPA; give --output another name")
     from arcbeam import LanguageModel

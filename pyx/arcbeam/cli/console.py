@@ -5,6 +5,7 @@ error reported in one line, 2 usage (also a missing optional package), 130 inter
 gone.
 """
 
+import difflib
 import functools
 import os
 import sys
@@ -12,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -35,7 +37,7 @@ def note(message: str) -> None:
 def explain(error: BaseException) -> str:
     """Return an exception as one line."""
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+        text = f"{os.fsdecode(error.filename)}: {_why(error)}"
     elif isinstance(error, MemoryError) and not isinstance(error, ArcbeamError):
         text = f"out of memory: {error}" if str(error) else "out of memory"
     elif isinstance(error, (ArcbeamError, Failure, ValueError, OSError)):
@@ -43,6 +45,25 @@ def explain(error: BaseException) -> str:
     else:
         text = f"this should not have happened, please report it: {type(error).__name__}: {error} (--debug shows where)"
     return " ".join(text.split())
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, IsADirectoryError):
+        return "expected a file, got a folder"
+    if isinstance(error, FileNotFoundError):
+        path = Path(os.fsdecode(error.filename))
+        there = os.listdir(path.parent) if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, there, 1, 0.75)
+        return f"{error.strerror}" + (f"; is it {path.parent / near[0]}?" if near else "")
+    return str(error.strerror)
+
+
+def check_output(output: Path) -> None:
+    """Fail on an output that cannot be written, before any work is done for it."""
+    if not output.absolute().parent.is_dir():
+        raise Failure(f"{output}: the folder does not exist")
+    if output.is_dir():
+        raise Failure(f"--output: expected the name of a file, got the folder {output}")
 
 
 def guarded(command: Command) -> Command:

@@ -25,6 +25,7 @@ from arcbeam.cli.arrays import Archive, map_npy
 from arcbeam.errors import FormatError
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
+GRAPH_SUFFIXES = (".arcbeam", ".fst")
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,10 @@ def _find(path: str) -> Iterator[tuple[Path, Reader]]:
     elif file.suffix.lower() in READERS:
         yield file, READERS[file.suffix.lower()]
     else:
+        swapped = "; give the graph first, then the log-probs" if file.suffix in GRAPH_SUFFIXES else ""
         raise FormatError(
             f"{file}: unknown kind of input {file.suffix!r}, expected one of {', '.join(SUFFIXES)}, "
-            "or ark:FILE or scp:FILE"
+            f"or ark:FILE or scp:FILE{swapped}"
         )
 
 

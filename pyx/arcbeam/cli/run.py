@@ -91,7 +91,9 @@ class Referee:
         """Return notes on what was left out; fail if a reference has no transcript."""
         missing = [name for name in self.references if name not in self.seen]
         if missing and not self.allow_missing:
-            raise Failure(f"the input lacks {_named(missing)} of the reference; --allow-missing scores the others")
+            raise Failure(
+                f"the input lacks utterances of the reference ({_named(missing)}); --allow-missing scores the others"
+            )
         notes = []
         if missing or self.without_reference:
             notes.append(
@@ -151,8 +153,14 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
         columns = utterance.log_probs.shape[1]
         if columns < graph.num_columns or (graph.width_is_exact and columns != graph.num_columns):
             expected = f"{graph.num_columns}" if graph.width_is_exact else f"at least {graph.num_columns}"
+            why = ""
+            if utterance.log_probs.shape[0] == graph.num_columns:
+                why = "; is it [columns, frames]? Transpose it to [frames, columns]"
+            elif columns == graph.num_columns + 1:
+                why = "; was a line missing from the tokens of the graph, such as the blank's or the space's?"
             raise ValueError(
-                f"{utterance.source}: utterance {utterance.id!r} has {columns} columns, the graph expects {expected}"
+                f"{utterance.source}: utterance {utterance.id!r} has {columns} columns, the graph expects "
+                f"{expected}{why}"
             )
 
 

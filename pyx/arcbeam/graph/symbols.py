@@ -368,7 +368,10 @@ def find_blank(tokens: Sequence[str], blank: str | int | None) -> int | None:
         if isinstance(blank, bool) or not isinstance(blank, numbers.Integral):
             raise TypeError(f"blank: expected a token, its column, or None, got {type(blank).__name__}")
         if not 0 <= blank < len(tokens):
-            raise ValueError(f"the blank's column is {blank}; expected 0 to {len(tokens) - 1}")
+            raise ValueError(
+                f"the blank's column is {blank}; expected 0 to {len(tokens) - 1}, because there are {len(tokens)} "
+                "tokens: is the line of the blank missing from them?"
+            )
         return int(blank)
     found = [column for column, token in enumerate(tokens) if token.lower() in BLANK_NAMES]
     if len(found) > 1:

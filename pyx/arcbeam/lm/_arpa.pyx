@@ -158,7 +158,8 @@ cdef class ArpaReader:
     cdef _check(self, Outcome& outcome):
         if outcome.failed:
             message = outcome.text().decode("utf-8", "replace")
-            raise FormatError(f"{self.name}, line {outcome.line}: {message}")
+            at = f", line {outcome.line}" if outcome.line else ""
+            raise FormatError(f"{self.name}{at}: {message}")
 
     def feed(self, const unsigned char[::1] block):
         """Reads the next bytes of the file; FormatError names the line."""

@@ -187,7 +187,7 @@ class Lexicon:
             return [c for c in columns if c is not None]
 
         reason = "with a character that is no token"
-        return _make(_listed(words, max_bytes), spelled, reason, separator, separator_column)
+        return _make(_listed(words, max_bytes), spelled, reason, tokens, separator, separator_column)
 
     @classmethod
     @lists_options()
@@ -233,7 +233,7 @@ class Lexicon:
                 return None
             return [c for c in columns if c is not None]
 
-        return _make(_listed(words, max_bytes), pieces, "with a piece that is no token", WORD_START, None)
+        return _make(_listed(words, max_bytes), pieces, "with a piece that is no token", tokens, WORD_START, None)
 
 
 def find_separator(tokens: TokenTable) -> str | None:
@@ -273,8 +273,11 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
     """
     words: list[str] = []
     inside = False
+    number = 0
     for number, line in files.lines(path, max_bytes):
         if inside and line.startswith("\\"):
+            if not words:
+                raise FormatError(f"{path}: expected an ARPA model with unigrams of words, got none")
             return words
         parts = files.fields(line)
         if inside and parts:
@@ -283,7 +286,8 @@ def words_of_arpa(path: str | os.PathLike[str], max_bytes: int | str | None = No
             if parts[1] not in _RESERVED and parts[1].lower() != "<unk>":
                 words.append(parts[1])
         inside |= line.strip() == "\\1-grams:"
-    raise FormatError(f"{path}: expected an ARPA model with unigrams, got the end of the file")
+    got = "an empty file" if number == 0 else "the end of the file"
+    raise FormatError(f"{path}: expected an ARPA model with unigrams, got {got}")
 
 
 class _Builder:
@@ -330,10 +334,12 @@ def _make(
     words: Iterable[str],
     pronounce: Callable[[str], list[int] | None],
     reason: str,
+    tokens: TokenTable,
     separator: str | None,
     separator_column: int | None,
 ) -> Lexicon:
     builder = _Builder()
+    lost = ""
     for word in words:
         if word in _RESERVED:
             continue
@@ -343,8 +349,17 @@ def _make(
                 builder.add(word, columns)
         else:
             builder.skipped[f"words {reason}"] += 1
+            lost = lost or word
     if not builder.labels:
-        raise ValueError(f"expected words that the tokens can spell, got none ({dict(builder.skipped) or 'no words'})")
+        count = sum(builder.skipped.values())
+        what = f"{count:,} word{'s'[: count != 1]} {reason}, such as {lost!r}" if count else "no words"
+        listed = ", ".join(repr(token[:40]) for token in tokens.tokens[:5])
+        cased = lost and any(pronounce(word) for word in (lost.lower(), lost.upper()))
+        hint = "write the words and the tokens in the same case" if cased else "the file of the tokens has one a line"
+        raise ValueError(
+            f"expected words that the tokens can spell, got {what}; there {'is' if len(tokens) == 1 else 'are'} "
+            f"{len(tokens)} token{'s'[: len(tokens) != 1]} ({listed}{', ...'[: 5 * (len(tokens) > 5)]}); {hint}"
+        )
     return builder.finish(separator, separator_column)
 
 

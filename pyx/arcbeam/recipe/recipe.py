@@ -203,8 +203,9 @@ def _open_vocabulary(
     known, unknown = int(model.words_in_lm.sum()), model.tally["unknown_words"]
     if unknown > known:  # the model is one over words
         raise ValueError(
-            f"{lm}: expected a language model over the tokens, because lexicon is None, got one with {unknown:,} words "
-            f"that are not tokens and {known:,} that are; give a lexicon of its words"
+            f"{lm}: expected a language model over the tokens, because there is no lexicon, got one over words "
+            f"({unknown:,} of its words are not tokens, {known:,} are); give a lexicon of its words (--lexicon, "
+            "--word-list or --lm-words on the command line)"
         )
     fst = model.acceptor.to_kaldifst()
     del model
@@ -228,10 +229,11 @@ def _report_model(model: LanguageModel, meta: dict[str, Any], reporter: Reporter
     for name in ("unknown_words", "unknown_ngrams", "misplaced_ngrams", "added_ngrams", "words_without_unigram"):
         meta[f"lm_{name}"] = int(tally[name])
     if tally["unknown_words"]:
+        words, ngrams = tally["unknown_words"], tally["unknown_ngrams"]
         reporter.say(
             "lm",
-            f"left out {tally['unknown_words']:,} words that are not in the {vocabulary}, and with them "
-            f"{tally['unknown_ngrams']:,} n-grams",
+            f"left out {words:,} word{'s'[: words != 1]} not in the {vocabulary}, and {ngrams:,} "
+            f"n-gram{'s'[: ngrams != 1]} with {'them' if words != 1 else 'it'}",
         )
     if tally["words_without_unigram"]:
         reporter.say("lm", f"{tally['words_without_unigram']:,} words of the {vocabulary} have no unigram")

@@ -60,7 +60,10 @@ def make_topology(name: str, num_columns: int, blank: int | None, token_self_loo
         known = ", ".join(repr(n) for n in TOPOLOGIES)
         raise ValueError(f"expected a topology among {known}, got {name!r}")
     if blank is None and name != "identity":
-        raise ValueError(f"the topology {name!r} needs the column of the blank, but no token is known to be the blank")
+        raise ValueError(
+            f"the topology {name!r} needs the column of the blank, but none of the {num_columns} tokens is known to be "
+            "the blank: add its line, <blank>, to the file of the tokens if it is missing, or name the blank"
+        )
     if blank is not None and not 0 <= blank < num_columns:
         raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
     labels = np.array([c + 1 for c in range(num_columns) if c != blank], dtype=np.int32)

@@ -74,6 +74,7 @@ void Reader::finish() {
         partial_.clear();
         line(whole);
     }
+    if (line_number_ == 0) fail("expected an ARPA model, got an empty file");
     if (place_ == Place::kPreamble) fail("expected \\data\\, got the end of the file");
     if (place_ != Place::kEnd) fail("expected \\end\\, got the end of the file");
     if (!is_open_)
