@@ -234,12 +234,12 @@ def test_code_in_any_file_changes_the_kernels_that_include_it(tree):
     assert used == set(known)
 
 
-@pytest.mark.parametrize("name", ["shared/simt/atomics.cuh", "shared/cost.hpp", "decode/search.cu"])
+@pytest.mark.parametrize("name", ["shared/simt/atomics.cuh", "shared/tie_rule.hpp", "rescore/search.cuh"])
 def test_every_token_of_a_kernel_counts(name):
     text = re.sub(r"//[^\n]*", "", (record.ROOT / "cuda" / name).read_text())
     known = digest_of_text(text)
     found = list(re.finditer(r"\w+|[^\w\s\\]", text))
-    assert len(found) > 300
+    assert len(found) > 200
     for match in found:
         assert digest_of_text(f"{text[: match.start()]} ; {text[match.end() :]}") != known or match[0] == ";", match
 
