@@ -97,7 +97,7 @@ $(VENV)/made:
 # has made, and all would be made again. A module that was deleted or renamed must not reach the wheel from an earlier build.
 define install_arcbeam
 	@rm -rf build/bdist.*; find build/lib* -name '*.py' -delete 2>/dev/null || true
-	@echo "installing arcbeam$(1) into $(VENV)"
+	@echo "installing arcbeam$(1) into $(VENV); what has to be compiled takes two to five minutes"
 	@needs=$$(cd build_backend && $(abspath $(BIN))/python -c 'import cuda_build; print(*map(repr, cuda_build.requirements()))'); \
 	[ -z "$$needs" ] || eval $(INSTALL) "$$needs"
 	@$(2) $(INSTALL) --no-build-isolation '.$(1)'

@@ -16,7 +16,7 @@ from arcbeam.cli.transduce import transduce
 
 app = typer.Typer(
     name="arcbeam",
-    help="WFST beam search for speech recognition: log-probs of a CTC model in, words out.",
+    help="Decode the output of speech recognition models into words.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -80,7 +80,7 @@ def arcbeam(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """WFST beam search for speech recognition: log-probs of a CTC model in, words out."""
+    """Decode the output of speech recognition models into words."""
 
 
 @app.command(epilog="Example: arcbeam decode TLG.arcbeam log_probs.npz --frame-shift 0.02 --reference reference.tsv")
@@ -199,7 +199,7 @@ def build_graph(
         "--word-insertion-penalty", metavar="NATS",
         help="Added to the cost of every word; above 0 means fewer words.")] = 0.0,
     epsilon_free: Annotated[bool, typer.Option(
-        "--epsilon-free", help="Remove the epsilon arcs: the graph has more arcs, and decoding needs no closure."),
+        "--epsilon-free", help="Remove the epsilon arcs. The graph grows several times; decoding needs no closure."),
     ] = False,
     epsilon_free_limit: Annotated[float, typer.Option(
         "--epsilon-free-limit", metavar="TIMES",

@@ -59,7 +59,7 @@ MaxActive = Annotated[
         metavar="TOKENS",
         min=0,
         rich_help_panel=SEARCH,
-        help="At most this many tokens of a frame are expanded; ties for the last place are kept; 0 for no limit.",
+        help="Keep at most this many paths of a frame, and those that tie with the last; 0 for no limit.",
     ),
 ]
 AcousticScale = Annotated[
@@ -194,7 +194,7 @@ Placement = Annotated[
         "--placement",
         metavar="|".join(PLACEMENTS),
         rich_help_panel=LARGE,
-        help="Where the large model lives. The choices between the first and the last are for a GPU.",
+        help="Where the large model lives. resident, host and host-direct need a GPU; with cpu, cores look words up.",
     ),
 ]
 MemoryLimit = Annotated[
@@ -202,7 +202,7 @@ MemoryLimit = Annotated[
     typer.Option(
         "--memory-limit",
         metavar="SIZE",
-        show_default="what is free",
+        show_default="no limit",
         help="GPU memory that the decoder may take, including its graph, such as 8GiB.",
     ),
 ]
