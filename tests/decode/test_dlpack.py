@@ -75,7 +75,7 @@ def test_lists_of_odd_arrays(kind):
             r"log_probs\[1\]: .*4 columns, got 3",
         ),
         ([np.zeros((2, 4), np.float32), np.ma.zeros((2, 4), np.float32)], TypeError, "without a mask"),
-        ([np.zeros((2, 5), np.float32), np.zeros((2, 6), np.float32)], ValueError, "of one width"),
+        ([np.zeros((2, 5), np.float32), np.zeros((2, 6), np.float32)], ValueError, "the same number of columns"),
     ],
 )
 def test_bad_arrays_in_lists(items, error, said):
