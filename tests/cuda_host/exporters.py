@@ -57,17 +57,20 @@ class Exporter:
     def __dlpack__(self, *, stream=None, max_version=None):
         self.streams.append(stream)
         self.deleter = DELETER(self._release)
-        one = Managed() if self.major is None else Versioned(self.major, 0)
-        self.held = [one, (I64 * 9)(*self.shape), (I64 * 9)(*(self.strides or ()))]
-        code, bits = CODES[self.dtype]
-        strides = ctypes.cast(self.held[2], ctypes.POINTER(I64)) if self.strides else None
-        shape = ctypes.cast(self.held[1], ctypes.POINTER(I64))
-        one.tensor = Tensor(self.address, *self.device, len(self.shape), code, bits, 1, shape, strides, self.offset)
+        self.managed = one = Managed() if self.major is None else Versioned(self.major, 0)
+        one.tensor = self.tensor()
         one.deleter = self.deleter
         self.name = b"dltensor" if self.major is None else b"dltensor_versioned"
         capsule = new_capsule(ctypes.addressof(one), self.name, None)
         self.capsules.append(capsule)
         return capsule
+
+    def tensor(self):
+        self.held = [(I64 * 9)(*self.shape), (I64 * 9)(*(self.strides or ()))]
+        shape, strides = [ctypes.cast(numbers, ctypes.POINTER(I64)) for numbers in self.held]
+        code, bits = CODES[self.dtype]
+        strides = strides if self.strides else None
+        return Tensor(self.address, *self.device, len(self.shape), code, bits, 1, shape, strides, self.offset)
 
     def _release(self, _):
         self.released += 1
@@ -78,6 +81,40 @@ class OldExporter(Exporter):
 
     def __dlpack__(self, *, stream=None):
         return super().__dlpack__(stream=stream)
+
+
+class Exchange(ctypes.Structure):
+    """The C functions of a type of arrays."""
+
+    DESCRIBE = ctypes.PYFUNCTYPE(I32, ctypes.py_object, ctypes.POINTER(Tensor))
+    STREAM = ctypes.PYFUNCTYPE(I32, I32, I32, ctypes.POINTER(P))
+    _fields_ = [
+        ("major", U32), ("minor", U32), ("older", P), ("make_tensor", P), ("export_array", P), ("make_array", P),
+        ("describe", DESCRIBE), ("current_stream", STREAM),
+    ]  # fmt: skip
+
+
+def exchanged(current=2, major=1, older=None, name=b"dlpack_exchange_api", fails=(), lacks=()):
+    """A type of exporters with C functions, which `asked` counts; `current` is the stream on which it works now."""
+
+    def describe(array, into):
+        kind.asked.append("describe")
+        into[0] = array.tensor()
+        return -1 if "describe" in fails else 0
+
+    def current_stream(kind_of_device, ordinal, into):
+        kind.asked.append(("stream", kind_of_device, ordinal))
+        into[0] = current
+        return -1 if "current_stream" in fails else 0
+
+    table = Exchange(major, 0, ctypes.addressof(older.table) if older else None)
+    table.current_stream = Exchange.STREAM(current_stream)
+    if "describe" not in lacks:
+        table.describe = Exchange.DESCRIBE(describe)
+    capsule = new_capsule(ctypes.addressof(table), name, None)
+    kept = {"asked": [], "table": table, "older": older, "name": name, "__dlpack_c_exchange_api__": capsule}
+    kind = type("Exchanged", (Exporter,), kept)
+    return kind
 
 
 class InterfaceOnly:

@@ -211,6 +211,52 @@ def test_a_busy_stream_of_torch(graph):
         same(found, expected)
 
 
+def exchanging(monkeypatch):
+    """torch, whose tensors do not export themselves in Python, because they have DLPack's C exchange."""
+    torch = pytest.importorskip("torch")
+    if "__dlpack_c_exchange_api__" not in vars(torch.Tensor):
+        pytest.skip("torch has no exchange before 2.10")
+
+    def refuse(tensor, **options):
+        raise AssertionError("asked in Python")
+
+    monkeypatch.setattr(torch.Tensor, "__dlpack__", refuse)
+    return torch
+
+
+@pytest.mark.parametrize("place", ["cuda", "cpu", "pinned"])
+def test_lists_of_torch_are_taken_without_its_python(graph, batch, monkeypatch, place):
+    torch = exchanging(monkeypatch)
+    decoder = CtcDecoder(graph, device="cuda", **SEARCHES[1])
+    expected = on_cpu(graph, batch, **SEARCHES[1])
+    tensors = [torch.from_numpy(logp) for logp in batch]
+    tensors = [t.pin_memory() if place == "pinned" else t.to(place) for t in tensors]
+    same(decoder.decode(tensors), expected)
+    same(decoder.decode([t.requires_grad_() for t in tensors]), expected)
+    padded = [torch.cat([t, t], 1)[:, : t.shape[1]] for t in tensors]
+    same(decoder.decode(padded), expected)
+    same(decoder.decode([t.clone() for t in tensors for _ in range(100)])[::100], expected)
+
+
+def test_a_list_from_a_busy_stream_of_torch(graph, monkeypatch):
+    torch = exchanging(monkeypatch)
+    decoder = CtcDecoder(graph, device="cuda", **SEARCHES[1])
+    values = [random_log_probs(seed, 50) for seed in range(8)]
+    expected = on_cpu(graph, values, **SEARCHES[1])
+    side = torch.cuda.Stream()
+    for stream in (None, side):
+        with torch.cuda.stream(side):
+            busy = torch.ones(4096, 4096, device="cuda")
+            for _ in range(50):
+                busy = busy @ busy * 1e-4
+            tensors = [torch.from_numpy(logp).cuda(non_blocking=True) + busy[0, 0] * 0 for logp in values]
+            if stream is None:
+                found = decoder.decode(tensors)
+        if stream is not None:
+            found = decoder.decode(tensors, cuda_stream=stream)
+        same(found, expected)
+
+
 def test_bad_values_of_device_arrays(graph):
     torch = pytest.importorskip("torch")
     decoder = CtcDecoder(graph, device="cuda", **SEARCHES[1])
@@ -219,8 +265,9 @@ def test_bad_values_of_device_arrays(graph):
     spoiled = logp.clone()
     spoiled[3, 40, 7] = float("inf")
     spoiled[5, 2, 1] = float("nan")
-    with pytest.raises(ValueError, match="got inf in utterance 3, frame 40, column 7"):
-        decoder.decode(spoiled)
+    for given in (spoiled, list(spoiled)):
+        with pytest.raises(ValueError, match="got inf in utterance 3, frame 40, column 7"):
+            decoder.decode(given)
     with pytest.raises(TypeError, match="expected an array"):
         CtcDecoder(graph, device="cpu").decode(logp)
     same(decoder.decode(logp), expected)

@@ -353,6 +353,29 @@ def test_memory_of_torch_that_kernels_cannot_read(gpu):
     refused(engine, InterfaceOnly(array, strides=(1 << 30, 4)), "all of the array in one allocation")
 
 
+def test_lists_of_torch(gpu):
+    """Tensors of many segments of its allocator, in any order; each is where it says."""
+    torch = pytest.importorskip("torch")
+    engine = Engine(gpu)
+    made = [torch.full((3 + 977 * i % 3000, 8), i, device=f"cuda:{gpu}", dtype=torch.float32) for i in range(500)]
+    made = [made[7 * i % 500] for i in range(500)]
+    got = as_device_utterances(made, None, Wanted(8, True), reader=engine.stream)
+    assert got.table.tolist() == [[t.data_ptr(), 8, t.shape[0], 0] for t in made]
+    made = [t.half()[::2] for t in made]
+    got = as_device_utterances(made, None, Wanted(8, True), reader=engine.stream)
+    assert got.table.tolist() == [[t.data_ptr(), 16, t.shape[0], 1] for t in made]
+    addresses = got.table[:, 0].tolist()
+    made.clear()
+    again = [torch.empty((3000, 8), device=f"cuda:{gpu}", dtype=torch.float16) for _ in range(500)]
+    assert not {t.data_ptr() for t in again} & set(addresses), "the batch keeps its arrays"
+    for bad, said in (
+        (torch.zeros(3, 8), f"expected an array on cuda:{gpu}, got one in CPU memory"),
+        (torch.zeros((3, 8), device=f"cuda:{gpu}", dtype=torch.float64), "float32 or float16 log-probs, got float64"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            as_device_utterances([again[0], bad], None, Wanted(8, True), reader=engine.stream)
+
+
 def test_streams_of_another_device(gpu):
     if _cuda.device_count() < 2:
         pytest.skip("one device only")

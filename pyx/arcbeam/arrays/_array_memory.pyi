@@ -1,3 +1,5 @@
+from typing import Self
+
 from arcbeam.gpu._cuda import Context
 
 LARGEST: int
@@ -5,3 +7,8 @@ LARGEST: int
 def why_not(
     context: Context, address: int, shape: tuple[int, ...], strides: tuple[int, ...], value_bytes: int
 ) -> tuple[str, str] | None: ...
+
+class DeviceMemory:
+    def __new__(cls, context: Context) -> Self: ...
+    @property
+    def ordinal(self) -> int: ...

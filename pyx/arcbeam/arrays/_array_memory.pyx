@@ -1,10 +1,14 @@
 """Checks whether kernels of a device may read all of an array made elsewhere, without trusting what its maker says."""
 
-from libc.stdint cimport uint64_t
+from cython.operator cimport dereference
+from libc.stdint cimport int64_t, uint64_t
 
 from arcbeam.gpu._cuda cimport Context, Memory, memory_at
 
 LARGEST = 1 << 62  # limit of addresses and strides, in bytes: sums of both fit 64 bits
+
+cdef enum:
+    PAGE_BITS = 16  # addresses within 64 KiB of one range are mapped together: the driver maps at least as much at once
 
 
 def why_not(Context context not None, address, tuple shape, tuple strides, int value_bytes):
@@ -52,10 +56,9 @@ def why_not(Context context not None, address, tuple shape, tuple strides, int v
     memory = memory_at(context, <uint64_t> address)
     if not memory.is_known:
         return where, f"the address {address:#x}, which the driver does not know: memory of the host, or freed"
-    if memory.is_hosts and not memory.is_managed:
-        if not memory.on_device:
+    if not _is_readable(context, &memory):
+        if memory.is_hosts:
             return where, f"the address {address:#x} of host memory, which no kernel reaches there"
-    elif not memory.is_managed and memory.device != context.state.ordinal:
         return where, f"an address on cuda:{memory.device}"
     begin, end = address + first * value_bytes, address + (last + 1) * value_bytes
     if memory.bytes != 0 and (begin < memory.start or end > memory.start + memory.bytes):
@@ -63,3 +66,40 @@ def why_not(Context context not None, address, tuple shape, tuple strides, int v
         return (f"all of the array in one allocation, which here has {memory.bytes:,} bytes",
                 f"{outside:,} bytes outside of it, with the shape {shape} and strides of {strides} values")
     return None
+
+
+cdef bint _is_readable(Context context, const Memory* memory) noexcept:
+    """Whether kernels of a device can read memory that the driver knows."""
+    if memory.is_managed:
+        return True
+    return memory.on_device if memory.is_hosts else memory.device == context.state.ordinal
+
+
+cdef class DeviceMemory:
+    """The memory that kernels of a device can read, as far as one batch needs it. The context must be current.
+
+    Arrays of one batch are near each other, so the driver is asked once for all of a page. Only while a batch is taken
+    in may such an answer be kept: memory is freed later.
+    """
+
+    def __cinit__(self, Context context not None):
+        self.context = context
+        self.ordinal = context.state.ordinal
+
+    cdef bint has(self, int64_t address, int64_t begin, int64_t end) except -1:
+        """Whether kernels can read an array from `begin` to `end`, whose first value is at `address`."""
+        cdef Memory memory
+        cdef Span span
+        found = self.pages.find(address >> PAGE_BITS)
+        if found != self.pages.end():
+            span = dereference(found).second
+            if span.begin <= address < span.end:
+                return span.begin <= begin and end <= span.end
+        memory = memory_at(self.context, <uint64_t> address)
+        if not memory.is_known or not _is_readable(self.context, &memory):
+            return False
+        if memory.bytes == 0:  # the driver does not say how much
+            return True
+        span.begin, span.end = <int64_t> memory.start, <int64_t> (memory.start + memory.bytes)
+        self.pages[address >> PAGE_BITS] = span
+        return span.begin <= begin and end <= span.end

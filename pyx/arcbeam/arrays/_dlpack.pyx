@@ -1,33 +1,7 @@
 """Takes a DLPack capsule over from its producer, and gives it back when the last reader is gone."""
 
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_SetName
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
-
-# The layout of DLPack's C structures, before version 1 and from it on.
-cdef struct Tensor:
-    void* data
-    int32_t device_type
-    int32_t device_id
-    int32_t ndim
-    uint8_t code
-    uint8_t bits
-    uint16_t lanes
-    int64_t* shape
-    int64_t* strides
-    uint64_t byte_offset
-
-cdef struct Managed:
-    Tensor tensor
-    void* context
-    void (*deleter)(Managed*) noexcept
-
-cdef struct Versioned:
-    uint32_t major
-    uint32_t minor
-    void* context
-    void (*deleter)(Versioned*) noexcept
-    uint64_t flags
-    Tensor tensor
+from libc.stdint cimport uint64_t, uintptr_t
 
 _TYPES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 
@@ -82,7 +56,7 @@ cdef class Import:
             self.strides = tuple([tensor.strides[i] for i in range(tensor.ndim)])
         else:
             self.strides = _row_major(self.shape)
-        if tensor.code == 2 and tensor.lanes == 1 and tensor.bits in (16, 32):
+        if tensor.code == FLOAT_CODE and tensor.lanes == 1 and tensor.bits in (16, 32):
             self.dtype = "float32" if tensor.bits == 32 else "float16"
         else:
             self.dtype = _name_of(tensor.code, tensor.bits, tensor.lanes)
@@ -93,6 +67,21 @@ cdef class Import:
             self.managed.deleter(self.managed)
         if self.versioned != NULL and self.versioned.deleter != NULL:
             self.versioned.deleter(self.versioned)
+
+
+cdef Exchange* exchange_of(kind) except? NULL:
+    """The C functions that a type of arrays publishes, which stay; NULL if there are none of version 1.
+
+    Those of a base class do not count, because a subclass may export its arrays in another way.
+    """
+    cdef Exchange* found
+    capsule = kind.__dict__.get("__dlpack_c_exchange_api__")
+    if not PyCapsule_IsValid(capsule, b"dlpack_exchange_api"):
+        return NULL
+    found = <Exchange*> PyCapsule_GetPointer(capsule, b"dlpack_exchange_api")
+    while found != NULL and found.major != 1:
+        found = found.older
+    return found
 
 
 cdef str _name_of(code, bits, lanes):

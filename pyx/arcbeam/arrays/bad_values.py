@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from arcbeam.arrays.batches import Utterances
+
 ERRORS = ("raise", "return")
 
 
@@ -14,31 +16,31 @@ def check_errors(errors: Any) -> None:
         raise ValueError(f"errors: expected 'raise' or 'return', got {errors!r}")
 
 
-def log_prob_errors(bad: Sequence[tuple[Any, ...]], arrays: Any, errors: str) -> dict[int, ValueError]:
+def log_prob_errors(bad: Sequence[tuple[Any, ...]], utterances: Utterances, errors: str) -> dict[int, ValueError]:
     """The errors, by utterance, for values that are no log-probs; with ``errors="raise"`` the first one is raised.
 
     Parameters
     ----------
     bad : sequence of (utterance, frame, column) or (utterance, frame, column, value)
         As engines report it, by utterance.
-    arrays : array [batch, frames, columns] or sequence of arrays [frames, columns]
+    utterances : Utterances
         The batch, from which a value is read that the engine does not report.
     """
     found = {}
     for i, frame, column, *told in bad:
-        value = told[0] if told else arrays[i][frame, column]
+        value = told[0] if told else utterances.value(i, frame, column)
         found[i] = ValueError(
             f"log_probs: expected finite values or -inf, got {value} in utterance {i}, frame {frame}, column {column}"
         )
     return _raised(found, errors)
 
 
-def encoder_output_errors(bad: Sequence[tuple[Any, ...]], arrays: Any, errors: str) -> dict[int, ValueError]:
+def encoder_output_errors(bad: Sequence[tuple[Any, ...]], utterances: Utterances, errors: str) -> dict[int, ValueError]:
     """The same for transducers; (utterance, frame) if the network computed a value that is not finite."""
     found = {}
     for i, frame, *column in bad:
         if column:
-            value = column[1] if len(column) > 1 else arrays[i][frame, column[0]]
+            value = column[1] if len(column) > 1 else utterances.value(i, frame, column[0])
             what = f"expected finite values, got {value} in utterance {i}, frame {frame}, feature {column[0]}"
         else:
             what = (

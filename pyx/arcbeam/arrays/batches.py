@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,12 +45,20 @@ class Utterances:
         Address of the first value, row stride in values, frames, 1 for float16 and 0 for float32.
     columns : int
     arrays : array [batch, frames, columns] or list of array [frames, columns]
-        The arrays that the addresses point into; they live as long as this object.
+        The arrays that the addresses point into, as they came or as views; they live as long as this object.
     """
 
     table: np.ndarray
     columns: int
     arrays: Any
+
+    def value(self, utterance: int, frame: int, column: int) -> np.floating[Any]:
+        """A value of a batch in the host's memory."""
+        address, row_stride, _, is_half = self.table[utterance].tolist()
+        kind = np.dtype(np.float16 if is_half else np.float32)
+        at = address + kind.itemsize * (row_stride * frame + column)
+        value: np.floating[Any] = np.frombuffer(ctypes.string_at(at, kind.itemsize), kind)[0]
+        return value
 
 
 def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
@@ -80,9 +89,9 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
         steps = (batch.strides[0], batch.strides[1] // batch.itemsize)
         return Utterances(table_of_batch(address, batch.shape, steps, half, lengths), batch.shape[2], batch)
     table = np.empty((len(log_probs), 4), dtype=np.int64)
-    width = plain_rows(log_probs, np.ndarray, table, columns, exact)
-    if width:
-        return Utterances(table_of(table, lengths), width, list(log_probs))
+    plain = plain_rows(log_probs, np.ndarray, table, columns, exact)
+    if plain is not None:
+        return Utterances(table_of(table, lengths), plain[0], plain[1])
     arrays = [_as_numpy(item, f"{name}[{i}]", values) for i, item in enumerate(log_probs)]
     for i, array in enumerate(arrays):
         check_shape(array.shape, f"{name}[{i}]", ("frames", axis), columns, exact)

@@ -85,5 +85,5 @@ class LogProbIntake:
         answers, work, bad = engine.decode(utterances.table, utterances.columns, on_host, looks)
         if looks.has_news:
             self._looks.tell()
-        found = log_prob_errors(bad, utterances.arrays, errors)
+        found = log_prob_errors(bad, utterances, errors)
         return Decoded(answers, work, utterances.table[:, 2].tolist(), found)

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.arrays._array_memory import why_not
+from arcbeam.arrays._array_memory import DeviceMemory, why_not
 from arcbeam.arrays._dlpack import Import
+from arcbeam.arrays._plain_rows import plain_rows
 from arcbeam.arrays.batches import Utterances, Wanted, check_shape, one_width, table_of, table_of_batch
 from arcbeam.errors import CudaError
 
@@ -107,20 +108,29 @@ def as_device_utterances(
         table = table_of_batch(batch.address, batch.shape, steps, batch.dtype == "float16", lengths)
         return Utterances(table, batch.shape[2], batch)
     # Thousands of utterances may come in the time of a decode of a few milliseconds: little is done for each.
-    producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
+    table = np.empty((len(log_probs), 4), np.int64)
     with reader.context:
-        for i, item in enumerate(log_probs):
-            address, shape, strides, dtype, owner = producers.take(item, i)
-            if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
-                check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
-            if strides[1] != 1:
-                _check_values_together(shape, strides, f"{name}[{i}]")
-            rows.extend((address, strides[0], shape[0], dtype == "float16"))
-            widths.add(shape[1])
-            owners.append(owner)
-        producers.finish()
+        plain = plain_rows(log_probs, np.ndarray, table, columns, exact, DeviceMemory(reader.context))
+        if plain is not None:
+            width, owners, streams = plain
+            widths = {width}
+            for stream in streams if ask else ():
+                _wait_for(reader, stream, f"{name}: the current stream of its library")
+        else:
+            producers, owners, rows, widths = _Producers(name, reader, ask, values), [], packed("q"), set()
+            for i, item in enumerate(log_probs):
+                address, shape, strides, dtype, owner = producers.take(item, i)
+                if len(shape) != 2 or shape[1] != columns or shape[0] >= 2**31:
+                    check_shape(shape, f"{name}[{i}]", ("frames", axis), columns, exact)
+                if strides[1] != 1:
+                    _check_values_together(shape, strides, f"{name}[{i}]")
+                rows.extend((address, strides[0], shape[0], dtype == "float16"))
+                widths.add(shape[1])
+                owners.append(owner)
+            producers.finish()
+            table = np.array(rows, np.int64)
     reader.refuse_capture()
-    return Utterances(table_of(np.array(rows, np.int64), lengths), one_width(widths, columns), owners)
+    return Utterances(table_of(table, lengths), one_width(widths, columns), owners)
 
 
 def refuse_capture(reader: Any) -> None:

@@ -455,7 +455,7 @@ class TransducerDecoder:
         utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
         states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
         results, bad = self._engine.decode(utterances.table, states, on_host)
-        errors_found = encoder_output_errors(bad, utterances.arrays, errors)
+        errors_found = encoder_output_errors(bad, utterances, errors)
         if errors_found:  # as if they had no frames: then their states are what they were
             empty = utterances.table[list(errors_found)]
             empty[:, 2] = 0
