@@ -2,8 +2,8 @@
 #pragma once
 
 #include "decode/search.hpp"
-#include "shared/tie_rule.hpp"
 #include "shared/simt.cuh"
+#include "shared/tie_rule.hpp"
 
 namespace arcbeam {
 
