@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from arcbeam.arrays.intake import LogProbEngine
 from arcbeam.ctc._decode import CpuEngine
@@ -43,26 +43,12 @@ def _cuda(graph: Graph, options: DecoderOptions, rescoring: Rescoring | None, or
     from arcbeam.ctc.gpu._search_engine import CudaEngine
     from arcbeam.gpu.tuned.search_plan import gathering_threads, lookup_threads
 
-    more: dict[str, Any] = {}
-    if rescoring is not None:
-        of_kenlm = rescoring.kenlm is not None
-        more = {
-            "rescoring": rescoring,
-            "hypotheses_per_state": options.hypotheses_per_state or 0,
-            "placement": options.placement,
-            "gpu_budget": options.gpu_budget,
-            "arc_cache": options.arc_cache,
-            "lookup_threads": options.threads or lookup_threads(usable_cores(), of_kenlm=of_kenlm),
-        }
+    of_kenlm = rescoring is not None and rescoring.kenlm is not None
     return CudaEngine(
         graph,
         ordinal,
-        beam=options.beam,
-        max_active=options.max_active or 0,
-        acoustic_scale=options.acoustic_scale,
-        blank_penalty=options.blank_penalty,
-        blank_column=-1 if graph.blank is None else graph.blank,
-        memory_limit=int(options.memory_limit or 0),  # in bytes, after the check of the options
+        options,
         threads=options.threads or gathering_threads(usable_cores()),
-        **more,
+        lookup_threads=options.threads or lookup_threads(usable_cores(), of_kenlm=of_kenlm),
+        rescoring=rescoring,
     )

@@ -1,5 +1,6 @@
 from typing import Any, Self
 
+from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._host_buffers import UNPINNED as UNPINNED
@@ -50,13 +51,9 @@ class DeviceRescoring:
         rescoring: Rescoring,
         context: Context,
         stream: Stream,
+        options: DecoderOptions,
         *,
-        memory_limit: int,
         taken: int,
-        hypotheses_per_state: int,
-        placement: str,
-        gpu_budget: int | None,
-        arc_cache: int | None,
         lookup_threads: int,
     ) -> Self: ...
     @property

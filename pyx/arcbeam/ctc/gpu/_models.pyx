@@ -180,21 +180,19 @@ cdef class DeviceRescoring:
     rescoring : arcbeam.ctc.rescoring.Rescoring
     context : Context
     stream : Stream
-    memory_limit, taken : int
-        Bytes of the device that the decoder may take (0: no limit), and bytes that it has taken already.
-    hypotheses_per_state : int
-        0 for no limit.
+    options : arcbeam.DecoderOptions
+    taken : int
+        Bytes of the device that the decoder has taken already.
     lookup_threads : int
         The number of threads that answer when lanes ask the host.
-    placement, gpu_budget, arc_cache
-        As in :class:`arcbeam.DecoderOptions`.
     """
 
-    def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, *, size_t memory_limit,
-                  size_t taken, uint32_t hypotheses_per_state, placement, gpu_budget, arc_cache, size_t lookup_threads):
-        cdef size_t free_bytes = 0, total_bytes = 0
+    def __cinit__(self, graph, rescoring, Context context not None, Stream stream not None, options, *, size_t taken,
+                  size_t lookup_threads):
+        cdef size_t free_bytes = 0, total_bytes = 0, memory_limit = options.memory_limit or 0
+        placement, gpu_budget, arc_cache = options.placement, options.gpu_budget, options.arc_cache
         self.rescoring = rescoring
-        self.hypotheses_per_state = hypotheses_per_state
+        self.hypotheses_per_state = options.hypotheses_per_state or 0
         self.lookup_threads = lookup_threads
         with context:
             context.memory_info(&free_bytes, &total_bytes)

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from arcbeam.arrays._looks import Looks
 from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
@@ -19,16 +20,11 @@ class CudaEngine:
         self,
         graph: Graph,
         ordinal: int,
+        options: DecoderOptions,
         *,
-        beam: float,
-        max_active: int,
-        acoustic_scale: float,
-        blank_penalty: float,
-        blank_column: int,
-        memory_limit: int = 0,
-        threads: int = 1,
+        threads: int,
+        lookup_threads: int,
         rescoring: Rescoring | None = None,
-        **options: Any,
     ) -> None: ...
     def decode(
         self, utterances: npt.NDArray[np.int64], columns: int, on_host: bool, looks: Looks | None = None

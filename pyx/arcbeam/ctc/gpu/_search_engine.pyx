@@ -65,12 +65,10 @@ cdef class CudaEngine:
     graph : arcbeam.Graph
     ordinal : int
         The device's number.
-    memory_limit : int
-        Bytes of the device, including the graph's; 0 for no limit.
-    threads : int
-        The number of threads that gather log-probs of the host.
+    options : arcbeam.DecoderOptions
+    threads, lookup_threads : int
+        The numbers of threads that gather log-probs of the host, and that answer when lanes ask the host.
     rescoring : arcbeam.ctc.rescoring.Rescoring, optional
-        If it is given, the options of `arcbeam.ctc.gpu._models.DeviceRescoring` must be, too.
     """
 
     cdef readonly Context context
@@ -96,9 +94,9 @@ cdef class CudaEngine:
     cdef int halvings  # of the lanes and of the windows, because memory was short
     cdef bint lean, in_flight
 
-    def __init__(self, graph, int ordinal, *, float beam, uint32_t max_active, float acoustic_scale,
-                 float blank_penalty, int32_t blank_column, size_t memory_limit=0, size_t threads=1, rescoring=None,
-                 **options):
+    def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
+        cdef size_t memory_limit = options.memory_limit or 0, taken
+        cdef uint32_t max_active = options.max_active or 0
         self.turn = threading.Lock()
         self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
@@ -109,8 +107,8 @@ cdef class CudaEngine:
         self.kind = PLAIN
         taken = self.graph.bytes
         if rescoring is not None:
-            self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, memory_limit=memory_limit,
-                                             taken=taken, **options)
+            self.rescoring = DeviceRescoring(graph, rescoring, self.context, self.stream, options, taken=taken,
+                                             lookup_threads=lookup_threads)
             taken += self.rescoring.device_bytes()
         self.pool = MemoryPool(self.context, memory_limit, taken)
         if self.rescoring is not None:
@@ -128,9 +126,9 @@ cdef class CudaEngine:
         self.room = search_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
         self.params.search.graph = self.graph.view
-        self.params.search.blank_column = blank_column
-        self.params.search.beam, self.params.search.acoustic_scale = beam, acoustic_scale
-        self.params.search.blank_penalty, self.params.search.max_active = blank_penalty, max_active
+        self.params.search.blank_column = -1 if graph.blank is None else graph.blank
+        self.params.search.beam, self.params.search.acoustic_scale = options.beam, options.acoustic_scale
+        self.params.search.blank_penalty, self.params.search.max_active = options.blank_penalty, max_active
         if self.rescoring is not None:
             self.rescoring.describe(&self.params)
 
