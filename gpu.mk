@@ -1,7 +1,7 @@
 # The targets for a machine with a GPU, a part of the Makefile: they install nothing but build in place.
 #   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, ptx (the four
-#                   with kernels for 8.0, which the driver compiles for a newer GPU), speech, large or sanitizer runs one
-#                   alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
+#                   with kernels for 8.0, which the driver compiles for a newer GPU), speech, large, riva or sanitizer runs
+#                   one alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
 #                   initcheck: one tool of the last; SANITIZED=sanitized_rescoring: one engine; BEGINS=plain or grow).
 #                   Needs nvcc and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest;
 #                   what torch and CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
@@ -14,7 +14,7 @@
 #                   kernel that hangs ends; 0: no limit
 
 .PHONY: gpu-site gpu-carried gpu-build gpu-graphs gpu-bench gpu-profile gpu-test
-.PHONY: gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-ptx gpu-speech gpu-large gpu-sanitizer
+.PHONY: gpu-driver gpu-decode gpu-rescore gpu-transducer gpu-ptx gpu-speech gpu-large gpu-riva gpu-sanitizer
 
 # Builds in place, for a GPU machine may have no network to fill a virtual environment from.
 GPU_PYTHON ?= python3
@@ -23,7 +23,7 @@ GPU_PATH = PYTHONPATH=$(CURDIR)/pyx:$(CURDIR)/$(GPU_SITE)$(if $(PYTHONPATH),:$(P
 GPU_RUN = $(GPU_PATH) timeout -k 15 $(GPU_LIMIT)
 GPU_TESTS = $(GPU_RUN) $(GPU_PYTHON) -m pytest -q
 GPU_SITE := build/gpu-site
-GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large sanitizer)
+GPU_TEST_PARTS := $(or $(PART),driver decode rescore transducer ptx speech large riva sanitizer)
 GPU_BENCH_PARTS := $(or $(PART),riva single long rescoring rescoring_batch lm_cache lookup_timeline host_arrays ll24 ll24_modes ll24_loops nemo arcs pieces batch balance twin ceilings stages shapes ll24_shapes)
 TOOLS ?= memcheck synccheck initcheck racecheck
 SANITIZED ?= sanitized sanitized_rescoring sanitized_transducers
@@ -57,7 +57,8 @@ gpu-build: gpu-site
 gpu-test: $(addprefix gpu-,$(GPU_TEST_PARTS))
 
 TESTS_driver := tests/gpu/test_driver_on_gpu.py tests/simt/test_device.py
-TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py
+TESTS_decode := tests/gpu/test_decode_on_gpu.py tests/gpu/test_host_arrays_on_gpu.py tests/gpu/test_two_gpus.py \
+	tests/gpu/test_lattice_on_gpu.py
 # With the graph of 512 pieces where it has been built; the rest needs kaldifst for the demo's.
 TESTS_rescore := tests/gpu/test_rescoring_on_gpu.py tests/gpu/test_stages_on_gpu.py
 TESTS_transducer := tests/gpu/test_transducer_on_gpu.py
@@ -79,6 +80,10 @@ gpu-speech: gpu-carried
 
 gpu-large: gpu-carried
 	$(call timed,large,ARCBEAM_SPEECH_GRAPHS=char-large $(GPU_TESTS) tests/gpu/test_speech_on_gpu.py $(PYTEST_ARGS))
+
+# In a process of its own, which riva may end.
+gpu-riva: gpu-carried
+	$(call timed,riva,$(GPU_TESTS) tests/gpu/test_riva_on_gpu.py $(PYTEST_ARGS))
 
 gpu-graphs: gpu-carried
 	$(GPU_RUN) $(GPU_PYTHON) -m benchmarks.build_graphs $(GRAPHS)

@@ -70,7 +70,7 @@ def test_transducer_stages_are_named_after_their_files():
         title = re.match(r"// Stage (\w+):", path.read_text())
         if title:
             found[path.stem] = title[1]
-    assert set(found) == {"project", "joint", "predict", "result"}
+    assert set(found) == {"project", "joint", "fusion", "predict", "result"}
     assert all(stem == title for stem, title in found.items())
 
 
@@ -133,21 +133,22 @@ def imports_at_load(path: Path) -> set[str]:
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    ROOT_ROOM: (set(), {"baseline", "ctc", "graph", "lm", "transducer", "cli"}),
+    ROOT_ROOM: (set(), {"baseline", "ctc", "graph", "lattices", "lm", "transducer", "cli"}),
     "files": (set(), set()),
     "graph": ({"files"}, {"lm", "recipe"}),
     "lm": ({"files"}, {"recipe"}),
+    "lattices": ({"files", "graph"}, set()),
     "gpu": (set(), set()),
     "gpu/tuned": (set(), set()),
     "arrays": ({"gpu"}, set()),
-    "ctc": ({"arrays", "files", "gpu", "graph", "lm"}, {"ctc/gpu", "gpu/tuned"}),
-    "ctc/gpu": ({"arrays", "gpu", "gpu/tuned", "graph", "lm"}, set()),
-    "transducer": ({"arrays", "files", "gpu"}, {"transducer/checkpoints", "transducer/gpu"}),
+    "ctc": ({"arrays", "files", "gpu", "graph", "lattices", "lm"}, {"ctc/gpu", "gpu/tuned"}),
+    "ctc/gpu": ({"arrays", "ctc", "gpu", "gpu/tuned", "graph", "lm"}, set()),
+    "transducer": ({"arrays", "files", "gpu"}, {"lm", "transducer/checkpoints", "transducer/gpu"}),
     "transducer/checkpoints": ({"files", "transducer"}, set()),
     "transducer/gpu": ({"gpu", "gpu/tuned", "transducer"}, set()),
     "baseline": ({"arrays", "graph", "lm"}, {"recipe"}),
     "recipe": ({"files", "lm"}, {"graph"}),
-    "cli": ({"ctc", "files"}, {"graph", "lm", "recipe", "transducer", "transducer/checkpoints"}),
+    "cli": ({"ctc", "files"}, {"graph", "lattices", "lm", "recipe", "transducer", "transducer/checkpoints"}),
 }
 OTHERS = {"cli": {"typer", "click", "rich"}}  # packages besides NumPy that a room may load
 MODULES = (".py", ".pyx", ".pxd")
@@ -163,7 +164,7 @@ def room_of(place: Path) -> str:
 
 def imported(path: Path) -> Iterator[tuple[str, bool]]:
     """Modules that a module imports, Python's and Cython's, and whether it does so when it is loaded."""
-    pattern = r"^( *)(?:from ([\w.]+) (?:c?import) (\(?[^\n(]*(?:[^)]*\))?)|c?import ([\w.]+))"
+    pattern = r"^( *)(?:from ([\w.]+) (?:c?import) (\([^)]*\)|[^\n(]*)|c?import ([\w.]+))"
     for indent, package, names, module in re.findall(pattern, without_strings(path.read_text()), re.MULTILINE):
         if module:
             yield module, not indent
@@ -237,17 +238,23 @@ MAY_INCLUDE = {
     "cpu_reference/pool": {"pool"},
     "cpu_reference/graph": {"graph", "common", "shared"},
     "cpu_reference/kenlm": {"kenlm"},
-    "cpu_reference/decode": {"decode", "kenlm", "pool", "shared"},
+    "cpu_reference/lattice": {"lattice", "decode", "graph", "pool", "shared"},
+    "cpu_reference/boost": {"boost", "shared"},
+    "cpu_reference/decode": {"decode", "graph", "kenlm", "lattice", "pool", "shared"},
     "cpu_reference/baseline": {"baseline", "decode", "kenlm", "pool", "shared"},
     "cpu_reference/transducer": {"transducer", "pool", "shared"},
+    "cpu_reference/frame_confidence": {"frame_confidence", "decode", "pool", "shared", "transducer"},
     PYX + "files/_file_map": {PYX + "files/_file_map", "common"},
     PYX + "arrays/_looks": {PYX + "arrays/_looks", "shared"},
     PYX + "graph/_graph": {PYX + "graph/_graph", "graph", "common", "shared"},
-    PYX + "graph/_words": {PYX + "graph/_words", "shared"},
+    PYX + "graph/_words": {PYX + "graph/_words", "graph", "shared"},
     PYX + "lm/_arpa": {PYX + "lm/_arpa", "shared"},
     PYX + "lm/_language_model": {PYX + "lm/_language_model", "common", "shared"},
     PYX + "lm/_lm_buckets": {PYX + "lm/_lm_buckets", "common", "shared"},
+    PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
+    PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost"},
+    PYX + "ctc/gpu/_lattice_memory": {PYX + "ctc/gpu/_lattice_memory", "decode", "lattice", "pool", "shared"},
     PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
     PYX + "gpu": {PYX + "gpu"},
     PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/_requests", PYX + "gpu"},

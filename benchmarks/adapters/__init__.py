@@ -6,7 +6,7 @@ is missing, importing the module (or making the adapter) raises ImportError, :cl
 an experiment then has a row that says so, see `benchmarks.tasks.contest`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -37,7 +37,7 @@ class SearchOptions:
     beam_threshold: float = 25.0  # those decoders' own cut-off
     lm_weight: float = 1.0
     word_score: float = 0.0  # added for each word
-    lattice_beam: float = 8.0  # of decoders that cannot do without a lattice
+    lattice_beam: float = 8.0  # of decoders that make a lattice
     batch: int = 200  # utterances at a time, for decoders that are given batches
 
     def __str__(self) -> str:
@@ -76,6 +76,8 @@ class Adapter(Protocol):
     An adapter of a GPU decoder may have ``look_into(arrays)``, too: what ``prepare`` returns, made of log-probs that
     are on the GPU already, one array an utterance, as an acoustic model leaves them. End-to-end experiments time it
     with the decoder; without it they time the copy to the host and ``prepare``.
+
+    One that gives several answers has ``alternatives(decoded)``: of each utterance the distinct texts, best first.
     """
 
     name: ClassVar[str]
@@ -92,6 +94,11 @@ class Adapter(Protocol):
 
     def answers(self, decoded: Any) -> list[Answer]:
         """What ``decode`` returned, in the common form and in the order of the utterances."""
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """Each text once, where it comes first."""
+    return list(dict.fromkeys(texts))
 
 
 def missing(name: str) -> str | None:

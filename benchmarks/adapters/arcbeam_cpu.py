@@ -15,22 +15,30 @@ class ArcbeamCpu:
     name = "arcbeam cpu"
     device = "cpu"
 
-    def __init__(self, files: GraphFiles, options: SearchOptions, threads: int = 1) -> None:
+    def __init__(self, files: GraphFiles, options: SearchOptions, threads: int = 1, nbest: int | None = None) -> None:
         self.settings = f"{options}, {threads} thread{'s'[: threads != 1]}"
+        if nbest is not None:
+            self.settings += f", lattice beam {options.lattice_beam:g}"
+        self.nbest = nbest
         self.graph = arcbeam.Graph.load(files.arcbeam)
         self.decoder = arcbeam.CtcDecoder(
             self.graph, beam=options.beam, max_active=options.max_active, acoustic_scale=options.acoustic_scale,
-            threads=threads, device="cpu",
+            lattice_beam=options.lattice_beam, threads=threads, device="cpu",
         )  # fmt: skip
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> list[npt.NDArray[np.float32]]:
         return [np.ascontiguousarray(u, np.float32) for u in utterances]
 
     def decode(self, prepared: Any) -> Any:
-        found = self.decoder.decode(prepared)
+        found = self.decoder.decode(prepared, nbest=self.nbest)
         for hypothesis in found:
             hypothesis.word_ids  # noqa: B018 - words are derived when first asked for
+            for entry in hypothesis.nbest or ():
+                entry.text  # noqa: B018
         return found
+
+    def alternatives(self, decoded: Any) -> list[list[str]]:
+        return [[entry.text for entry in hypothesis.nbest] for hypothesis in decoded]
 
     def answers(self, decoded: Any) -> list[Answer]:
         # The parts are summed along the path, the final weight with the graph's.

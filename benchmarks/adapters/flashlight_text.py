@@ -86,11 +86,14 @@ class FlashlightText:
     def decode(self, prepared: Any) -> Any:
         return [self.decoder.decode(u.ctypes.data, len(u), self.columns) for u in prepared]
 
-    def answers(self, decoded: Any) -> list[list[SpokenAnswer]]:
+    def answers(self, decoded: Any, most: int | None = -1) -> list[list[SpokenAnswer]]:
+        """At most so many of each utterance: all for None, as the task says for -1."""
+        if most == -1:
+            most = self.task.options.get("nbest", 1)
         found = []
         for results in decoded:
             answers = []
-            for result in results[: self.task.options.get("nbest", 1)]:
+            for result in results[:most]:
                 words = tuple(self.labels.get_entry(w) for w in result.words if w >= 0)
                 tokens = tuple(result.tokens[1:-1])
                 answers.append(SpokenAnswer(words, tokens, result.score, result.emittingModelScore, result.lmScore))

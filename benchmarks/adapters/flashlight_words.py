@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.adapters import Answer, SearchOptions, lexicon_task
+from benchmarks.adapters import Answer, SearchOptions, distinct, lexicon_task
 from benchmarks.adapters.flashlight_text import FlashlightText
 from benchmarks.data.graphs import GraphFiles
 
@@ -28,7 +28,10 @@ class FlashlightWords:
         return self.decoder.decode(prepared)
 
     def answers(self, decoded: Any) -> list[Answer]:
-        return lexicon_task.best(self.decoder.answers(decoded))
+        return lexicon_task.best(self.decoder.answers(decoded, 1))
+
+    def alternatives(self, decoded: Any) -> list[list[str]]:
+        return [distinct(answer.text for answer in answers) for answers in self.decoder.answers(decoded, None)]
 
 
 ADAPTER = FlashlightWords

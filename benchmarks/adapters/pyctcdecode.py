@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyctcdecode
 
-from benchmarks.adapters import Answer, SearchOptions
+from benchmarks.adapters import Answer, SearchOptions, distinct
 from benchmarks.data.graphs import GraphFiles
 
 TOKEN_MIN_LOGP = -5.0
@@ -46,13 +46,26 @@ class PyCtcDecode:
         return [
             self.decoder.decode_beams(
                 log_probs, beam_width=self.beam_width, beam_prune_logp=-self.beam, token_min_logp=TOKEN_MIN_LOGP
-            )[0]
+            )
             for log_probs in prepared
         ]
 
+    def decode_with_hotwords(self, prepared: Any, lists: Sequence[Sequence[str]], weight: float) -> Any:
+        """The same with words that are made likelier, for each utterance its own; their weight is a natural log."""
+        return [
+            self.decoder.decode_beams(
+                log_probs, beam_width=self.beam_width, beam_prune_logp=-self.beam, token_min_logp=TOKEN_MIN_LOGP,
+                hotwords=words, hotword_weight=weight,
+            )
+            for log_probs, words in zip(prepared, lists, strict=True)
+        ]  # fmt: skip
+
     def answers(self, decoded: Any) -> list[Answer]:
         # A beam is (text, LM state, frames, logit score, logit and LM score).
-        return [Answer(" ".join(best[0].split()), -float(best[-1]), True) for best in decoded]
+        return [Answer(" ".join(beams[0][0].split()), -float(beams[0][-1]), True) for beams in decoded]
+
+    def alternatives(self, decoded: Any) -> list[list[str]]:
+        return [distinct(" ".join(beam[0].split()) for beam in beams) for beams in decoded]
 
 
 ADAPTER = PyCtcDecode

@@ -27,8 +27,9 @@ def write_words(words: Sequence[str], path: Path) -> Path:
 
 
 def config(
-    options: SearchOptions, max_batch_size: int, frames_a_chunk: int, frame_shift: float, tokens: int | None = None
-) -> Any:
+    options: SearchOptions, max_batch_size: int, frames_a_chunk: int, frame_shift: float, tokens: int | None = None,
+    nbest: int | None = None,
+) -> Any:  # fmt: skip
     made = BatchedMappedDecoderCudaConfig()
     made.n_input_per_chunk = frames_a_chunk
     online = made.online_opts
@@ -37,6 +38,8 @@ def config(
     online.decoder_opts.max_active = options.max_active
     if tokens is not None:
         online.decoder_opts.ntokens_pre_allocated = tokens
+    if nbest is not None:
+        online.lattice_postprocessor_opts.nbest = nbest
     online.determinize_lattice = True
     online.max_batch_size = max_batch_size
     online.num_channels = 2 * max_batch_size
@@ -49,7 +52,8 @@ def config(
 class Riva:
     """`max_batch_size`: lanes of its engine; `frames_a_chunk`: frames that a lane decodes at a time.
 
-    `tokens`: for how many of an utterance it has room on the host at first; None is its own default.
+    `tokens`: for how many of an utterance it has room on the host at first; None is its own default. `nbest`: entries
+    of the lists of `decode_nbest`, whose length no call can say.
     """
 
     name = "riva-asrlib-decoder decode_mbr"
@@ -57,7 +61,7 @@ class Riva:
 
     def __init__(
         self, files: GraphFiles, options: SearchOptions, max_batch_size: int = 200, frames_a_chunk: int = 50,
-        frame_shift: float = 0.04, tokens: int | None = None,
+        frame_shift: float = 0.04, tokens: int | None = None, nbest: int | None = None,
     ) -> None:  # fmt: skip
         if not torch.cuda.is_available():
             raise Unavailable("torch sees no CUDA device")
@@ -69,8 +73,9 @@ class Riva:
             f"lattice_beam {options.lattice_beam:g}, max_batch_size {max_batch_size}, num_channels "
             f"{2 * max_batch_size}, n_input_per_chunk {frames_a_chunk}, batch {self.batch}"
             + (f", ntokens_pre_allocated {tokens:,}" if tokens is not None else "")
+            + (f", nbest {nbest}" if nbest is not None else "")
         )
-        made = config(options, max_batch_size, frames_a_chunk, frame_shift, tokens)
+        made = config(options, max_batch_size, frames_a_chunk, frame_shift, tokens, nbest)
         self.decoder = BatchedMappedDecoderCuda(made, str(files.fst), str(words), files.graph.num_columns)
 
     def prepare(self, utterances: Sequence[npt.NDArray[np.floating]]) -> Any:
@@ -84,7 +89,15 @@ class Riva:
         return [(part, torch.tensor([len(t) for t in part], dtype=torch.int64)) for part in parts]
 
     def decode(self, prepared: Any) -> Any:
+        return self.decode_mbr(prepared)
+
+    def decode_mbr(self, prepared: Any) -> Any:
+        """For each utterance its words: (word, begin, end, confidence)."""
         return [said for part, lengths in prepared for said in self.decoder.decode_mbr(part, lengths)]
+
+    def decode_nbest(self, prepared: Any) -> Any:
+        """For each utterance its entries: `words` (labels), `score`, times."""
+        return [entries for part, lengths in prepared for entries in self.decoder.decode_nbest(part, lengths)]
 
     def answers(self, decoded: Any) -> list[Answer]:
         return [Answer(" ".join(word for word, *_ in said), float("nan"), True) for said in decoded]

@@ -7,6 +7,7 @@ of a module that has gone. The other is compiled for this GPU alone, which takes
 import statistics
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from benchmarks.adapters import gpu
 from benchmarks.engine import ceilings
@@ -19,8 +20,10 @@ KERNELS = proof.KERNELS
 ORDER = 285
 TITLE = "Loading the kernels"
 LOADS = 20
-FOLDERS = {"search": "decode", "transducer": "transducer"}
-ENTRIES = {"transducer": "arcbeam_transducer_project_float32"}
+ENTRIES = {
+    "transducer": "arcbeam_transducer_project_float32",
+    "transducer_fused": "arcbeam_transducer_kept_fused_float32",
+}
 COLUMNS = [
     Column("kernels", "kernels"),
     Column("bytes", "bytes", "{:,}"),
@@ -41,7 +44,7 @@ def run(context: Context) -> Iterator[Row]:
     for name in KERNELS:
         context.progress(name)
         built = kernel_images.image(name)
-        plain = ceilings.compile_kernels(capability, ROOT / "cuda" / FOLDERS.get(name, "rescore") / f"{name}.cu")
+        plain = ceilings.compile_kernels(capability, source_of(name))
         row: Row = {"kernels": name}
         for prefix, image in (("", built), ("plain_", plain)):
             took = loads(name, image)
@@ -50,6 +53,12 @@ def run(context: Context) -> Iterator[Row]:
                 f"{prefix}spread": [min(took), max(took)],
             }  # fmt: skip
         yield row
+
+
+def source_of(name: str) -> Path:
+    """The file that a unit of kernels is compiled from."""
+    (source,) = ROOT.glob(f"cuda/*/{name}.cu")
+    return source
 
 
 def loads(name: str, image: bytes) -> list[float]:

@@ -78,15 +78,20 @@ def run(context: Context) -> Iterator[Row]:
 
 
 def fastest(
-    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, choice: Settings
-):  # type: ignore[no-untyped-def]
-    """riva with those settings that decode the set in the least time, and the times of all."""
+    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions, choice: Settings,
+    **more: int,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """riva with those settings that decode the set in the least time, and the times of all.
+
+    more : further settings of the adapter
+    """
     riva = adapters.make("riva")
 
     def make(lanes: int, frames: int, tokens: int | None):  # type: ignore[no-untyped-def]
         return riva(
-            files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift, tokens=tokens
-        )
+            files, options, max_batch_size=lanes, frames_a_chunk=frames, frame_shift=dataset.frame_shift, tokens=tokens,
+            **more,
+        )  # fmt: skip
 
     tried = {}
     for settings in choice:

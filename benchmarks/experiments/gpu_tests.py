@@ -15,7 +15,7 @@ ON_GPU = True
 KERNELS = proof.KERNELS
 ORDER = 290
 TITLE = "Tests on a GPU"
-PARTS = ("driver", "decode", "rescore", "transducer", "ptx", "speech", "large")
+PARTS = ("driver", "decode", "rescore", "transducer", "ptx", "speech", "large", "riva")
 TAKES = {"parts": f"some of {', '.join(PARTS)} (all)"} | proof.TAKES
 COLUMNS = [
     Column("part", "part"),

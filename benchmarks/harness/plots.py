@@ -1,6 +1,6 @@
 """Curves of results as PNG files; matplotlib comes with the extra ``bench``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 Points = Sequence[tuple[float, float]]
@@ -79,6 +79,36 @@ def stacked_bars(
         axes.set_title(title)
     axes.grid(alpha=0.3, axis="x")
     axes.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, metadata={"Software": None})
+    return path
+
+
+def line_plots(
+    path: Path, panels: Mapping[str, Mapping[str, Points]], ylabel: str, *, logarithmic: Collection[str] = ()
+) -> Path:
+    """Draws panels side by side with one y axis into a PNG file; every panel is named by its x axis.
+
+    logarithmic : the panels whose x axis is logarithmic
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.0 * len(panels), 5.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)
+    for axes, (xlabel, series) in zip(grid[0], panels.items(), strict=True):
+        for at, (name, points) in enumerate(series.items()):
+            style = "-" if at < 10 else "--"  # matplotlib's ten colours begin again
+            axes.plot([x for x, _ in points], [y for _, y in points], style, marker="o", markersize=3, label=name)
+        if xlabel in logarithmic:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.set_xlabel(xlabel)
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    grid[0, 0].set_ylabel(ylabel)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, metadata={"Software": None})
     return path

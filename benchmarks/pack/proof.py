@@ -21,7 +21,8 @@ from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-KERNELS = ("search", "rescore", "asking", "asking_arcs", "bucketed", "transducer")
+SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", "boosted")
+KERNELS = (*SEARCHES, *(f"{name}_lattice" for name in SEARCHES), "transducer", "transducer_fused")
 KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "decode/prune.hpp"
-#include "shared/graph_view.hpp"
+#include "graph/open_graph.hpp"
 
 namespace arcbeam::twin {
 
@@ -23,34 +23,43 @@ struct Path {
     bool complete = false;  // the search lived to the last frame
 };
 
-// `end_cost(i)` is what token i costs with its final weight; `precedes(i, j)` orders tokens of one cost.
-template <typename EndCost, typename Precedes>
-Path backtrack(const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive, EndCost end_cost,
-               Precedes precedes) {
-    Path path;
-    path.complete = alive;
-    float best_cost = 0.0F;
-    std::size_t best = tokens.size();
+// Where the best path ends.
+struct End {
+    std::size_t token;
+    float cost;  // relative to the offset; with the final weight if reached_final
+    bool reached_final;
+};
+
+// `ends.cost(i)` is what token i costs with its final weight, `ends.unfinished(i)` what it costs without one;
+// `ends.precedes(i, j)` orders tokens of one cost.
+template <typename Ends>
+End best_end(const Ends& ends, const Buffer<Token>& tokens, bool alive) {
+    End best{tokens.size(), 0.0F, false};
     const auto select = [&](bool final_only) {
         for (std::size_t i = 0; i < tokens.size(); ++i) {
-            const float cost = final_only ? end_cost(i) : tokens[i].cost;
+            const float cost = final_only ? ends.cost(i) : ends.unfinished(i);
             if (final_only && !is_finite(cost)) {
                 continue;
             }
-            if (best == tokens.size() || cost < best_cost || (cost == best_cost && precedes(i, best))) {
-                best = i;
-                best_cost = cost;
+            if (best.token == tokens.size() || cost < best.cost ||
+                (cost == best.cost && ends.precedes(i, best.token))) {
+                best = {i, cost, final_only};
             }
         }
-        return best != tokens.size();
+        return best.token != tokens.size();
     };
-    path.reached_final = alive && select(true);
-    if (!path.reached_final) {
+    if (!alive || !select(true)) {
         select(false);
     }
-    path.total_cost = offset + static_cast<double>(best_cost);
+    return best;
+}
 
-    std::uint32_t at = log.size() - static_cast<std::uint32_t>(tokens.size() - best);
+inline Path backtrack(const End& end, const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive) {
+    Path path;
+    path.complete = alive;
+    path.reached_final = end.reached_final;
+    path.total_cost = offset + static_cast<double>(end.cost);
+    std::uint32_t at = log.size() - static_cast<std::uint32_t>(tokens.size() - end.token);
     for (; log[at].arc != kNoArc; at = log[at].source) {
         path.arcs.push_back(log[at].arc);
     }
@@ -58,18 +67,25 @@ Path backtrack(const Buffer<Token>& tokens, const TokenLog& log, double offset, 
     return path;
 }
 
+struct PlainEnds {
+    const GraphView& graph;
+    const Buffer<Token>& tokens;
+
+    [[nodiscard]] float cost(std::size_t i) const {
+        return extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]);
+    }
+    [[nodiscard]] float unfinished(std::size_t i) const { return tokens[i].cost; }
+    [[nodiscard]] bool precedes(std::size_t i, std::size_t j) const { return tokens[i].state < tokens[j].state; }
+};
+
 inline Path backtrack(const GraphView& graph, const Buffer<Token>& tokens, const TokenLog& log, double offset,
                       bool alive) {
-    const auto end_cost = [&](std::size_t i) {
-        return extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]);
-    };
-    const auto precedes = [&](std::size_t i, std::size_t j) { return tokens[i].state < tokens[j].state; };
-    return backtrack(tokens, log, offset, alive, end_cost, precedes);
+    return backtrack(best_end(PlainEnds{graph, tokens}, tokens, alive), tokens, log, offset, alive);
 }
 
 // The graph's part of a path's cost: arc weights and, if a final state was reached, the final weight, summed in
 // float64 from the start. The rest of the total is the acoustic part.
-inline double graph_cost(const GraphView& graph, const std::uint32_t* arcs, std::size_t n, bool reached_final) {
+inline double graph_cost(const OpenGraph& graph, const std::uint32_t* arcs, std::size_t n, bool reached_final) {
     double cost = 0.0;
     std::uint32_t state = graph.start;
     for (std::size_t i = 0; i < n; ++i) {

@@ -34,7 +34,7 @@ class Buffer {
 
     void add_unchecked(const T& value) { data_[size_++] = value; }
 
-    void add(const T& value) {
+    [[gnu::always_inline]] void add(const T& value) {
         make_room(1);
         add_unchecked(value);
     }

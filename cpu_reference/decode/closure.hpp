@@ -3,7 +3,8 @@
 // in   frontier (winners so far), the bound of the frame, the log index that slot 0 will have
 // out  frontier with every state that an epsilon path reaches within the bound, each with its winner
 // rule states by epsilon depth, so a state is complete before its epsilon arcs are followed, each once;
-//      a candidate is admitted iff finite and within the bound; its source is a token of this same frame
+//      a candidate is admitted iff finite and within the bound; its source is a token of this same frame;
+//      `links` (lattice.hpp) sees those admitted in this order
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,9 @@ class Closure {
   public:
     void begin(const GraphView& graph) { first_of_depth_.fill(graph.max_depth + std::size_t{1}, kNone); }
 
+    template <typename Links = NoLinks>
     void operator()(const GraphView& graph, float bound, std::uint32_t first_log, StateTable& table,
-                    Frontier& frontier) {
+                    Frontier& frontier, Links&& links = Links{}) {
         constexpr std::uint32_t kAhead = 8;
         next_.clear();
         deepest_ = 0;
@@ -35,7 +37,7 @@ class Closure {
                 look_ahead(graph, frontier[ahead].state);
             }
             for (; slot != kNone; slot = next_[slot]) {
-                follow(graph, bound, first_log, slot, table, frontier);
+                follow(graph, bound, first_log, slot, table, frontier, links);
             }
         }
     }
@@ -64,8 +66,9 @@ class Closure {
         }
     }
 
+    template <typename Links>
     void follow(const GraphView& graph, float bound, std::uint32_t first_log, std::uint32_t slot, StateTable& table,
-                Frontier& frontier) {
+                Frontier& frontier, Links& links) {
         const float cost = frontier[slot].cost;
         const StateRecord& record = graph.states[frontier[slot].state];
         for (std::uint32_t arc = record.first_arc; arc < record.first_emitting; ++arc) {
@@ -76,8 +79,10 @@ class Closure {
             }
             bool added;
             const std::uint32_t reached = table.find_or_add(target.next_state, frontier, added);
+            const Candidate candidate{next_cost, arc, target.next_state, first_log + slot};
+            links.add(candidate, reached);
             if (added || wins(next_cost, arc, frontier[reached])) {
-                frontier[reached] = {next_cost, arc, target.next_state, first_log + slot};
+                frontier[reached] = candidate;
             }
             if (added) {
                 enlist(graph, target.next_state, reached);

@@ -3,13 +3,28 @@
 
 #include <atomic>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
+#include "decode/boosted_models.hpp"
 #include "decode/lane.hpp"
 #include "decode/rescoring_lane.hpp"
+#include "decode/stream.hpp"
 #include "pool/batch_engine.hpp"
 
 namespace arcbeam::twin {
+
+struct Utterance {
+    LogProbs logp;
+    // None, unless given; what they point to must outlive the batch, and the stream. New words come with a boost
+    // only.
+    const BoostView* boost = nullptr;
+    const NewWordsView* new_words = nullptr;
+    Stream* stream = nullptr;  // if given, `logp` is its next chunk
+    bool last = true;          // the stream's last chunk
+};
+
+inline std::size_t frames_of(const Utterance& utterance) { return frames_of(utterance.logp); }
 
 // A lane of any kind, which knows its graph and its options.
 class AnyLane {
@@ -19,7 +34,7 @@ class AnyLane {
     AnyLane(const AnyLane&) = delete;
     AnyLane& operator=(const AnyLane&) = delete;
 
-    void decode(const std::vector<LogProbs>& batch, const std::vector<std::size_t>& members,
+    void decode(const std::vector<Utterance>& batch, const std::vector<std::size_t>& members,
                 const std::atomic<bool>& cancel, std::vector<Result>& results) {
         for (const std::size_t member : members) {
             decode(batch[member], cancel, results[member]);
@@ -27,11 +42,17 @@ class AnyLane {
     }
 
   private:
-    virtual void decode(const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) = 0;
+    virtual void decode(const Utterance& utterance, const std::atomic<bool>& cancel, Result& result) = 0;
 };
 
-class Engine final : public BatchEngine<AnyLane, LogProbs, Result> {
+class Engine final : public BatchEngine<AnyLane, Utterance, Result> {
   public:
+    // As BatchEngine::start. `lattice_beam`: of the lattices that are wanted, or kNoLattice.
+    void start(std::vector<Utterance> batch, float lattice_beam) {
+        lattice_beam_ = lattice_beam;
+        BatchEngine::start(std::move(batch));
+    }
+
     // The graph's columns must outlive the engine.
     Engine(const GraphView& graph, const DecodeOptions& options, std::size_t threads);
     // Rescores with language models, which must outlive the engine, too.
@@ -39,6 +60,9 @@ class Engine final : public BatchEngine<AnyLane, LogProbs, Result> {
            const RescoringOptions& rescoring, std::size_t threads);
     Engine(const GraphView& graph, const DecodeOptions& options, const KenLmView& lms,
            const RescoringOptions& rescoring, std::size_t threads);
+
+  private:
+    float lattice_beam_ = kNoLattice;  // of the batch; its lanes read it
 };
 
 }  // namespace arcbeam::twin

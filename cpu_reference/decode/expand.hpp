@@ -1,4 +1,4 @@
-// Stage expand: the emitting arcs of the tokens within the cut-off.
+// Stage expand: the emitting arcs of the tokens within the cut-off. A graph is a GraphView or an OpenGraph.
 //
 // in   tokens[n] with log indices first_log + i, the cut-off (the best token is within it), the frame's acoustic
 //      costs, the beam
@@ -20,9 +20,10 @@
 
 namespace arcbeam::twin {
 
+template <typename Graph>
 class Expand {
   public:
-    Expand(const GraphView& graph, const Acoustic& acoustic, float beam, Buffer<Candidate>& out, Work& work)
+    Expand(const Graph& graph, const Acoustic& acoustic, float beam, Buffer<Candidate>& out, Work& work)
         : graph_(graph), acoustic_(acoustic), beam_(beam), out_(out), work_(work) {}
 
     // Returns the bound of the next frame.
@@ -74,7 +75,9 @@ class Expand {
         }
     }
 
-    void leave(const Token& token, std::uint32_t source) {
+    // Inlined by order, as are the other functions so marked: left alone, the compiler stops where it meets many
+    // calls.
+    [[gnu::always_inline]] void leave(const Token& token, std::uint32_t source) {
         const StateRecord& state = graph_.states[token.state];
         const std::uint32_t begin = state.first_emitting;
         const std::uint32_t end = graph_.arcs_end(token.state);
@@ -131,7 +134,7 @@ class Expand {
         num_pending_ = 0;
     }
 
-    const GraphView& graph_;
+    const Graph& graph_;
     const Acoustic& acoustic_;
     const float beam_;
     Buffer<Candidate>& out_;

@@ -36,11 +36,12 @@ class HistoryStages {
     [[nodiscard]] const Buffer<History>& histories() const { return hypotheses_.histories(); }
 
     [[nodiscard]] Path backtrack(const Buffer<Token>& tokens, const TokenLog& log) const {
-        return end(graph_, models_, tokens, hypotheses_.histories(), log, 0.0, true);
+        const RescoredEnds<AutomatonModels, GraphView> ends{graph_, models_, tokens, hypotheses_.histories()};
+        return twin::backtrack(best_end(ends, tokens, true), tokens, log, 0.0, true);
     }
 
   private:
-    [[nodiscard]] SourceHistories sources() const {
+    [[nodiscard]] SourceHistories<History> sources() const {
         return {of_tokens_, first_log_ - static_cast<std::uint32_t>(of_tokens_.size()), first_log_};
     }
 
@@ -50,9 +51,9 @@ class HistoryStages {
     Buffer<History> of_tokens_;
     float bound_ = 0.0F;
     std::uint32_t first_log_ = 0;
-    LookupCache cache_;
-    Hypotheses hypotheses_;
-    RescoringClosure closure_;
+    LookupCache<AutomatonModels> cache_;
+    Hypotheses<AutomatonModels> hypotheses_;
+    RescoringClosure<AutomatonModels> closure_;
     Work work_;
 };
 

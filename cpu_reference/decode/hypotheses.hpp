@@ -8,13 +8,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "decode/models.hpp"
 #include "decode/recombine.hpp"
 #include "decode/slot_table.hpp"
-#include "shared/rescoring.hpp"
 
 namespace arcbeam::twin {
 
 // The histories of the tokens that candidates leave: tokens of the last frame, or of this one.
+template <typename History>
 struct SourceHistories {
     const Buffer<History>& last;
     std::uint32_t first_log_last;
@@ -25,8 +26,12 @@ struct SourceHistories {
     }
 };
 
+// `Models` is one of the classes of models.hpp.
+template <typename Models>
 class Hypotheses {
   public:
+    using History = typename Models::History;
+
     static constexpr std::uint32_t kNone = 0xffffffffU;
 
     void begin_frame(std::size_t expected) {
@@ -37,38 +42,42 @@ class Hypotheses {
         next_.clear();
         dead_.clear();
         heads_.clear();
+        has_moved_ = false;
     }
 
-    // Returns the list of the state; `is_new_state` says whether the state had no hypothesis yet.
-    template <typename Models>
-    std::uint32_t add(const Models& models, const Candidate& candidate, const History& history,
-                      const SourceHistories& sources, bool& is_new_state) {
+    struct Added {
+        std::uint32_t slot;
+        std::uint32_t list;  // of the state, if it had no hypothesis yet
+        bool is_new_state;
+    };
+
+    Added add(const Models& models, const Candidate& candidate, const History& history,
+              const SourceHistories<History>& sources) {
         bool added;
         const std::uint32_t slot = keys_.find_or_add({candidate.state, history}, added);
         if (!added) {
-            is_new_state = false;
             Candidate& winner = frontier_[slot];
             if (wins(candidate.cost, candidate.arc, winner) ||
                 (candidate.cost == winner.cost && candidate.arc == winner.arc &&
                  models.precedes(sources(candidate.source, histories_), sources(winner.source, histories_)))) {
                 winner = candidate;
             }
-            return kNone;
+            return {slot, kNone, false};
         }
         frontier_.add(candidate);
         histories_.add(history);
         dead_.add(0);
+        bool is_new_state;
         const std::uint32_t list = lists_.find_or_add({candidate.state}, is_new_state);
         if (is_new_state) {
             heads_.add({kNone, 0});
         }
         next_.add(heads_[list].first);
         heads_[list] = {slot, heads_[list].count + 1};
-        return list;
+        return {slot, list, is_new_state};
     }
 
     // Keeps the best n of a list; 0 for no limit.
-    template <typename Models>
     void cut(const Models& models, std::uint32_t list, std::uint32_t n) {
         if (n == 0 || heads_[list].count <= n) {
             return;
@@ -97,6 +106,7 @@ class Hypotheses {
             return;
         }
         any_dead_ = false;
+        has_moved_ = true;
         std::uint32_t count = 0;
         for (std::uint32_t& dead : dead_) {  // first a mark, then the new slot
             const std::uint32_t kept = dead == 0 ? 1U : 0U;
@@ -118,6 +128,9 @@ class Hypotheses {
         histories_.resize(count);
     }
 
+    // Where a slot is after `compact`; kNone if its hypothesis was cut.
+    [[nodiscard]] std::uint32_t place(std::uint32_t slot) const { return has_moved_ ? dead_[slot] : slot; }
+
     [[nodiscard]] std::uint32_t first(std::uint32_t list) const { return heads_[list].first; }
     [[nodiscard]] std::uint32_t next(std::uint32_t slot) const { return next_[slot]; }
     [[nodiscard]] std::uint32_t num_lists() const { return static_cast<std::uint32_t>(heads_.size()); }
@@ -130,9 +143,7 @@ class Hypotheses {
         std::uint32_t state;
         History history;
         bool operator==(const Key& other) const { return state == other.state && history == other.history; }
-        [[nodiscard]] std::uint32_t hash() const {
-            return ((state * 0x9e3779b1U ^ history.large) * 0x85ebca6bU ^ history.small) * 0xc2b2ae35U;
-        }
+        [[nodiscard]] std::uint32_t hash() const { return mixed(state * 0x9e3779b1U, history) * 0xc2b2ae35U; }
     };
     struct StateKey {
         std::uint32_t state;
@@ -144,7 +155,6 @@ class Hypotheses {
         std::uint32_t count;
     };
 
-    template <typename Models>
     [[nodiscard]] bool precedes(const Models& models, std::uint32_t a, std::uint32_t b) const {
         return frontier_[a].cost < frontier_[b].cost ||
                (frontier_[a].cost == frontier_[b].cost && models.precedes(histories_[a], histories_[b]));
@@ -159,6 +169,7 @@ class Hypotheses {
     Buffer<Head> heads_;          // [lists]
     Buffer<std::uint32_t> order_;
     bool any_dead_ = false;
+    bool has_moved_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -3,14 +3,17 @@
 
 #include <atomic>
 #include <limits>
+#include <vector>
 
 #include "decode/acoustic.hpp"
 #include "decode/backtrack.hpp"
 #include "decode/closure.hpp"
 #include "decode/cutoff.hpp"
 #include "decode/expand.hpp"
+#include "decode/lattice.hpp"
 #include "decode/prune.hpp"
 #include "decode/recombine.hpp"
+#include "decode/stream.hpp"
 #include "shared/graph_view.hpp"
 
 namespace arcbeam::twin {
@@ -24,10 +27,14 @@ struct DecodeOptions {
     std::uint32_t collect_above;  // token-log entries before the first collection
 };
 
+// Negative in place of a lattice beam: no lattice is asked for.
+constexpr float kNoLattice = -1.0F;
+
 enum class Outcome : std::uint8_t { kDecoded, kBadLogProb, kCapacity, kOutOfMemory, kCancelled };
 
 struct Result {
     Path path;
+    Lattice lattice;  // empty where none was asked for
     Work work;
     Outcome outcome = Outcome::kCancelled;
     std::uint32_t bad_frame = 0;  // where kBadLogProb was found
@@ -36,31 +43,53 @@ struct Result {
 
 class Lane {
   public:
-    void decode(const GraphView& graph, const DecodeOptions& options, const LogProbs& logp,
+    void decode(const GraphView& graph, const DecodeOptions& options, float lattice_beam, const LogProbs& logp,
                 const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
         if (!check(logp, result)) {
             return;
         }
+        prepare(graph, options, lattice_beam);
         begin(graph, options, result.work);
         bool alive = true;
-        for (std::uint32_t frame = 0; frame < logp.frames && alive; ++frame) {
-            if (cancel.load(std::memory_order_relaxed)) {
-                result.outcome = Outcome::kCancelled;
-                return;
-            }
-            if (!log_.has_room(graph.num_states)) {
-                result.outcome = Outcome::kCapacity;
-                return;
-            }
-            acoustic_.load(logp, frame);
-            alive = step(graph, options, result.work);
+        if (!run(graph, options, logp, cancel, alive, result)) {
+            return;
         }
-        result.path = backtrack(graph, tokens_, log_, offset_, alive);
+        const PlainEnds ends{graph, search_.tokens};
+        const End end = best_end(ends, search_.tokens, alive);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        if (keeps_links_) {
+            result.lattice = links_.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+        }
         result.outcome = Outcome::kDecoded;
     }
 
-    [[nodiscard]] std::size_t log_bytes() const { return log_.bytes(); }
+    // The next chunk of a stream. The result has the path behind what is settled: the best so far, or after the
+    // last chunk that of the whole.
+    void decode(const GraphView& graph, const DecodeOptions& options, Stream& stream, const LogProbs& chunk,
+                bool last, const std::atomic<bool>& cancel, Result& result) {
+        result = Result{};
+        if (!check(chunk, result)) {
+            return;
+        }
+        const bool begins = !stream.has_begun();
+        Stream::Loan loan(stream, search_);
+        prepare(graph, options, kNoLattice);
+        if (begins) {
+            begin(graph, options, result.work);
+        }
+        bool alive = stream.is_alive();
+        if (!run(graph, options, chunk, cancel, alive, result)) {
+            return;
+        }
+        search_.log.take_settled(search_.tokens.size(), stream.settled);
+        const End end = best_end(PlainEnds{graph, search_.tokens}, search_.tokens, alive && last);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        result.outcome = Outcome::kDecoded;
+        loan.done(alive, chunk.frames);
+    }
+
+    [[nodiscard]] std::size_t log_bytes() const { return search_.log.bytes(); }
 
     // NaN and +inf are errors; -inf means "never".
     static bool check(const LogProbs& logp, Result& result) {
@@ -78,22 +107,46 @@ class Lane {
     }
 
   private:
+    void prepare(const GraphView& graph, const DecodeOptions& options, float lattice_beam) {
+        keeps_links_ = lattice_beam >= 0.0F;
+        links_.begin(lattice_beam, options.collect_above);
+        acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
+        closure_.begin(graph);
+    }
+
     // Frame 0: the closure from the start state.
     void begin(const GraphView& graph, const DecodeOptions& options, Work& work) {
-        acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
-        log_.begin(options.collect_above);
-        closure_.begin(graph);
-        offset_ = 0.0;
+        search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
+        search_.offset = 0.0;
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
         settle(graph, beam_bound(0.0F, options.beam), work);
     }
 
+    // Decodes frames as long as the search is `alive`; false if it had to be given up.
+    bool run(const GraphView& graph, const DecodeOptions& options, const LogProbs& logp,
+             const std::atomic<bool>& cancel, bool& alive, Result& result) {
+        for (std::uint32_t frame = 0; frame < logp.frames && alive; ++frame) {
+            if (cancel.load(std::memory_order_relaxed)) {
+                result.outcome = Outcome::kCancelled;
+                return false;
+            }
+            if (!search_.log.has_room(graph.num_states) || !links_.has_room()) {
+                result.outcome = Outcome::kCapacity;
+                return false;
+            }
+            acoustic_.load(logp, frame);
+            alive = step(graph, options, result.work);
+        }
+        return true;
+    }
+
     // Decodes one frame; false if it admits nothing, and then everything is as after the frame before.
     bool step(const GraphView& graph, const DecodeOptions& options, Work& work) {
-        const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
-        const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());
-        const float bound = Expand(graph, acoustic_, options.beam, candidates_, work)(tokens_, first_log, cut);
+        const float cut = cutoff(search_.tokens, options.beam, options.max_active, cutoff_scratch_);
+        const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
+        const float bound =
+            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut);
         if (candidates_.empty()) {
             return false;
         }
@@ -103,23 +156,35 @@ class Lane {
     }
 
     void settle(const GraphView& graph, float bound, Work& work) {
-        table_.begin_frame(frontier_.size(), candidates_.size());
-        frontier_.clear();
-        recombine(candidates_, bound, table_, frontier_, work);
-        closure_(graph, bound, log_.size(), table_, frontier_);
-        offset_ += static_cast<double>(prune(frontier_, tokens_, log_));
-        work.tokens += tokens_.size();
+        if (keeps_links_) {
+            settle(graph, bound, work, links_);
+            links_.commit(
+                frontier_, search_.tokens, search_.offset, [](std::uint32_t slot) { return slot; }, search_.log);
+        } else {
+            settle(graph, bound, work, NoLinks{});
+        }
     }
 
+    // Not inlined, so that the search without links is compiled apart from the one with them.
+    template <typename Links>
+    [[gnu::noinline]] void settle(const GraphView& graph, float bound, Work& work, Links&& links) {
+        table_.begin_frame(frontier_.size(), candidates_.size());
+        frontier_.clear();
+        recombine(candidates_, bound, table_, frontier_, work, links);
+        closure_(graph, bound, search_.log.size(), table_, frontier_, links);
+        search_.offset += static_cast<double>(prune(frontier_, search_.tokens, search_.log));
+        work.tokens += search_.tokens.size();
+    }
+
+    SearchState search_;
     Acoustic acoustic_;
-    Buffer<Token> tokens_;
     Buffer<Candidate> candidates_;
     CutoffScratch cutoff_scratch_;
     StateTable table_;
     Frontier frontier_;
     Closure closure_;
-    TokenLog log_;
-    double offset_ = 0.0;
+    LinkLog links_;
+    bool keeps_links_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -2,8 +2,8 @@
 //
 // in   candidates; the bound of the search on the small graph; the histories of the tokens
 //      that they leave, whose log indices begin at first_log
-// out  the candidates within that bound, in their order; for each its deviation (0 where its arc has no word) and
-//      its next history
+// out  the candidates within that bound, in their order; for each its addend (models.hpp; 0 where its arc has no
+//      word), with its next history
 // rule an arc without a word keeps its history
 //
 // LookupCache keeps answers by (history, word) from frame to frame: direct-mapped, the newest wins. No result
@@ -12,28 +12,32 @@
 
 #include <cstdint>
 
+#include "decode/boosted_models.hpp"
+#include "decode/models.hpp"
 #include "decode/tokens.hpp"
 #include "shared/cost.hpp"
 #include "shared/graph_view.hpp"
-#include "shared/rescoring.hpp"
 
 namespace arcbeam::twin {
 
+template <typename Models>
 class LookupCache {
   public:
-    void begin() { entries_.fill(kEntries, Entry{{0, 0}, kNoWord, {0.0F, {0, 0}}}); }
+    using History = typename Models::History;
+    using Addend = typename Models::Addend;
 
-    template <typename Models>
-    Deviation operator()(Models& models, const History& history, std::uint32_t word, Work& work) {
+    void begin() { entries_.fill(kEntries, Entry{{}, kNoWord, {}}); }
+
+    Addend operator()(Models& models, const History& history, std::uint32_t word, Work& work) {
         ++work.lookups;
         const std::uint32_t mixed =
             (history.large * 0x9e3779b1U ^ history.small * 0x85ebca6bU ^ word) * 0xc2b2ae35U;
         Entry& entry = entries_[mixed >> (32U - kEntryBits)];
         if (entry.word != word || !(entry.history == history)) {
-            entry = {history, word, models.deviate(history, word)};
+            entry = {history, word, models.add(history, word)};
             ++work.lookup_misses;
         }
-        return entry.deviation;
+        return entry.addend;
     }
 
   private:
@@ -43,16 +47,42 @@ class LookupCache {
     struct Entry {
         History history;
         std::uint32_t word;  // kNoWord: empty
-        Deviation deviation;
+        Addend addend;
     };
 
     Buffer<Entry> entries_;
 };
 
+// Without a language model there is nothing worth keeping.
+template <>
+class LookupCache<NoModels> {
+  public:
+    void begin() {}
+    NoModels::Addend operator()(NoModels&, const NoModels::History& history, std::uint32_t, Work&) {
+        return NoModels::keep(history);
+    }
+};
+
+// What the language models say is kept, whatever the boost.
 template <typename Models>
-void lookup(const GraphView& graph, Models& models, float bound, const Buffer<History>& histories,
-            std::uint32_t first_log, LookupCache& cache, Buffer<Candidate>& candidates,
-            Buffer<Deviation>& deviations, Work& work) {
+class LookupCache<BoostedModels<Models>> {
+  public:
+    using Boosted = BoostedModels<Models>;
+
+    void begin() { cache_.begin(); }
+    typename Boosted::Addend operator()(Boosted& models, const typename Boosted::History& history,
+                                        std::uint32_t word, Work& work) {
+        return models.boosted(history, word, cache_(models.models(), history.lm, models.known_word(word), work));
+    }
+
+  private:
+    LookupCache<Models> cache_;
+};
+
+template <typename Graph, typename Models>
+void lookup(const Graph& graph, Models& models, float bound, const Buffer<typename Models::History>& histories,
+            std::uint32_t first_log, LookupCache<Models>& cache, Buffer<Candidate>& candidates,
+            Buffer<typename Models::Addend>& addends, Work& work) {
     constexpr std::size_t kAhead = 8;
     std::size_t kept = 0;
     for (const Candidate& candidate : candidates) {
@@ -61,14 +91,14 @@ void lookup(const GraphView& graph, Models& models, float bound, const Buffer<Hi
         }
     }
     candidates.resize(kept);
-    deviations.resize(kept);
+    addends.resize(kept);
     for (std::size_t i = 0; i < kept; ++i) {
         if (i + kAhead < kept) {
             prefetch(graph.words + candidates[i + kAhead].arc);
         }
-        const History& history = histories[candidates[i].source - first_log];
+        const auto& history = histories[candidates[i].source - first_log];
         const std::uint32_t word = graph.words[candidates[i].arc];
-        deviations[i] = word == kNoWord ? Deviation{0.0F, history} : cache(models, history, word, work);
+        addends[i] = word == kNoWord ? Models::keep(history) : cache(models, history, word, work);
     }
 }
 

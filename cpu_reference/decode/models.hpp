@@ -1,11 +1,16 @@
-// The two language models of a search that rescores, as its stages use them: the graph's model, and a large one,
-// which is an automaton of arcbeam's or KenLM's. Each lane has its own.
+// What words add to the cost of a path, as the stages of a search with histories use it. The classes below are the
+// graph's language model with a large one, which is an automaton of arcbeam's or KenLM's; boosted_models.hpp adds a
+// boost. Each lane has its own.
 //
+//   History, Addend         a token's history; what a word adds, with the `next` history
 //   begin(collect_above)    starts another utterance; up to this many log entries (8 bytes) collecting is not worth
-//   it start()                 the history at the beginning of a sentence deviate(history, word)  what a word adds
-//   to a path's cost, and the next history end_deviation(history)  what the end of a sentence adds precedes(a, b)
-//   the order of histories, the last tie-break collect(histories)      frees what none of these histories needs;
-//   says whether it has renumbered them
+//   it start()                 the history at the beginning of a sentence keep(history)           the addend of an
+//   arc without a word add(history, word)      the addend of a word rescored(cost, addend)  a path's cost with it;
+//   a function beside the class end(cost, history)      a path's cost with what the end of a sentence adds
+//   unfinished(cost, history)  the same for a path that ends where no sentence does
+//   precedes(a, b)          the order of histories, the last tie-break
+//   mixed(seed, history)    a hash that begins with `seed`; a function beside the class
+//   collect(histories, of)  frees what no history `of` these needs; says whether it has renumbered them
 #pragma once
 
 #include <algorithm>
@@ -19,22 +24,66 @@
 
 namespace arcbeam::twin {
 
+inline float rescored(float cost, const Deviation& deviation) { return rescore_cost(cost, deviation.cost); }
+
+inline std::uint32_t mixed(std::uint32_t seed, const History& history) {
+    return (seed ^ history.large) * 0x85ebca6bU ^ history.small;
+}
+
+class NoModels {
+  public:
+    struct View {};
+    struct History {
+        bool operator==(const History&) const { return true; }
+    };
+    struct Addend {
+        History next;
+    };
+
+    explicit NoModels(const View&) {}
+
+    void begin(std::uint32_t) {}
+    [[nodiscard]] static History start() { return {}; }
+    [[nodiscard]] static Addend keep(const History& history) { return {history}; }
+    [[nodiscard]] static Addend add(const History& history, std::uint32_t) { return {history}; }
+    [[nodiscard]] static float end(float cost, const History&) { return cost; }
+    [[nodiscard]] static float unfinished(float cost, const History&) { return cost; }
+    [[nodiscard]] static bool precedes(const History&, const History&) { return false; }
+    template <typename Held, typename Of>
+    static bool collect(Buffer<Held>&, Of) {
+        return false;
+    }
+};
+
+inline float rescored(float cost, const NoModels::Addend&) { return cost; }
+inline std::uint32_t mixed(std::uint32_t seed, const NoModels::History&) { return seed; }
+
 class AutomatonModels {
   public:
     using View = RescoringView;
+    using History = arcbeam::History;
+    using Addend = Deviation;
 
     explicit AutomatonModels(const View& view) : view_(view) {}
 
     void begin(std::uint32_t) {}
     [[nodiscard]] History start() const { return start_history(view_); }
-    [[nodiscard]] Deviation deviate(const History& history, std::uint32_t word) const {
-        return arcbeam::deviate(view_, history, word);
+    [[nodiscard]] static Addend keep(const History& history) { return {0.0F, history}; }
+    [[nodiscard]] Addend add(const History& history, std::uint32_t word) const {
+        return deviate(view_, history, word);
     }
+    [[nodiscard]] float end(float cost, const History& history) const {
+        return rescore_cost(cost, end_deviation(history));
+    }
+    [[nodiscard]] static float unfinished(float cost, const History&) { return cost; }
     [[nodiscard]] float end_deviation(const History& history) const {
         return arcbeam::end_deviation(view_, history);
     }
     [[nodiscard]] static bool precedes(const History& a, const History& b) { return a < b; }
-    static bool collect(Buffer<History>&) { return false; }
+    template <typename Held, typename Of>
+    static bool collect(Buffer<Held>&, Of) {
+        return false;
+    }
 
   private:
     View view_;
@@ -50,6 +99,8 @@ struct KenLmView {
 class KenLmModels {
   public:
     using View = KenLmView;
+    using History = arcbeam::History;
+    using Addend = Deviation;
 
     explicit KenLmModels(const View& view) : view_(view) {}
 
@@ -64,7 +115,9 @@ class KenLmModels {
         return {states_.number(state), view_.rescoring.small.start};
     }
 
-    [[nodiscard]] Deviation deviate(const History& history, std::uint32_t word) {
+    [[nodiscard]] static Addend keep(const History& history) { return {0.0F, history}; }
+
+    [[nodiscard]] Addend add(const History& history, std::uint32_t word) {
         const RescoringView& view = view_.rescoring;
         const std::uint32_t label = view.large_labels[word];
         alignas(8) unsigned char next[KenLm::kLargestState];
@@ -73,6 +126,12 @@ class KenLmModels {
         const float cost = (label & kKeepsSmallCost) != 0U ? 0.0F : deviation_cost(view, large, small.cost);
         return {cost, {states_.number(next), small.next_state}};
     }
+
+    [[nodiscard]] float end(float cost, const History& history) const {
+        return rescore_cost(cost, end_deviation(history));
+    }
+
+    [[nodiscard]] static float unfinished(float cost, const History&) { return cost; }
 
     [[nodiscard]] float end_deviation(const History& history) const {
         const RescoringView& view = view_.rescoring;
@@ -85,12 +144,14 @@ class KenLmModels {
         return a.large == b.large ? a.small < b.small : states_.precedes(a.large, b.large);
     }
 
-    bool collect(Buffer<History>& histories) {
+    template <typename Held, typename Of>
+    bool collect(Buffer<Held>& histories, Of of) {
         if (states_.size() <= collect_above_) {
             return false;
         }
         states_.begin_collection();
-        for (History& history : histories) {
+        for (Held& held : histories) {
+            History& history = of(held);
             history.large = states_.keep(history.large);
         }
         states_.end_collection();

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "decode/recombine.hpp"
 #include "decode/tokens.hpp"
@@ -23,7 +24,9 @@ namespace arcbeam::twin {
 
 class TokenLog {
   public:
-    // `collect_above`: entries that may gather before the first collection.
+    static constexpr std::uint32_t kNever = 0xffffffffU;
+
+    // `collect_above`: entries that may gather before the first collection, or kNever.
     void begin(std::uint32_t collect_above) {
         entries_.clear();
         settled_ = 0;
@@ -34,6 +37,7 @@ class TokenLog {
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
     [[nodiscard]] std::uint32_t settled() const { return settled_; }
     const LogEntry& operator[](std::uint32_t i) const { return entries_[i]; }
+    [[nodiscard]] const LogEntry* entries() const { return entries_.begin(); }
     [[nodiscard]] bool has_room(std::size_t extra) const { return entries_.size() + extra < kNoSource; }
 
     void append(const Frontier& frontier) {
@@ -43,11 +47,69 @@ class TokenLog {
         }
     }
 
-    // Keeps the last `alive` entries and all entries they descend from.
+    // Keeps the last `alive` entries and all entries they descend from, if the log has grown long.
     void collect_if_due(std::size_t alive) {
-        if (entries_.size() <= collect_above_) {
-            return;
+        if (entries_.size() > collect_above_) {
+            collect(alive);
         }
+    }
+
+    // The deepest entry that the last `alive` entries descend from, or are, becomes the log's only one without a
+    // source. The arcs on the way to it are taken out: they are added to `arcs`.
+    void take_settled(std::size_t alive, std::vector<std::uint32_t>& arcs) {
+        collect(alive);
+        const std::uint32_t first_alive = size() - static_cast<std::uint32_t>(alive);
+        Buffer<std::uint32_t>& follower = kept_;  // of an entry, if it has one
+        follower.fill(size(), kNone);
+        std::uint32_t deepest = 0;
+        for (std::uint32_t i = 0; i < size(); ++i) {
+            const std::uint32_t source = entries_[i].source;
+            if (source == kNoSource) {
+                deepest = i;
+            } else {
+                follower[source] = follower[source] == kNone ? i : kSeveral;
+            }
+        }
+        std::uint32_t places = 0;
+        while (deepest < first_alive && follower[deepest] < kSeveral) {
+            const std::uint32_t next = follower[deepest];
+            follower[deepest] = kSettled;
+            deepest = next;
+            arcs.push_back(entries_[deepest].arc);
+        }
+        entries_[deepest] = {kNoSource, kNoArc};
+        for (std::uint32_t& entry : follower) {
+            const bool stays = entry != kSettled;
+            entry = places;
+            places += stays ? 1U : 0U;
+        }
+        settled_ = 0;
+        keep(0, follower, places);
+    }
+
+    // Of the entries from `first` on, keeps those whose place is not that of the next one, too. `count` will
+    // remain.
+    void keep(std::uint32_t first, const Buffer<std::uint32_t>& places, std::uint32_t count) {
+        const auto young = static_cast<std::uint32_t>(places.size());
+        for (std::uint32_t i = 0; i < young; ++i) {
+            const std::uint32_t following = i + 1 < young ? places[i + 1] : count;
+            if (following != places[i]) {
+                const LogEntry& entry = entries_[first + i];
+                const bool stays = entry.source + 1U <= first;  // also kNoSource
+                entries_[places[i]] = {stays ? entry.source : places[entry.source - first], entry.arc};
+            }
+        }
+        entries_.resize(count);
+    }
+
+    [[nodiscard]] std::size_t bytes() const { return entries_.capacity_bytes() + kept_.capacity_bytes(); }
+
+  private:
+    static constexpr std::uint32_t kNone = 0xffffffffU;
+    static constexpr std::uint32_t kSettled = 0xfffffffeU;
+    static constexpr std::uint32_t kSeveral = 0xfffffffdU;
+
+    void collect(std::size_t alive) {
         const std::uint32_t last = size();
         const std::uint32_t meeting = mark(last - static_cast<std::uint32_t>(alive));
         std::uint32_t count = settled_;
@@ -57,22 +119,12 @@ class TokenLog {
             count += mark;
         }
         const std::uint32_t met = meeting == last ? count : place(meeting);
-        for (std::uint32_t i = settled_; i < last; ++i) {
-            const std::uint32_t following = i + 1 < last ? place(i + 1) : count;
-            if (following != place(i)) {
-                const LogEntry& entry = entries_[i];
-                entries_[place(i)] = {is_young(entry.source) ? place(entry.source) : entry.source, entry.arc};
-            }
-        }
-        entries_.resize(count);
+        keep(settled_, kept_, count);
         settle(std::min(met, count - static_cast<std::uint32_t>(alive)));
         collect_above_ = static_cast<std::uint32_t>(
             std::min<std::uint64_t>(std::max<std::uint64_t>(least_, 2ULL * count), kNoSource / 2));
     }
 
-    [[nodiscard]] std::size_t bytes() const { return entries_.capacity_bytes() + kept_.capacity_bytes(); }
-
-  private:
     // Also false for kNoSource.
     [[nodiscard]] bool is_young(std::uint32_t entry) const { return entry + 1U > settled_; }
 

@@ -1,7 +1,9 @@
 // Stage recombine: admission, and one winner for each state.
 //
 // in   candidates, the bound
-// out  frontier: for every state with a finite candidate within the bound, the smallest by (cost, arc id)
+// out  frontier: for every state with a finite candidate within the bound, the smallest by (cost, arc id); every
+// such
+//      candidate with its slot also to `links` (lattice.hpp)
 //
 // StateTable maps a state to its slot in the frontier. It is never cleared: slots are numbered on from frame to
 // frame, and an entry whose slot lies outside the current frame counts as empty.
@@ -30,7 +32,7 @@ class StateTable {
     void look_ahead(std::uint32_t state) const { prefetch(&entries_[home(state)]); }
 
     // The slot of the state in the frontier. A new state is added at its end, with only its state set.
-    std::uint32_t find_or_add(std::uint32_t state, Frontier& frontier, bool& added) {
+    [[gnu::always_inline]] std::uint32_t find_or_add(std::uint32_t state, Frontier& frontier, bool& added) {
         if (frontier.size() * 2 >= size_) {
             rehash(frontier);
         }
@@ -93,8 +95,9 @@ class StateTable {
     std::uint32_t first_slot_ = 0;
 };
 
-inline void recombine(const Buffer<Candidate>& candidates, float bound, StateTable& table, Frontier& frontier,
-                      Work& work) {
+template <typename Links = NoLinks>
+void recombine(const Buffer<Candidate>& candidates, float bound, StateTable& table, Frontier& frontier, Work& work,
+               Links&& links = Links{}) {
     constexpr std::size_t kAhead = 8;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
         if (i + kAhead < candidates.size()) {
@@ -106,7 +109,9 @@ inline void recombine(const Buffer<Candidate>& candidates, float bound, StateTab
         }
         ++work.admitted;
         bool added;
-        Candidate& winner = frontier[table.find_or_add(candidate.state, frontier, added)];
+        const std::uint32_t slot = table.find_or_add(candidate.state, frontier, added);
+        links.add(candidate, slot);
+        Candidate& winner = frontier[slot];
         if (added || wins(candidate.cost, candidate.arc, winner)) {
             winner = candidate;
         }

@@ -9,7 +9,7 @@
 
 #include "decode/hypotheses.hpp"
 #include "decode/lookup.hpp"
-#include "shared/graph_view.hpp"
+#include "graph/open_graph.hpp"
 
 namespace arcbeam::twin {
 
@@ -17,35 +17,40 @@ struct RescoringOptions {
     std::uint32_t hypotheses_per_state;  // 0: no limit
 };
 
+template <typename Models>
 class RescoringClosure {
   public:
-    void begin(const GraphView& graph) {
-        first_of_depth_.fill(graph.max_depth + std::size_t{1}, Hypotheses::kNone);
+    using History = typename Models::History;
+
+    template <typename Graph>
+    void begin(const Graph& graph) {
+        first_of_depth_.fill(graph.max_depth + std::size_t{1}, kNone);
     }
 
     // Enlists a state that gets its first hypothesis.
-    void enlist(const GraphView& graph, std::uint32_t state, std::uint32_t list) {
-        const StateRecord& record = graph.states[state];
+    template <typename Graph>
+    void enlist(const Graph& graph, std::uint32_t state, std::uint32_t list) {
+        const std::uint32_t depth = graph.states[state].depth;
         next_.resize(list + std::size_t{1});
         next_[list] = kUnlisted;
-        if (record.first_arc != record.first_emitting) {
-            next_[list] = first_of_depth_[record.depth];
-            first_of_depth_[record.depth] = list;
-            deepest_ = std::max(deepest_, record.depth);
+        if (has_epsilons(graph, state)) {
+            next_[list] = first_of_depth_[depth];
+            first_of_depth_[depth] = list;
+            deepest_ = std::max(deepest_, depth);
         }
     }
 
-    template <typename Models>
-    void operator()(const GraphView& graph, Models& models, const RescoringOptions& options, float bound,
-                    const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
+    template <typename Graph, typename Links = NoLinks>
+    void operator()(const Graph& graph, Models& models, const RescoringOptions& options, float bound,
+                    const SourceHistories<History>& sources, LookupCache<Models>& cache,
+                    Hypotheses<Models>& hypotheses, Work& work, Links&& links = Links{}) {
         for (std::uint32_t depth = 0; depth <= deepest_; ++depth) {
             std::uint32_t list = first_of_depth_[depth];
-            first_of_depth_[depth] = Hypotheses::kNone;
-            for (; list != Hypotheses::kNone; list = next_[list]) {
+            first_of_depth_[depth] = kNone;
+            for (; list != kNone; list = next_[list]) {
                 hypotheses.cut(models, list, options.hypotheses_per_state);
-                for (std::uint32_t slot = hypotheses.first(list); slot != Hypotheses::kNone;
-                     slot = hypotheses.next(slot)) {
-                    follow(graph, models, bound, slot, sources, cache, hypotheses, work);
+                for (std::uint32_t slot = hypotheses.first(list); slot != kNone; slot = hypotheses.next(slot)) {
+                    follow(graph, models, bound, slot, sources, cache, hypotheses, work, links);
                 }
             }
         }
@@ -58,36 +63,36 @@ class RescoringClosure {
     }
 
   private:
+    static constexpr std::uint32_t kNone = Hypotheses<Models>::kNone;
     static constexpr std::uint32_t kUnlisted = 0xfffffffeU;  // a state without epsilon arcs
 
-    template <typename Models>
-    void follow(const GraphView& graph, Models& models, float bound, std::uint32_t slot,
-                const SourceHistories& sources, LookupCache& cache, Hypotheses& hypotheses, Work& work) {
+    template <typename Graph, typename Links>
+    void follow(const Graph& graph, Models& models, float bound, std::uint32_t slot,
+                const SourceHistories<History>& sources, LookupCache<Models>& cache, Hypotheses<Models>& hypotheses,
+                Work& work, Links& links) {
         const float cost = hypotheses.frontier()[slot].cost;
         const History history = hypotheses.histories()[slot];
-        const StateRecord& record = graph.states[hypotheses.frontier()[slot].state];
-        for (std::uint32_t arc = record.first_arc; arc < record.first_emitting; ++arc) {
+        for_each_epsilon(graph, hypotheses.frontier()[slot].state, [&](std::uint32_t arc) {
             const ArcTarget& target = graph.targets[arc];
-            Deviation deviation{0.0F, history};
+            auto addend = Models::keep(history);
             float next_cost = extend_epsilon(cost, target.weight);
             if (!admits(bound, next_cost)) {
-                continue;
+                return;
             }
             if (graph.words[arc] != kNoWord) {
-                deviation = cache(models, history, graph.words[arc], work);
-                next_cost = rescore_cost(next_cost, deviation.cost);
+                addend = cache(models, history, graph.words[arc], work);
+                next_cost = rescored(next_cost, addend);
                 if (!admits(bound, next_cost)) {
-                    continue;
+                    return;
                 }
             }
-            bool is_new_state;
-            const std::uint32_t list =
-                hypotheses.add(models, {next_cost, arc, target.next_state, sources.first_log + slot},
-                               deviation.next, sources, is_new_state);
-            if (is_new_state) {
-                enlist(graph, target.next_state, list);
+            const Candidate candidate{next_cost, arc, target.next_state, sources.first_log + slot};
+            const auto added = hypotheses.add(models, candidate, addend.next, sources);
+            links.add(candidate, added.slot);
+            if (added.is_new_state) {
+                enlist(graph, target.next_state, added.list);
             }
-        }
+        });
     }
 
     Buffer<std::uint32_t> first_of_depth_;  // [max_depth + 1]: first list of each depth

@@ -1,4 +1,4 @@
-// A lane that rescores: the token's key is (graph state, history). It calls the stages in order, as lane.hpp does.
+// A lane with histories: the token's key is (graph state, history). It calls the stages in order, as lane.hpp does.
 // `Models` is one of the classes of models.hpp.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace arcbeam::twin {
 // The deviations along a path, summed in float64. If it reached a final state, that of the sentence end is
 // included.
 template <typename Models>
-double path_deviation(const GraphView& graph, const typename Models::View& view, const std::uint32_t* arcs,
+double path_deviation(const OpenGraph& graph, const typename Models::View& view, const std::uint32_t* arcs,
                       std::size_t n, bool reached_final) {
     Models models(view);
     models.begin(0);
@@ -24,7 +24,7 @@ double path_deviation(const GraphView& graph, const typename Models::View& view,
     History history = models.start();
     for (std::size_t i = 0; i < n; ++i) {
         if (graph.words[arcs[i]] != kNoWord) {
-            const Deviation deviation = models.deviate(history, graph.words[arcs[i]]);
+            const Deviation deviation = models.add(history, graph.known_word(graph.words[arcs[i]]));
             cost += static_cast<double>(deviation.cost);
             history = deviation.next;
         }
@@ -33,96 +33,158 @@ double path_deviation(const GraphView& graph, const typename Models::View& view,
 }
 
 // Admits candidates: one winner for each (state, history).
-template <typename Models>
-void admit(const GraphView& graph, const Models& models, const Buffer<Candidate>& candidates,
-           const Buffer<Deviation>& deviations, float bound, const SourceHistories& sources,
-           RescoringClosure& closure, Hypotheses& hypotheses, Work& work) {
+template <typename Graph, typename Models, typename Links = NoLinks>
+void admit(const Graph& graph, const Models& models, const Buffer<Candidate>& candidates,
+           const Buffer<typename Models::Addend>& addends, float bound,
+           const SourceHistories<typename Models::History>& sources, RescoringClosure<Models>& closure,
+           Hypotheses<Models>& hypotheses, Work& work, Links&& links = Links{}) {
     hypotheses.begin_frame(candidates.size());
     for (std::size_t i = 0; i < candidates.size(); ++i) {
         if (!admits(bound, candidates[i].cost)) {
             continue;
         }
         ++work.admitted;
-        bool is_new_state;
-        const std::uint32_t list = hypotheses.add(models, candidates[i], deviations[i].next, sources, is_new_state);
-        if (is_new_state) {
-            closure.enlist(graph, candidates[i].state, list);
+        const auto added = hypotheses.add(models, candidates[i], addends[i].next, sources);
+        links.add(candidates[i], added.slot);
+        if (added.is_new_state) {
+            closure.enlist(graph, candidates[i].state, added.list);
         }
     }
 }
 
-// The best token, with the end of the sentence rescored, and its path.
-template <typename Models>
-Path end(const GraphView& graph, const Models& models, const Buffer<Token>& tokens,
-         const Buffer<History>& histories, const TokenLog& log, double offset, bool alive) {
-    const auto end_cost = [&](std::size_t i) {
+// Ends with what histories add.
+template <typename Models, typename Graph>
+struct RescoredEnds {
+    const Graph& graph;
+    const Models& models;
+    const Buffer<Token>& tokens;
+    const Buffer<typename Models::History>& histories;
+
+    [[nodiscard]] float cost(std::size_t i) const {
         const float cost = extend_epsilon(tokens[i].cost, graph.finals[tokens[i].state]);
-        return is_finite(cost) ? rescore_cost(cost, models.end_deviation(histories[i])) : cost;
-    };
-    const auto precedes = [&](std::size_t i, std::size_t j) {
+        return is_finite(cost) ? models.end(cost, histories[i]) : cost;
+    }
+    [[nodiscard]] float unfinished(std::size_t i) const { return models.unfinished(tokens[i].cost, histories[i]); }
+    [[nodiscard]] bool precedes(std::size_t i, std::size_t j) const {
         return tokens[i].state < tokens[j].state ||
                (tokens[i].state == tokens[j].state && models.precedes(histories[i], histories[j]));
-    };
-    return backtrack(tokens, log, offset, alive, end_cost, precedes);
-}
+    }
+};
 
 template <typename Models>
 class RescoringLane {
   public:
-    explicit RescoringLane(const typename Models::View& view) : models_(view) {}
+    explicit RescoringLane(const typename Models::View& view) : search_(Models(view)) {}
 
-    void decode(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
-                const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) {
+    // Of the next utterance; a stream begins with a copy.
+    [[nodiscard]] Models& models() { return search_.models; }
+
+    // `graph` is a GraphView, or an OpenGraph with the new words of the utterance.
+    template <typename Graph>
+    void decode(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
+                float lattice_beam, const LogProbs& logp, const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
         if (!Lane::check(logp, result)) {
             return;
         }
+        prepare(graph, options, lattice_beam);
         begin(graph, options, rescoring, result.work);
-        Step last = Step::kAlive;
-        for (std::uint32_t frame = 0; frame < logp.frames && last == Step::kAlive; ++frame) {
-            if (cancel.load(std::memory_order_relaxed)) {
-                result.outcome = Outcome::kCancelled;
-                return;
-            }
-            acoustic_.load(logp, frame);
-            last = step(graph, options, rescoring, result.work);
-        }
-        if (last == Step::kFull) {
-            result.outcome = Outcome::kCapacity;
+        bool alive = true;
+        if (!run(graph, options, rescoring, logp, cancel, alive, result)) {
             return;
         }
-        result.path = end(graph, models_, tokens_, histories_, log_, offset_, last == Step::kAlive);
+        const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
+        const End end = best_end(ends, search_.tokens, alive);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        if (keeps_links_) {
+            result.lattice = links_.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+        }
         result.outcome = Outcome::kDecoded;
     }
 
+    // As the function of this form in lane.hpp.
+    template <typename Graph>
+    void decode(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Stream& stream,
+                const LogProbs& chunk, bool last, const std::atomic<bool>& cancel, Result& result) {
+        result = Result{};
+        if (!Lane::check(chunk, result)) {
+            return;
+        }
+        const bool begins = !stream.has_begun();
+        Stream::Loan loan(stream, search_);
+        prepare(graph, options, kNoLattice);
+        if (begins) {
+            begin(graph, options, rescoring, result.work);
+        }
+        bool alive = stream.is_alive();
+        if (!run(graph, options, rescoring, chunk, cancel, alive, result)) {
+            return;
+        }
+        search_.log.take_settled(search_.tokens.size(), stream.settled);
+        const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
+        const End end = best_end(ends, search_.tokens, alive && last);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        result.outcome = Outcome::kDecoded;
+        loan.done(alive, chunk.frames);
+    }
+
   private:
+    using History = typename Models::History;
     enum class Step : std::uint8_t { kAlive, kDead, kFull };
 
-    void begin(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
-               Work& work) {
+    template <typename Graph>
+    void prepare(const Graph& graph, const DecodeOptions& options, float lattice_beam) {
+        keeps_links_ = lattice_beam >= 0.0F;
+        links_.begin(lattice_beam, options.collect_above);
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
-        log_.begin(options.collect_above);
         closure_.begin(graph);
         cache_.begin();
-        models_.begin(options.collect_above);
-        offset_ = 0.0;
-        tokens_.clear();
-        histories_.clear();
+    }
+
+    template <typename Graph>
+    void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
+        search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
+        search_.models.begin(options.collect_above);
+        search_.offset = 0.0;
+        search_.tokens.clear();
+        search_.histories.clear();
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
-        deviations_.clear();
-        deviations_.add({0.0F, models_.start()});
+        addends_.clear();
+        addends_.add(Models::keep(search_.models.start()));
         settle(graph, rescoring, beam_bound(0.0F, options.beam), 0, work);
     }
 
+    // Decodes frames as long as the search is `alive`; false if it had to be given up.
+    template <typename Graph>
+    bool run(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
+             const LogProbs& logp, const std::atomic<bool>& cancel, bool& alive, Result& result) {
+        for (std::uint32_t frame = 0; frame < logp.frames && alive; ++frame) {
+            if (cancel.load(std::memory_order_relaxed)) {
+                result.outcome = Outcome::kCancelled;
+                return false;
+            }
+            acoustic_.load(logp, frame);
+            const Step taken = step(graph, options, rescoring, result.work);
+            if (taken == Step::kFull) {
+                result.outcome = Outcome::kCapacity;
+                return false;
+            }
+            alive = taken == Step::kAlive;
+        }
+        return true;
+    }
+
     // Decodes one frame. If it admits nothing, everything is as after the frame before.
-    Step step(const GraphView& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
-        const float cut = cutoff(tokens_, options.beam, options.max_active, cutoff_scratch_);
-        const auto first_log = log_.size() - static_cast<std::uint32_t>(tokens_.size());
-        const float kept = Expand(graph, acoustic_, options.beam, candidates_, work)(tokens_, first_log, cut);
-        lookup(graph, models_, kept, histories_, first_log, cache_, candidates_, deviations_, work);
+    template <typename Graph>
+    Step step(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
+        const float cut = cutoff(search_.tokens, options.beam, options.max_active, cutoff_scratch_);
+        const auto first_log = search_.log.size() - static_cast<std::uint32_t>(search_.tokens.size());
+        const float kept =
+            Expand(graph, acoustic_, options.beam, candidates_, work)(search_.tokens, first_log, cut);
+        lookup(graph, search_.models, kept, search_.histories, first_log, cache_, candidates_, addends_, work);
         bool alive;
-        const float bound = rescore(deviations_, options.beam, candidates_, alive);
+        const float bound = rescore(addends_, options.beam, candidates_, alive);
         if (!alive) {
             return Step::kDead;
         }
@@ -133,38 +195,55 @@ class RescoringLane {
         return Step::kAlive;
     }
 
-    // False if the token log has no room for the frame.
-    bool settle(const GraphView& graph, const RescoringOptions& rescoring, float bound,
-                std::uint32_t first_log_last, Work& work) {
-        const SourceHistories sources{histories_, first_log_last, log_.size()};
-        admit(graph, models_, candidates_, deviations_, bound, sources, closure_, hypotheses_, work);
-        closure_(graph, models_, rescoring, bound, sources, cache_, hypotheses_, work);
-        if (!log_.has_room(hypotheses_.frontier().size())) {
-            return false;
+    // False if there is no room for the frame.
+    template <typename Graph>
+    bool settle(const Graph& graph, const RescoringOptions& rescoring, float bound, std::uint32_t first_log_last,
+                Work& work) {
+        bool has_room;
+        if (keeps_links_) {
+            has_room = settle(graph, rescoring, bound, first_log_last, work, links_);
+            if (has_room) {
+                const auto place = [this](std::uint32_t slot) { return hypotheses_.place(slot); };
+                links_.commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
+                has_room = links_.has_room();
+            }
+        } else {
+            has_room = settle(graph, rescoring, bound, first_log_last, work, NoLinks{});
         }
-        hypotheses_.compact(log_.size());
-        histories_.resize(hypotheses_.histories().size());
-        std::copy(hypotheses_.histories().begin(), hypotheses_.histories().end(), histories_.begin());
-        offset_ += static_cast<double>(prune(hypotheses_.frontier(), tokens_, log_));
-        work.tokens += tokens_.size();
-        if (models_.collect(histories_)) {
+        if (has_room && search_.models.collect(search_.histories, [](History& held) -> auto& { return held; })) {
             cache_.begin();
         }
+        return has_room;
+    }
+
+    // Not inlined, so that the search without links is compiled apart from the one with them.
+    template <typename Graph, typename Links>
+    [[gnu::noinline]] bool settle(const Graph& graph, const RescoringOptions& rescoring, float bound,
+                                  std::uint32_t first_log_last, Work& work, Links&& links) {
+        const SourceHistories<History> sources{search_.histories, first_log_last, search_.log.size()};
+        admit(graph, search_.models, candidates_, addends_, bound, sources, closure_, hypotheses_, work, links);
+        closure_(graph, search_.models, rescoring, bound, sources, cache_, hypotheses_, work, links);
+        if (!search_.log.has_room(hypotheses_.frontier().size())) {
+            return false;
+        }
+        hypotheses_.compact(search_.log.size());
+        search_.histories.resize(hypotheses_.histories().size());
+        std::copy(hypotheses_.histories().begin(), hypotheses_.histories().end(), search_.histories.begin());
+        search_.offset += static_cast<double>(prune(hypotheses_.frontier(), search_.tokens, search_.log));
+        work.tokens += search_.tokens.size();
         return true;
     }
 
-    Models models_;
+    HistoryState<Models> search_;
     Acoustic acoustic_;
-    Buffer<Token> tokens_;
-    Buffer<History> histories_;  // of the tokens
     Buffer<Candidate> candidates_;
-    Buffer<Deviation> deviations_;  // of the candidates
+    Buffer<typename Models::Addend> addends_;  // of the candidates
     CutoffScratch cutoff_scratch_;
-    LookupCache cache_;
-    Hypotheses hypotheses_;
-    RescoringClosure closure_;
-    TokenLog log_;
-    double offset_ = 0.0;
+    LookupCache<Models> cache_;
+    Hypotheses<Models> hypotheses_;
+    RescoringClosure<Models> closure_;
+    LinkLog links_;
+    bool keeps_links_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "decode/buffer.hpp"
+#include "lattice/number.hpp"
 #include "shared/tie_rule.hpp"
 
 namespace arcbeam::twin {
@@ -30,9 +31,11 @@ inline bool wins(float cost, std::uint32_t arc, const Candidate& over) {
 }
 
 // One entry of the token log: how a survivor was reached.
-struct LogEntry {
-    std::uint32_t source;
-    std::uint32_t arc;
+using LogEntry = lattice::Entry;
+
+// In place of a LinkLog (lattice.hpp) where no lattice is asked for.
+struct NoLinks {
+    static void add(const Candidate&, std::uint32_t) {}
 };
 
 // Counters of the work done, summed over frames.

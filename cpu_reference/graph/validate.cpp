@@ -161,7 +161,7 @@ Status validate(const GraphView& graph, std::uint32_t num_columns, unsigned thre
     if (num_columns > kMostColumns) {
         return graph_error("the graph reads %u columns; at most %u can be told apart", num_columns, kMostColumns);
     }
-    if (graph.max_depth >= graph.num_states) {
+    if (graph.max_depth > graph.num_states) {  // one more than paths have arcs: that of new words
         return graph_error("the epsilon depth is %u, but the graph has %u states", graph.max_depth,
                            graph.num_states);
     }

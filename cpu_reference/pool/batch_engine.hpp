@@ -66,7 +66,8 @@ class BatchEngine : public AnyEngine {
     bool wait(int milliseconds) override { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
     void cancel() override { cancel_ = true; }
 
-    [[nodiscard]] const std::vector<Result>& results() const { return results_; }
+    // Of the last batch, for whoever has waited for it; large parts may be moved out.
+    [[nodiscard]] std::vector<Result>& results() { return results_; }
 
   private:
     void decode(std::size_t worker, const std::vector<std::size_t>& members) {

@@ -52,7 +52,9 @@ void Group::start(const std::vector<Utterance>& utterances, const std::vector<st
         const Utterance& utterance = utterances[members[i]];
         Lane& lane = lanes_[i];
         const bool is_first = utterance.from == nullptr;
-        if (lane.begin(*network_, utterance.input, is_first ? fresh : *utterance.from, results[members[i]])) {
+        fresh.fusion = utterance.fusion_start;
+        if (lane.begin(*network_, utterance.input, is_first ? fresh : *utterance.from, utterance.fusion,
+                       results[members[i]])) {
             lane.last_token = options_->blank;
             lane.window = first_window(*options_);
             (is_first ? first : later).push_back(&lane);

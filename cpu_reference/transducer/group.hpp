@@ -16,6 +16,8 @@ namespace arcbeam::transducer {
 struct Utterance {
     EncoderOutput input;
     const StreamState* from;  // null at the start of a stream
+    Fusion fusion;
+    FusionStates fusion_start;  // of the models, at the start of a stream
 };
 
 inline std::size_t frames_of(const Utterance& utterance) { return utterance.input.frames; }

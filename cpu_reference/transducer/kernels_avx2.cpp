@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "shared/transducer_bfloat16.hpp"
+#include "transducer/confidence.hpp"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")

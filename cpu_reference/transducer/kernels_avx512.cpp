@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include "shared/transducer_bfloat16.hpp"
+#include "transducer/confidence.hpp"
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma,avx512f,avx512vl,avx512dq,avx512bw,prefer-vector-width=512")

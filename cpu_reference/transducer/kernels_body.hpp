@@ -205,15 +205,6 @@ Rank rank(const float* values, std::size_t n) {
     return best;
 }
 
-inline float tree(float (&partial)[kPartials]) {
-    for (int s = kPartials / 2; s > 0; s /= 2) {
-        for (int p = 0; p < s; ++p) {
-            partial[p] = partial[p] + partial[p + s];
-        }
-    }
-    return partial[0];
-}
-
 float exp_sum(const float* values, std::size_t n, float largest) {
     float partial[kPartials] = {};
     std::size_t i = 0;
@@ -225,23 +216,9 @@ float exp_sum(const float* values, std::size_t n, float largest) {
     for (std::size_t p = 0; i + p < n; ++p) {
         partial[p] += exp_of(values[i + p] - largest);
     }
-    return tree(partial);
+    return added(partial);
 }
 
 float power_sum(const float* values, std::size_t n, float largest, float log_sum, float alpha, bool weighted) {
-    float partial[kPartials] = {};
-    std::size_t i = 0;
-    for (; i + kPartials <= n; i += kPartials) {
-        for (std::size_t p = 0; p < kPartials; ++p) {
-            const float x = log_prob(values[i + p], largest, log_sum);
-            const float power = exp_of(alpha * x);
-            partial[p] += weighted ? power * x : power;
-        }
-    }
-    for (std::size_t p = 0; i + p < n; ++p) {
-        const float x = log_prob(values[i + p], largest, log_sum);
-        const float power = exp_of(alpha * x);
-        partial[p] += weighted ? power * x : power;
-    }
-    return tree(partial);
+    return powers_added(values, n, largest, log_sum, alpha, weighted);
 }

@@ -1,5 +1,6 @@
 // The kernels for any machine: correct everywhere, but slow where fmaf is a function call.
 #include "shared/transducer_bfloat16.hpp"
+#include "transducer/confidence.hpp"
 #include "transducer/kernels.hpp"
 
 namespace arcbeam::transducer {

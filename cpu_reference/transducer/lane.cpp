@@ -7,7 +7,8 @@
 
 namespace arcbeam::transducer {
 
-bool Lane::begin(const Network& network, const EncoderOutput& input, const StreamState& from, Result& result) {
+bool Lane::begin(const Network& network, const EncoderOutput& input, const StreamState& from, const Fusion& fusion,
+                 Result& result) {
     network_ = &network;
     input_ = input;
     result_ = &result;
@@ -27,6 +28,7 @@ bool Lane::begin(const Network& network, const EncoderOutput& input, const Strea
         network.round(hidden.data() + l * row, network.units);
     }
     std::copy(from.cell.begin(), from.cell.end(), cell.data());
+    fused_.begin(fusion, from.fusion, network.tokens);
     const bool good = input.is_half
                           ? check(static_cast<const std::uint16_t*>(input.data), half_to_float)
                           : check(static_cast<const float*>(input.data), [](float value) { return value; });
@@ -105,6 +107,9 @@ bool Lane::choose(const Options& options, const float* logits, std::int64_t fram
         return false;
     }
     choice = {token.index, options.durations.empty() ? 0U : options.durations[duration.index], token.largest};
+    if (fused_.is_active() && choice.token != options.blank) {
+        choice.token = fused_.best_label(network_->kernels, logits, options.blank);
+    }
     return true;
 }
 
@@ -112,7 +117,7 @@ void Lane::write(const Options& options, const Choice& choice, const float* logi
     const Kernels& kernels = network_->kernels;
     const std::size_t n = network_->tokens;
     const float log_sum = log_of(kernels.exp_sum(logits, n, choice.largest));
-    const float log_prob_of_token = log_prob(choice.largest, choice.largest, log_sum);
+    const float log_prob_of_token = log_prob(logits[choice.token], choice.largest, log_sum);
     result_->tokens.push_back(choice.token);
     result_->frames.push_back(frames_before_ + place_.frame);
     result_->log_probs.push_back(log_prob_of_token);
@@ -121,19 +126,15 @@ void Lane::write(const Options& options, const Choice& choice, const float* logi
     }
     const Confidence& confidence = options.confidence;
     if (confidence.statistic != Confidence::Statistic::kNone) {
-        float statistic = log_prob_of_token;
+        float statistic = log_prob(choice.largest, choice.largest, log_sum);
         if (confidence.statistic != Confidence::Statistic::kLargest) {
             const bool weighted = confidence.statistic == Confidence::Statistic::kWeighted;
             statistic = kernels.power_sum(logits, n, choice.largest, log_sum, confidence.alpha, weighted);
         }
-        if (confidence.statistic == Confidence::Statistic::kLogPower) {
-            statistic = log_of(statistic);
-        }
-        const float value = fused(confidence.factor, statistic, confidence.offset);
-        const float mapped = confidence.exponential ? exp_of(value) : value;
-        result_->confidences.push_back(fused(confidence.scale, mapped, confidence.shift));
+        result_->confidences.push_back(confidence.of(statistic));
     }
     last_token = choice.token;
+    fused_.follow(choice.token);
     place_ = after_label(place_, choice.duration, options.max_symbols);
 }
 
@@ -148,6 +149,7 @@ void Lane::end() {
     }
     state.cell.assign(cell.data(), cell.data() + layers * network_->units);
     state.context = context;
+    state.fusion = fused_.states();
     state.skip = place_.frame - static_cast<std::int64_t>(input_.frames);
     state.frames = frames_before_ + static_cast<std::int64_t>(input_.frames);
 }

@@ -8,6 +8,8 @@
 
 #include "shared/transducer_rules.hpp"
 #include "transducer/aligned.hpp"
+#include "transducer/confidence.hpp"
+#include "transducer/fusion.hpp"
 #include "transducer/network.hpp"
 
 namespace arcbeam::transducer {
@@ -27,6 +29,7 @@ struct StreamState {
     std::vector<std::int32_t> context;  // the last tokens, oldest first, -1 for none; of stateless networks
     std::int64_t skip = 0;              // frames of the next chunk that a duration has already passed
     std::int64_t frames = 0;            // frames of the chunks so far
+    FusionStates fusion{};
 };
 
 enum class Outcome : std::uint8_t { kDecoded, kBadInput, kNotFinite, kOutOfMemory, kCancelled };
@@ -43,20 +46,6 @@ struct Result {
     std::uint32_t bad_column = 0;
 };
 
-// How sure a token is, computed from the log-probs x of all tokens: scale * f + shift, where f or log f is factor *
-// statistic + offset. The statistic is the largest x, the sum of e^(alpha x) x, the sum of e^(alpha x), or the log
-// of that sum.
-struct Confidence {
-    enum class Statistic : std::uint8_t { kNone, kLargest, kWeighted, kPower, kLogPower };
-    Statistic statistic = Statistic::kNone;
-    bool exponential = false;
-    float alpha = 1.0F;
-    float factor = 1.0F;
-    float offset = 0.0F;
-    float scale = 1.0F;
-    float shift = 0.0F;
-};
-
 struct Options {
     std::uint32_t blank;
     std::uint32_t max_symbols;
@@ -69,13 +58,14 @@ struct Options {
 struct Choice {
     std::uint32_t token;
     std::uint32_t duration;
-    float largest;
+    float largest;  // of the logits: the token's, unless a fusion has changed the label
 };
 
 class Lane {
   public:
     // Checks the frames; false if one is not finite, and then the result says which.
-    bool begin(const Network& network, const EncoderOutput& input, const StreamState& from, Result& result);
+    bool begin(const Network& network, const EncoderOutput& input, const StreamState& from, const Fusion& fusion,
+               Result& result);
 
     [[nodiscard]] bool is_active() const { return place_.frame < frames_; }
     [[nodiscard]] std::int64_t frame() const { return place_.frame; }
@@ -118,6 +108,7 @@ class Lane {
     std::int64_t projected_from_ = 0;
     std::int64_t projected_to_ = 0;
     AlignedFloats projected_;
+    FusedLogits fused_;
 };
 
 }  // namespace arcbeam::transducer

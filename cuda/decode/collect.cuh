@@ -108,22 +108,28 @@ ARCBEAM_DEVICE std::uint32_t count(const TokenLog& log, const Marks& marks, cons
     return all;
 }
 
-// Moves kept entries down, as many at a time as the block has threads. Whatever a step overwrites has been read
-// before the barrier.
-ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
+// Moves what is kept of values [first, size) down, as many at a time as the block has threads; change(value) is
+// what is stored. Whatever a step overwrites has been read before the barrier.
+template <class T, class Change>
+ARCBEAM_DEVICE void move_kept(T* values, std::uint32_t first, std::uint32_t size, const Marks& marks,
+                              const Change& change) {
     ARCBEAM_ROLLED
-    for (std::uint32_t first = log.settled / 32U * 32U; first < log.size; first += simt::block_size()) {
+    for (; first < size; first += simt::block_size()) {
         const std::uint32_t at = first + simt::thread_rank();
-        const bool kept = at < log.size && marks.holds(at);
-        const LogEntry entry = kept ? simt::load(log.entries + at) : LogEntry{kNoIndex, kNoIndex};
+        const bool kept = at < size && marks.holds(at);
+        const T value = kept ? change(simt::load(values + at)) : T{};
         simt::block_barrier();
         if (kept) {
-            const std::uint32_t source =
-                is_young(entry.source, log.settled) ? marks.place(entry.source) : entry.source;
-            simt::store(log.entries + marks.place(at), LogEntry{source, entry.arc});
+            simt::store(values + marks.place(at), value);
         }
         simt::block_barrier();
     }
+}
+
+ARCBEAM_DEVICE void compact(const TokenLog& log, const Marks& marks) {
+    move_kept(log.entries, log.settled / 32U * 32U, log.size, marks, [&](const LogEntry& entry) {
+        return LogEntry{is_young(entry.source, log.settled) ? marks.place(entry.source) : entry.source, entry.arc};
+    });
 }
 
 // How many of the first `most` entries are settled; see TokenLog::settle(). There one thread needs one pass from

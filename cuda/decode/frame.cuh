@@ -5,6 +5,7 @@
 #include "decode/closure.cuh"
 #include "decode/cutoff.cuh"
 #include "decode/expand.cuh"
+#include "decode/lattice.cuh"
 #include "decode/prune.cuh"
 #include "decode/recombine.cuh"
 
@@ -31,7 +32,7 @@ struct Lane {
     std::uint32_t rows_end;            // of that piece
     std::uint32_t num_milestones;      // since the log was last moved
     Counts counts;
-    std::uint32_t log_wanted;  // entries that the frame which found the log full has to add
+    std::uint32_t log_wanted;  // entries, and links, that the frame which found the log full may add
 };
 
 // Lays a lane's arrays out in the dynamic shared memory at `memory`.
@@ -135,12 +136,50 @@ ARCBEAM_DEVICE FrameEnd give_up(const Workspace& work, Control& control, std::ui
     return why;
 }
 
+// How many links there is room for. A barrier must follow before links are noted.
+template <bool lattices>
+ARCBEAM_DEVICE std::uint32_t room_for_links(const Lane& lane) {
+    if constexpr (lattices) {
+        const LatticeLane& lattice = lane.control->lattice;
+        return simt::load(&lattice.link_capacity) - simt::load(&lattice.num_links);
+    }
+    return 0U;
+}
+
+// Whether a frame fits the log of tokens, and its candidates the links. If not, the frame is given up.
+template <bool lattices>
+ARCBEAM_DEVICE bool log_has_room(Lane& lane, std::uint32_t num_tokens, std::uint32_t num_candidates,
+                                 std::uint32_t link_room) {
+    bool has_room = num_tokens <= lane.state.log_capacity - lane.state.log_size;
+    std::uint32_t wanted = num_tokens;
+    if constexpr (lattices) {
+        has_room = has_room && num_candidates <= link_room;
+        wanted = num_candidates > num_tokens ? num_candidates : num_tokens;
+    }
+    if (!has_room) {
+        lane.log_wanted = wanted;
+    }
+    return has_room;
+}
+
+// Where a frame enters the log; it makes no milestones so far.
+template <bool lattices>
+ARCBEAM_DEVICE LogPlace place_in_log(const Lane& lane) {
+    LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
+                   lane.num_milestones};
+    if constexpr (lattices) {
+        place.costs = simt::load(&lane.control->lattice.costs);
+    }
+    return place;
+}
+
 // Turns candidates into tokens. `next_frame` is the row whose acoustic costs are wanted next.
-template <class Team>
+template <class Team, bool lattices>
 ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint32_t num_candidates, float bound,
                                const Workspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     Counts counts = lane.counts;
+    const std::uint32_t link_room = room_for_links<lattices>(lane);
     recombine<Team>(params.graph, num_candidates, bound, work, control, counts);
     std::uint32_t smallest_acoustic = kNoCost;
     if (Team::rank() == 0U) {
@@ -164,13 +203,15 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     if (num_states > work.reached.size || all_candidates > work.candidate.size) {
         return give_up<Team>(work, control, smallest_acoustic, FrameEnd::no_room);
     }
-    if (num_states > lane.state.log_capacity - lane.state.log_size) {
-        lane.log_wanted = num_states;
+    if (!log_has_room<lattices>(lane, num_states, all_candidates, link_room)) {
         return give_up<Team>(work, control, smallest_acoustic, FrameEnd::log_full);
     }
     const std::uint32_t number = lane.state.frame + lane.state.started;
     std::uint32_t* const best_survivor = &control.best_survivor[number & 1U];
     find_sources<Team>(all_candidates, work, best_survivor);
+    if constexpr (lattices) {
+        capture<Team>(all_candidates, lane.state.log_size, params.lattice->beam, work, control.lattice);
+    }
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);
         if (next_frame + 1U < lane.rows_end) {
@@ -184,14 +225,13 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
         simt::store(&control.best_survivor[~number & 1U], kNoCost);
     }
     const Tokens tokens = room_for(lane, num_states, number);
-    LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
-                   lane.num_milestones};
+    LogPlace place = place_in_log<lattices>(lane);
     if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
         num_states <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_states;
     }
-    commit<Team>(num_states, best, work, lane.tokens, tokens, place);
+    commit<Team, lattices>(num_states, best, work, lane.tokens, tokens, place);
     lane.tokens = tokens;
     lane.counts = counts;
     lane.state.num_tokens = num_states;
@@ -258,7 +298,7 @@ ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, flo
     }
 }
 
-template <class Team>
+template <class Team, bool lattices>
 ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cut, Room room) {
     const Counts before = lane.counts;
     const bool started = lane.state.started != 0U;
@@ -272,8 +312,8 @@ ARCBEAM_DEVICE FrameEnd advance(const SearchParams& params, Lane& lane, float cu
     const Workspace mixed = mixed_workspace(lane);
     // There are seldom more states than candidates.
     const bool in_mixed = room == Room::mixed && expanded.num_candidates <= mixed.reached.size;
-    const FrameEnd end =
-        settle<Team>(params, lane, expanded.num_candidates, expanded.bound, in_mixed ? mixed : work, next_frame);
+    const FrameEnd end = settle<Team, lattices>(params, lane, expanded.num_candidates, expanded.bound,
+                                                in_mixed ? mixed : work, next_frame);
     if (end != FrameEnd::committed) {
         lane.counts = before;
     }

@@ -6,10 +6,14 @@
 
 namespace arcbeam {
 
+template <bool lattices>
 struct PlainSearch {
     using Params = SearchParams;  // of its kernels
     using Lane = arcbeam::Lane;   // what a block keeps for a lane
     using Counted = Counts;       // what a thread counts
+    // Whether lattices are asked for. The code for them is not in the other kernels: with it a frame of few tokens
+    // takes a fifth longer even if it never runs.
+    static constexpr bool kLattices = lattices;
 
     // The part of the parameter that all searches have.
     ARCBEAM_DEVICE static const SearchParams& common(const Params& params) { return params; }
@@ -48,7 +52,7 @@ struct PlainSearch {
     // A frame, which is committed whole or leaves no trace.
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
-        return arcbeam::advance<Team>(params, lane, cut, room);
+        return arcbeam::advance<Team, lattices>(params, lane, cut, room);
     }
     // Whether frames in shared memory have code of their own, in which the compiler knows the addresses. Without it
     // an utterance takes half as long again.
@@ -65,6 +69,13 @@ struct PlainSearch {
         reached_final =
             best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, *lane.control);
         return true;
+    }
+
+    // What token `index` costs as an end, as pack(cost, state); kNoPacked: no path ends there. find_end() has been
+    // called. All threads of a warp call this.
+    ARCBEAM_DEVICE static std::uint64_t end_of(const Params& params, const Lane& lane, std::uint32_t index,
+                                               bool is_token, bool final_only) {
+        return is_token ? end_key(params.graph, lane.tokens, index, final_only) : kNoPacked;
     }
 
     // The blocks of a cluster add up what their threads count: the owner hands its lane's counts to a frame of the

@@ -50,6 +50,7 @@ struct LogPlace {
     std::uint32_t first_old;  // entry of the tokens before
     Milestone* milestones;    // null: this frame makes none
     std::uint32_t num_milestones;
+    float* costs = nullptr;  // of the entries, for a lattice
 };
 
 // The milestone that a new token descends from: that of the old token at the beginning of its epsilon arcs.
@@ -61,7 +62,7 @@ ARCBEAM_DEVICE std::uint32_t inherited_milestone(std::uint32_t source, const Wor
     return source == kNoIndex ? kNoIndex : static_cast<std::uint32_t>(old.milestone[source - place.first_old]);
 }
 
-template <class Team>
+template <class Team, bool lattices = false>
 ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace& work, const Tokens& old,
                            const Tokens& tokens, const LogPlace& into) {
     constexpr std::uint32_t kEach = 2U;
@@ -88,8 +89,9 @@ ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace
             const std::uint32_t index = first + k * Team::size();
             if (index < num_states) {
                 const std::uint32_t entry = into.first + index;
-                tokens.token[index] = Token{rescale(packed_cost(winner[k]), best), arcs[k].first_emitting,
-                                            arcs[k].arcs_end, arcs[k].smallest_weight};
+                const float cost = rescale(packed_cost(winner[k]), best);
+                tokens.token[index] =
+                    Token{cost, arcs[k].first_emitting, arcs[k].arcs_end, arcs[k].smallest_weight};
                 tokens.state[index] = reached[k].state;
                 simt::store_streaming(into.log + entry, LogEntry{reached[k].source, packed_arc(winner[k])});
                 if (into.milestones != nullptr) {
@@ -98,6 +100,9 @@ ARCBEAM_DEVICE void commit(std::uint32_t num_states, float best, const Workspace
                     milestone[k] = into.num_milestones + index;
                 }
                 tokens.milestone[index] = milestone[k];
+                if constexpr (lattices) {
+                    simt::store_streaming(into.costs + entry, cost);
+                }
                 work.table_state[reached[k].place] = kNoIndex;
                 work.table_best[reached[k].place] = kNoPacked;
             }

@@ -108,6 +108,8 @@ struct LaneState {
     std::uint64_t admitted;
 };
 
+struct LatticeParams;  // decode/lattice_room.hpp
+
 struct SearchParams {
     DeviceGraphView graph;
     const UtteranceView* utterances;  // [num_utterances]
@@ -138,7 +140,8 @@ struct SearchParams {
     std::uint32_t team_tokens;  // the fewest tokens at the start of a frame for which a cluster works together
     // An utterance is hot if its frames have so many tokens on average; it should have a cluster
     std::uint32_t hot_tokens;
-    std::uint32_t hot_lanes;  // once at most so many lanes are at work; 0: never
+    std::uint32_t hot_lanes;       // once at most so many lanes are at work; 0: never
+    const LatticeParams* lattice;  // null: no lattices
 };
 
 // Bytes of the arrays of one workspace. They are carved in this order, each padded to 16 bytes.

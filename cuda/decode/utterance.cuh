@@ -36,7 +36,7 @@ ARCBEAM_DEVICE void collect_counts(Lane& lane) {
 // Stops the lane until the next launch.
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search::Lane& lane, Need need) {
-    if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log)) {
+    if (simt::thread_rank() == 0U && (need == Need::spill || need == Need::log || need == kNeedsLinks)) {
         // The other lanes should not go on for long without it
         simt::store_relaxed<Scope::device>(Search::common(params).stop, 1U);
     }
@@ -48,6 +48,7 @@ ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search:
     lane.state.need = need;
 }
 
+template <bool lattices>
 ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std::uint32_t utterance) {
     lane.state.utterance = utterance;
     lane.state.frame = 0U;
@@ -62,6 +63,9 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.admitted = 0U;
     lane.counts = Counts{};
     lane.num_milestones = 0U;
+    if (lattices && simt::thread_rank() == 0U) {
+        simt::store(&lane.control->lattice.num_links, 0U);
+    }
     open_utterance(params, lane);
 }
 
@@ -195,6 +199,31 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
     return Rows::good;
 }
 
+// Writes the lattice, once the best end has been found; false if the pool is full. The memory of the tokens'
+// milestones is used, so the path has been written before.
+template <class Search>
+ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const typename Search::Lane& lane,
+                                   bool reached_final) {
+    const SearchParams& common = Search::common(params);
+    const LaneState& state = lane.state;
+    const LatticeEnds ends{lane.tokens.milestone, state.num_tokens,
+                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
+                           state.alive != 0U};
+    const float best = packed_cost(simt::load(&lane.control->best_end));
+    const std::uint32_t of_warps = (ends.n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
+        const std::uint64_t end = Search::end_of(params, lane, i, i < ends.n, reached_final);
+        if (i < ends.n) {
+            const float extra = end_extra(packed_cost(end), best);
+            ends.extras[i] = end != kNoPacked && stays(common.lattice->beam, extra) ? ordered(extra) : kNoCost;
+        }
+    }
+    simt::block_barrier();
+    return write_lattice(*common.lattice, state.utterance,
+                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lane.histogram,
+                         &lane.control->best_end);
+}
+
 // Writes the result. If that is not possible, says what the lane lacks.
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
@@ -206,10 +235,16 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     if (!write_path(common, lane)) {
         return Need::paths;
     }
+    const std::uint64_t best = simt::load(&lane.control->best_end);
+    if constexpr (Search::kLattices) {
+        simt::block_barrier();
+        if (!finish_lattice<Search>(params, lane, reached_final)) {
+            return kNeedsLatticePool;
+        }
+    }
     collect_counts<kClusters>(lane);
     Search::template report_counts<kClusters>(params, lane);
     if (simt::thread_rank() == 0U) {
-        const std::uint64_t best = simt::load(&lane.control->best_end);
         UtteranceResult& result = common.results[lane.state.utterance];
         result.total_cost = lane.state.offset + static_cast<double>(packed_cost(best));
         result.end_state = packed_arc(best);
@@ -224,9 +259,33 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     return Need::nothing;
 }
 
-// Makes room in a log that is full; false if the log has to grow. It grows unless half of it is free, because
+// Makes room in a log that is full, by pruning the lattice. Says what has to grow; see make_room_in_log().
+ARCBEAM_DEVICE Need make_room_in_lattice(const LatticeParams& params, Lane& lane) {
+    LaneState& state = lane.state;
+    LatticeLane& links = lane.control->lattice;
+    const Kept left = prune_lattice(lattice_log(params, links, state), state.num_tokens, lane.histogram);
+    const std::uint32_t link_capacity = simt::load(&links.link_capacity);
+    if (simt::thread_rank() == 0U) {
+        simt::store(&links.num_links, left.links);
+    }
+    state.log_size = left.entries;
+    forget_milestones(lane);
+    simt::block_barrier();
+    const std::uint32_t room = state.log_capacity - left.entries;
+    const std::uint32_t link_room = link_capacity - left.links;
+    if (room < state.log_capacity / 2U || room < lane.log_wanted) {
+        return Need::log;
+    }
+    return link_room >= link_capacity / 2U && link_room >= lane.log_wanted ? Need::nothing : kNeedsLinks;
+}
+
+// Makes room in a log that is full. Says whether the log has to grow: it grows unless half of it is free, because
 // otherwise the next collection would come soon.
-ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
+template <bool lattices>
+ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
+    if constexpr (lattices) {
+        return make_room_in_lattice(*params.lattice, lane);
+    }
     LaneState& state = lane.state;
     const Collected left =
         collect({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled}, lane.histogram);
@@ -235,7 +294,7 @@ ARCBEAM_DEVICE bool make_room_in_log(Lane& lane) {
     forget_milestones(lane);
     simt::block_barrier();
     const std::uint32_t room = state.log_capacity - state.log_size;
-    return room >= state.log_capacity / 2U && room >= lane.log_wanted;
+    return room >= state.log_capacity / 2U && room >= lane.log_wanted ? Need::nothing : Need::log;
 }
 
 // Decodes the lane's utterance to its end. If that is not possible, says what the lane lacks.
@@ -264,8 +323,9 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             return Search::lacks(lane);
         }
         if (end == FrameEnd::log_full) {
-            if (!make_room_in_log(lane)) {
-                return Need::log;
+            const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
+            if (lacking != Need::nothing) {
+                return lacking;
             }
         } else if (end == FrameEnd::dead) {
             simt::block_barrier();
@@ -275,6 +335,9 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
         } else {
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
+            if (Search::kLattices && simt::thread_rank() == 0U) {
+                note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
+            }
             Search::committed(lane);
         }
     }

@@ -23,7 +23,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, typename Search::
     if (utterance == kNoIndex) {
         return false;
     }
-    begin_utterance(params, lane, utterance);
+    begin_utterance<Search::kLattices>(params, lane, utterance);
     return true;
 }
 
@@ -46,6 +46,9 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
         simt::store(&lane.control->smallest_acoustic, kNoCost);
         simt::store(&lane.control->leaving_arcs, std::uint64_t{0});
         simt::store(&lane.control->admitted, std::uint64_t{0});
+        if (Search::kLattices) {
+            open_lattice(common.lattice->lanes[lane_number()], lane.control->lattice);
+        }
     }
     simt::block_barrier();
     const bool stopped = lane.state.utterance != kNoIndex;
@@ -67,6 +70,9 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
     if (simt::thread_rank() == 0U) {
         Search::close(params, lane);
         common.lanes[lane_number()] = lane.state;
+        if (Search::kLattices) {
+            common.lattice->lanes[lane_number()].num_links = simt::load(&lane.control->lattice.num_links);
+        }
         simt::atomic_add<Scope::device>(common.resting_lanes, 1U);
     }
 }

@@ -1,6 +1,7 @@
 // The arrays a frame works in, in shared memory or spilled to global memory, and the words that a block shares.
 #pragma once
 
+#include "decode/lattice_room.hpp"
 #include "decode/search.hpp"
 #include "shared/simt.cuh"
 #include "shared/tie_rule.hpp"
@@ -171,6 +172,7 @@ struct Control {
     std::uint32_t stop;  // a Need
     std::uint32_t line;  // line at which the awaited piece of log-probs begins; kNoIndex: it did not come
     Posted posted;
+    LatticeLane lattice;  // if lattices are asked for
 };
 
 static_assert(sizeof(Control) <= kControlBytes, "the host sets aside kControlBytes");

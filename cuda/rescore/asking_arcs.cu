@@ -2,10 +2,10 @@
 // ask the host for these, see requests.hpp.
 #include "rescore/search.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_arcs_wide, 512, 1, arcbeam::AskingArcs) {
-    arcbeam::work<arcbeam::RescoringSearch<arcbeam::AskingArcs>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_arcs_wide, 512, 1, arcbeam::AskingArcs<false>) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::AskingArcs<false>>, false>(params);
 }
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_arcs_dense, 256, 2, arcbeam::AskingArcs) {
-    arcbeam::work<arcbeam::RescoringSearch<arcbeam::AskingArcs>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_asking_arcs_dense, 256, 2, arcbeam::AskingArcs<false>) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::AskingArcs<false>>, false>(params);
 }

@@ -37,9 +37,16 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const Params& params, const RescoringL
         state = lane.tokens.state[index];
         cost = simt::load(&lane.tokens.token.at(index)->cost);
     }
-    if (final_only) {
+    if (final_only && is_token) {
+        cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
+    }
+    if constexpr (Params::kBoosts) {  // what a phrase was given is due at any end
+        if (is_token && is_finite(cost)) {
+            history = lane.histories[index];
+            cost = boost_cost(cost, boost_refund(params.boosts[lane.state.utterance], history.large));
+        }
+    } else if (final_only) {
         if (is_token) {
-            cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
             history = lane.histories[index];
         }
         const bool is_final = is_token && is_finite(cost);

@@ -122,6 +122,32 @@ ARCBEAM_DEVICE void settle_ties(const Params& params, std::uint32_t num_candidat
     }
 }
 
+// Stage lattice: the candidates that lost against the winners of their keys, as links; see decode/lattice.cuh.
+// Where two have equal cost and arc, the one whose source was named has won.
+template <class Team>
+ARCBEAM_DEVICE void capture_histories(std::uint32_t num_candidates, std::uint32_t first_log, float beam,
+                                      const RescoringWorkspace& work, LatticeLane& lane) {
+    const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
+        Link link{0U, 0U, 0U, 0.0F};
+        bool wanted = false;
+        const std::uint32_t place = i < num_candidates ? simt::load(&work.extension().at(i)->place) : kNoIndex;
+        if (place != kNoIndex) {
+            const Candidate candidate = work.candidate()[i];
+            const std::uint32_t index = work.key_index()[place];
+            const std::uint32_t kept = work.kept()[index];
+            const std::uint64_t winner = work.key_best()[place];
+            const float slack = slack_of(packed_cost(candidate.packed), packed_cost(winner));
+            const bool lost = candidate.packed != winner || candidate.source != work.source()[index];
+            wanted = kept != kNoIndex && lost && stays(beam, slack);
+            const bool within = candidate.source != kNoIndex && candidate.source >= first_log;
+            link = {within && wanted ? first_log + work.kept()[candidate.source - first_log] : candidate.source,
+                    first_log + kept, packed_arc(candidate.packed), slack};
+        }
+        note_link<Team>(wanted, link, lane);
+    }
+}
+
 // The milestone that a new token descends from; see inherited_milestone().
 template <class Work>
 ARCBEAM_DEVICE std::uint32_t milestone_of(std::uint32_t source, const Work& work, const Tokens& old,
@@ -145,7 +171,7 @@ struct Survivor {
 
 // The hypotheses that stay become tokens and enter the log; sources within the frame move with theirs. Frees the
 // tables. A thread takes kEach at a time, because their loads may come from device memory.
-template <class Team, std::uint32_t kEach, class Work>
+template <class Team, bool lattices, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const Work& work, const Tokens& old,
                                 const Tokens& tokens, const Array<History>& histories, const LogPlace& into) {
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
@@ -179,8 +205,8 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
                 if (source != kNoIndex && source >= into.first) {
                     source = into.first + work.kept()[source - into.first];
                 }
-                tokens.token[index] = Token{rescale(packed_cost(one[k].winner), best), arcs.first_emitting,
-                                            arcs.arcs_end, arcs.smallest_weight};
+                const float cost = rescale(packed_cost(one[k].winner), best);
+                tokens.token[index] = Token{cost, arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
                 tokens.state[index] = simt::load(&work.candidate().at(one[k].owner)->place);
                 histories[index] = simt::load(&work.extension().at(one[k].owner)->history);
                 simt::store_streaming(into.log + entry, LogEntry{source, packed_arc(one[k].winner)});
@@ -191,6 +217,9 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
                     milestone = into.num_milestones + index;
                 }
                 tokens.milestone[index] = milestone;
+                if constexpr (lattices) {
+                    simt::store_streaming(into.costs + entry, cost);
+                }
             }
             work.key_owner()[one[k].key] = kNoIndex;
             work.key_best()[one[k].key] = kNoPacked;
@@ -202,13 +231,13 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
     }
 }
 
-template <class Team>
+template <class Team, bool lattices = false>
 ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
                                      const Tokens& old, const Tokens& tokens, const Array<History>& histories,
                                      const LogPlace& into) {
     where_it_is<Team>(work, num_hypotheses <= Team::size(), [&](const auto& arrays) {
         constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 2U;
-        commit_some<Team, kEach>(num_hypotheses, best, arrays, old, tokens, histories, into);
+        commit_some<Team, lattices, kEach>(num_hypotheses, best, arrays, old, tokens, histories, into);
     });
 }
 
@@ -218,6 +247,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
                                          float bound, const RescoringWorkspace& work, std::uint32_t next_frame) {
     Control& control = *lane.control;
     RescoringControl& words = *lane.words;
+    const std::uint32_t link_room = room_for_links<Params::kLattices>(lane);
     const std::uint32_t admitted =
         recombine_histories<Team>(params, 0U, num_candidates, false, bound, Step{0U, 0U, 0U}, work, control, words);
     std::uint32_t smallest_acoustic = kNoCost;
@@ -233,8 +263,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
     const std::uint32_t all_candidates = simt::load(&control.num_candidates);
     const std::uint32_t num_hypotheses = closed.num_hypotheses;
     // Counted before they are cut, which is simpler
-    if (num_hypotheses > lane.state.log_capacity - lane.state.log_size) {
-        lane.log_wanted = num_hypotheses;
+    if (!log_has_room<Params::kLattices>(lane, num_hypotheses, all_candidates, link_room)) {
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::log_full);
     }
     std::uint32_t num_long = 0U;
@@ -262,17 +291,21 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
         reset_counts(control);
         reset_first_words(words);
     }
+    if constexpr (Params::kLattices) {
+        capture_histories<Team>(all_candidates, lane.state.log_size, params.search.lattice->beam, work,
+                                control.lattice);
+        Team::barrier();
+    }
     const std::uint32_t number = lane.state.frame + lane.state.started;
     const Tokens tokens = room_for(lane, num_tokens, number);
     const Array<History> histories = room_for_histories(lane, num_tokens);
-    LogPlace place{lane.state.log, lane.state.log_size, lane.state.log_size - lane.state.num_tokens, nullptr,
-                   lane.num_milestones};
+    LogPlace place = place_in_log<Params::kLattices>(lane);
     if (number % kMilestoneFrames == kMilestoneFrames - 1U &&
         num_tokens <= milestones_of(lane.state.log_capacity) - lane.num_milestones) {
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    commit_survivors<Team>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    commit_survivors<Team, Params::kLattices>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;

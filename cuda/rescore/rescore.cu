@@ -6,14 +6,14 @@
 // The bytes of a result depend on none of these.
 #include "rescore/search.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_wide, 512, 1, arcbeam::Resident) {
-    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_wide, 512, 1, arcbeam::Resident<false>) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident<false>>, false>(params);
 }
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_dense, 256, 2, arcbeam::Resident) {
-    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_dense, 256, 2, arcbeam::Resident<false>) {
+    arcbeam::work<arcbeam::RescoringSearch<arcbeam::Resident<false>>, false>(params);
 }
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_cluster, 512, 1, arcbeam::Resident) {
-    arcbeam::work_in_clusters<arcbeam::RescoringSearch<arcbeam::Resident>>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_rescore_cluster, 512, 1, arcbeam::Resident<false>) {
+    arcbeam::work_in_clusters<arcbeam::RescoringSearch<arcbeam::Resident<false>>>(params);
 }

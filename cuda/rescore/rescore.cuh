@@ -8,6 +8,7 @@
 
 #include "rescore/ask.cuh"
 #include "rescore/ask_arcs.cuh"
+#include "rescore/boost.cuh"
 
 namespace arcbeam {
 
@@ -52,6 +53,11 @@ template <class Team, class Params>
 ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
                                         std::uint32_t slot, const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
+    if constexpr (Params::kBoosts) {
+        boost_words<Team>(params.boosts[lane.state.utterance], num_wanted, work, control);
+        Team::barrier();
+        return true;
+    }
     lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
     // With few words, looking each up takes less time than finding out which are the same.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "decode/search.hpp"
+#include "shared/boost.hpp"
 #include "shared/lm_buckets.hpp"
 #include "shared/requests.hpp"
 #include "shared/rescoring.hpp"
@@ -50,7 +51,8 @@ struct RescoringParams {
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // 1: loads of the large model's index are not counted
     std::uint32_t words_a_history;
-    LmBuckets buckets;  // of the large model, for bucketed.cu, which reads only the sizes in the view
+    LmBuckets buckets;        // of the large model, for bucketed.cu, which reads only the sizes in the view
+    const BoostView* boosts;  // [num_utterances], for boosted.cu
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.

@@ -25,6 +25,7 @@ template <class Variant>
 struct RescoringSearch {
     using Params = Variant;
     using Lane = RescoringLane;
+    static constexpr bool kLattices = Variant::kLattices;
     struct Counted {
         Counts counts;
         LookupCounts lookups;
@@ -97,6 +98,11 @@ struct RescoringSearch {
         lane.large_table_is_free = false;  // the scratch lies in it
         reached_final = best_rescored_end(params, lane, scratch);
         return true;
+    }
+
+    ARCBEAM_DEVICE static std::uint64_t end_of(const Params& params, const Lane& lane, std::uint32_t index,
+                                               bool is_token, bool final_only) {
+        return rescored_end(params, lane, index, is_token, final_only);
     }
 
     ARCBEAM_DEVICE static Counted counted(const Lane& lane) { return {lane.counts, lane.lookups}; }

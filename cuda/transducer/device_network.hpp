@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "shared/portable.hpp"
+#include "shared/token_automaton.hpp"
 
 namespace arcbeam::transducer {
 
@@ -158,6 +159,23 @@ struct LoopParams {
     std::uint32_t joins_alone;
 };
 
+constexpr std::uint32_t kFusionModels = 2U;  // the n-gram model, the boosting tree
+
+// What is added to the logits of labels, see fusion.cuh.
+struct FusionParams {
+    const TokenAutomaton* automata;  // [num_lanes][kFusionModels]; without states: none
+    std::uint32_t* states;           // [num_lanes][kFusionModels]: where a lane begins, and where it has ended
+    float* biases;                   // [num_lanes][tokens]: of the next label
+    std::uint32_t* next_states;  // [2][num_lanes][kFusionModels][tokens]: after it; by parity of the labels so far
+    std::uint64_t* keys;         // [kKeyBuffers][most_tests], 0 at first: best fused label
+    float alphas[kFusionModels];
+};
+
+struct FusedLoopParams {
+    LoopParams loop;
+    FusionParams fusion;
+};
+
 // Dynamic shared memory of a block, in this order, each array padded to 16 bytes.
 constexpr std::uint64_t padded16(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
@@ -173,6 +191,11 @@ constexpr std::uint64_t common_bytes(Precision precision, std::uint64_t lanes, s
     return 32U + kLaneWords * padded16(4U * lanes) + padded16(4U * ((lanes + 31U) / 32U)) +
            padded16(4U * lanes * context) + 2U * padded16(4U * tests) + 2U * padded16(8U * tests) +
            padded16(4U * 2U * tile_values(precision) * warps);
+}
+
+// More of it where logits are fused: after the lanes' own.
+constexpr std::uint64_t fused_bytes(std::uint64_t lanes, std::uint64_t tests) {
+    return padded16(4U * kFusionModels * lanes) + padded16(8U * tests);
 }
 
 ARCBEAM_HD constexpr std::uint32_t value_bytes(Precision precision) {

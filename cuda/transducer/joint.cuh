@@ -1,12 +1,15 @@
 // Stage joint: the joint network on the frames that are tested, and the best token and duration of each.
 //
 // in    lanes: tests; projected, predictions
-// out   logits [test][output.rows]; keys: for each test the rank_key of the best token, and of the best duration
+// out   logits [test][output.rows]; keys: for each test the rank_key of the best token, and of the best duration;
+// where
+//       logits are fused, also of the best fused label
 //
 // Keys are raised by atomics, so they begin at 0. There are three buffers of them. A round clears the buffer of the
 // next round, which no thread has read since the last barrier.
 #pragma once
 
+#include "transducer/fusion.cuh"
 #include "transducer/lanes.cuh"
 #include "transducer/product.cuh"
 
@@ -86,11 +89,13 @@ struct PackedColumns {
     }
 };
 
-template <class Rows>
+template <class Rows, class Labels>
 struct OutputStage {
     const LoopParams& params;
     const Lanes& lanes;
-    Rows rows;  // starting at row `offset`
+    const Labels& labels;
+    std::uint64_t* label_keys;  // where logits are fused
+    Rows rows;                  // starting at row `offset`
     std::uint32_t offset;
     std::uint32_t num_rows;  // of this block, or of the matrix
     std::uint32_t num_tests;
@@ -107,6 +112,7 @@ struct OutputStage {
         const std::uint32_t test = first_column + simt::warp_thread() % kTests;
         std::uint64_t best = 0U;
         std::uint64_t best_length = 0U;
+        std::uint64_t best_label = 0U;
         for (std::uint32_t i = simt::warp_thread(); i < static_cast<std::uint32_t>(kRows * kColumns);
              i += simt::kWarpSize) {
             const std::uint32_t local = first_row + i / kTests;
@@ -122,6 +128,10 @@ struct OutputStage {
             if (row < network.tokens) {
                 const std::uint64_t key = rank_key(logit, row);
                 best = key > best ? key : best;
+                if constexpr (Labels::kFused) {
+                    const std::uint64_t fused = labels.key(simt::load(lanes.test_lane.at(test)), row, logit);
+                    best_label = fused > best_label ? fused : best_label;
+                }
             } else {
                 const std::uint64_t key = rank_key(logit, row - network.tokens);
                 best_length = key > best_length ? key : best_length;
@@ -129,6 +139,12 @@ struct OutputStage {
         }
         best = largest_of_tests<kTests>(best);
         best_length = network.durations > 0U ? largest_of_tests<kTests>(best_length) : 0U;
+        if constexpr (Labels::kFused) {
+            best_label = largest_of_tests<kTests>(best_label);
+            if (simt::warp_thread() < kTests && test < num_tests && best_label != 0U) {
+                simt::atomic_max(label_keys + test, best_label);
+            }
+        }
         if (simt::warp_thread() < kTests && test < num_tests) {
             if (best != 0U) {
                 simt::atomic_max(keys + test, best);

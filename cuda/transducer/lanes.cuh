@@ -227,11 +227,12 @@ struct Lanes {
     }
 
     // Follows the results of a lane's tests until there is a label, or the tests or the frames end (Bataev et al.
-    // 2024, Algorithm 3). A duration may skip frames that were tested in vain.
-    ARCBEAM_DEVICE void follow(const LoopParams& params, std::uint32_t i) const {
+    // 2024, Algorithm 3). A duration may skip frames that were tested in vain. `labels`: see fusion.cuh.
+    template <class Labels>
+    ARCBEAM_DEVICE void follow(const LoopParams& params, const Labels& labels, std::uint32_t i) const {
         simt::store(found.at(i), kNowhere);
         if (is_active(i)) {
-            follow_one(params, i);
+            follow_one(params, labels, i);
         }
     }
 
@@ -378,7 +379,8 @@ struct Lanes {
         }
     }
 
-    ARCBEAM_DEVICE void follow_one(const LoopParams& params, std::uint32_t i) const {
+    template <class Labels>
+    ARCBEAM_DEVICE void follow_one(const LoopParams& params, const Labels& labels, std::uint32_t i) const {
         const std::uint32_t tested = simt::load(tests.at(i));
         const std::uint32_t first = simt::load(frame.at(i));
         const std::uint32_t last = simt::load(frames.at(i));
@@ -407,7 +409,9 @@ struct Lanes {
             simt::store(found.at(i), test);
             simt::store(label_frame.at(i), here);
             simt::store(duration.at(i), length);
-            write_token(params, i, index_of(of_token));
+            const std::uint32_t label = labels.label(test, of_token);
+            labels.follow(i, simt::load(count.at(i)), label);
+            write_token(params, i, label);
             place = after_label(place, length, params.max_symbols);
         }
         const std::uint32_t wider = 2U * simt::load(window.at(i));

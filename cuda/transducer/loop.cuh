@@ -10,6 +10,7 @@
 #pragma once
 
 #include "transducer/barrier.cuh"
+#include "transducer/fusion.cuh"
 #include "transducer/joint.cuh"
 #include "transducer/predict.cuh"
 #include "transducer/result.cuh"
@@ -17,7 +18,7 @@
 
 namespace arcbeam::transducer {
 
-template <Precision kPrecision, bool kKept>
+template <Precision kPrecision, bool kKept, bool kFused>
 class Loop {
   public:
     using Input = Value<kPrecision>;
@@ -25,9 +26,11 @@ class Loop {
     using Hidden = HiddenColumns<kPrecision>;
     using Joined = PackedColumns<kPrecision>;
 
-    ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes)
+    ARCBEAM_DEVICE Loop(const LoopParams& params, simt::Carver& carver, const Lanes& lanes,
+                        const Labels<kFused>& labels)
         : params_(params),
           lanes_(lanes),
+          labels_(labels),
           barrier_(params.arrived, params.status, params.patience, lanes.words.at(BlockWords::kVerdict)),
           scratch_(carver.take<float>(kScratch * simt::num_warps()).at(kScratch * simt::warp())),
           weights_(params, carver) {
@@ -41,6 +44,9 @@ class Loop {
 
     ARCBEAM_DEVICE void run() {
         lanes_.load(params_);
+        if constexpr (kFused) {
+            labels_.load();
+        }
         simt::block_barrier();
         bool begins = params_.resumed == 0U;  // all lanes get their prediction before their first test
         lanes_.make_list([this, begins](std::uint32_t i) {
@@ -71,17 +77,23 @@ class Loop {
             if (!test(round)) {
                 return;
             }
+            if constexpr (kFused) {
+                labels_.fetch(round, lanes_.num_tests());
+            }
             if (!lanes_.fetch(params_, keys_of(round), params_.cancelled + round % 2U)) {
                 ending = Ending::cancelled;
                 break;
             }
             lanes_.make_list([this](std::uint32_t i) {
-                lanes_.follow(params_, i);
+                lanes_.follow(params_, labels_, i);
                 return simt::load(lanes_.found.at(i)) != kNowhere;
             });
         }
         if (simt::block_rank() == 0U) {
             lanes_.save(params_);
+            if constexpr (kFused) {
+                labels_.save();
+            }
             if (simt::thread_rank() == 0U) {
                 simt::store(params_.ending, static_cast<std::uint32_t>(ending));
             }
@@ -100,7 +112,7 @@ class Loop {
     }
 
     ARCBEAM_DEVICE void record_found() const {
-        record_all(params_, lanes_, [this](std::uint32_t test) {
+        record_all<kFused>(params_, lanes_, [this](std::uint32_t test) {
             return PlainLogits{params_.logits + static_cast<std::size_t>(test) * params_.network.output.rows};
         });
     }
@@ -113,6 +125,9 @@ class Loop {
             std::uint64_t* const next = keys_of(round + 1U);
             for (std::uint32_t i = simt::thread_rank(); i < 2U * params_.most_tests; i += simt::block_size()) {
                 simt::store(next + i, std::uint64_t{0});
+            }
+            if constexpr (kFused) {
+                labels_.clear_keys(round + 1U);
             }
             if (simt::thread_rank() == 0U) {
                 simt::store(params_.cancelled + round % 2U,
@@ -130,9 +145,21 @@ class Loop {
             return false;
         }
         const Share share = weights_.share_of_rows(network.output.rows);
-        const OutputStage<Rows> stage{params_,     lanes_,    weights_.output(),     share.first,
-                                      share.count, num_tests, Joined{joined, apart}, keys_of(round),
-                                      scratch_};
+        std::uint64_t* label_keys = nullptr;
+        if constexpr (kFused) {
+            label_keys = labels_.keys_of(round);
+        }
+        const OutputStage<Rows, Labels<kFused>> stage{params_,
+                                                      lanes_,
+                                                      labels_,
+                                                      label_keys,
+                                                      weights_.output(),
+                                                      share.first,
+                                                      share.count,
+                                                      num_tests,
+                                                      Joined{joined, apart},
+                                                      keys_of(round),
+                                                      scratch_};
         run_stage<kPrecision, kKept>(stage, share.count, num_tests, weights_.tiles());
         return barrier_.wait();
     }
@@ -184,6 +211,9 @@ class Loop {
         if (listed == 0U) {
             return true;
         }
+        if constexpr (kFused) {
+            labels_.fill(lanes_);
+        }
         const bool stateless = network.num_layers == 0U;
         if (stateless) {
             look_up_all();
@@ -221,6 +251,7 @@ class Loop {
 
     const LoopParams& params_;
     const Lanes& lanes_;
+    const Labels<kFused>& labels_;
     GridBarrier barrier_;
     float* scratch_;  // of this warp
     Weights<kPrecision, kKept> weights_;
@@ -232,7 +263,19 @@ ARCBEAM_DEVICE void decode_lanes(const LoopParams& params) {
     simt::Carver carver;
     Lanes lanes;
     lanes.carve(carver, params);
-    Loop<kPrecision, kKept> loop(params, carver, lanes);
+    const PlainLabels labels;
+    Loop<kPrecision, kKept, false> loop(params, carver, lanes, labels);
+    loop.run();
+}
+
+template <Precision kPrecision, bool kKept>
+ARCBEAM_DEVICE void decode_fused_lanes(const FusedLoopParams& params) {
+    simt::Carver carver;
+    Lanes lanes;
+    lanes.carve(carver, params.loop);
+    FusedLabels labels{&params.loop, &params.fusion, {}, {}};
+    labels.carve(carver);
+    Loop<kPrecision, kKept, true> loop(params.loop, carver, lanes, labels);
     loop.run();
 }
 

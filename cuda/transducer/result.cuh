@@ -50,9 +50,9 @@ ARCBEAM_DEVICE float power_sum(const Logits& logits, std::uint32_t n, float larg
 
 template <class Logits>
 ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const Logits& logits, float largest, float log_sum,
-                                   float log_prob_of_token) {
+                                   float log_prob_of_largest) {
     const ConfidenceParams& confidence = params.confidence;
-    float statistic = log_prob_of_token;
+    float statistic = log_prob_of_largest;
     if (confidence.statistic != Statistic::largest) {
         statistic = power_sum(logits, params.network.tokens, largest, log_sum, confidence.alpha,
                               confidence.statistic == Statistic::weighted);
@@ -66,7 +66,7 @@ ARCBEAM_DEVICE float confidence_of(const LoopParams& params, const Logits& logit
 }
 
 // The record of one lane's label, by one warp.
-template <class LogitsOf>
+template <bool kFused, class LogitsOf>
 ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::uint32_t lane,
                            const LogitsOf& logits_of) {
     const std::uint32_t test = simt::load(lanes.found.at(lane));
@@ -74,10 +74,16 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
     const float largest = value_of(simt::load(lanes.best.at(test)));
     const float log_sum =
         log_of(sum_of(logits, params.network.tokens, [=](float logit) { return exp_of(logit - largest); }));
-    const float of_token = log_prob(largest, largest, log_sum);
+    const float of_largest = log_prob(largest, largest, log_sum);
+    float of_token = of_largest;
+    if constexpr (kFused) {
+        float logit[1];
+        logits.template read<1>(simt::load(lanes.token.at(lane)), 1U, params.network.tokens, logit);
+        of_token = log_prob(logit[0], largest, log_sum);
+    }
     float sure = 0.0F;
     if (params.confidence.statistic != Statistic::none) {
-        sure = confidence_of(params, logits, largest, log_sum, of_token);
+        sure = confidence_of(params, logits, largest, log_sum, of_largest);
     }
     if (simt::warp_thread() == 0U) {
         const std::size_t at = static_cast<std::size_t>(lane) * params.room + simt::load(lanes.count.at(lane)) - 1U;
@@ -92,12 +98,12 @@ ARCBEAM_DEVICE void record(const LoopParams& params, const Lanes& lanes, std::ui
 
 // Makes the records of all listed lanes, by the warps of the grid. It starts with the last warps, because the first
 // ones have tiles to do.
-template <class LogitsOf>
+template <bool kFused, class LogitsOf>
 ARCBEAM_DEVICE void record_all(const LoopParams& params, const Lanes& lanes, const LogitsOf& logits_of) {
     const std::uint32_t warps = simt::num_warps() * simt::grid_size();
     const std::uint32_t rank = simt::warp() * simt::grid_size() + simt::block_rank();
     for (std::uint32_t i = warps - 1U - rank; i < lanes.listed(); i += warps) {
-        record(params, lanes, simt::load(lanes.list.at(i)), logits_of);
+        record<kFused>(params, lanes, simt::load(lanes.list.at(i)), logits_of);
     }
 }
 

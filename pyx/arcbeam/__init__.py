@@ -10,10 +10,15 @@ if TYPE_CHECKING:
     from arcbeam import baseline as baseline
     from arcbeam import transducer as transducer
     from arcbeam import words as words
+    from arcbeam.confidence import ConfidenceMethod
+    from arcbeam.ctc.boost import Boost, Boosted
+    from arcbeam.ctc.calibration import ConfidenceCalibration, calibrate_confidence
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
+    from arcbeam.ctc.lattice import Lattice
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.stats import DecoderMemory, DecodeStats
+    from arcbeam.ctc.stream import Partial, Partials, Stream
     from arcbeam.errors import (
         ArcbeamError,
         CapacityError,
@@ -26,14 +31,22 @@ if TYPE_CHECKING:
     )
     from arcbeam.graph.graph import Graph, GraphInfo
     from arcbeam.graph.symbols import SymbolTable, TokenTable
+    from arcbeam.lattices.archives import read_lattices, write_lattices
+    from arcbeam.lattices.kaldi_lattice import KaldiLattice
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
+    from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
     from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
     from arcbeam.transducer.options import TransducerOptions
 
 _HOME = {
+    "Boost": "ctc.boost",
+    "Boosted": "ctc.boost",
+    "BoostingTree": "transducer.boosting_tree",
+    "ConfidenceCalibration": "ctc.calibration",
+    "ConfidenceMethod": "confidence",
     "CtcDecoder": "ctc.decoder",
     "DecodeStats": "ctc.stats",
     "DecoderMemory": "ctc.stats",
@@ -42,9 +55,14 @@ _HOME = {
     "GraphInfo": "graph.graph",
     "Hypotheses": "ctc.hypothesis",
     "Hypothesis": "ctc.hypothesis",
+    "KaldiLattice": "lattices.kaldi_lattice",
     "KenLM": "lm.kenlm",
+    "Lattice": "ctc.lattice",
     "LanguageModel": "lm.language_model",
     "LanguageModelInfo": "lm.language_model",
+    "Partial": "ctc.stream",
+    "Partials": "ctc.stream",
+    "Stream": "ctc.stream",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
     "TransducerDecoder": "transducer.decoder",
@@ -60,13 +78,15 @@ _HOME = {
     "GraphError": "errors",
     "MissingDependencyError": "errors",
     "UnsupportedError": "errors",
+    "calibrate_confidence": "ctc.calibration",
+    "read_lattices": "lattices.archives",
+    "write_lattices": "lattices.archives",
 }
 
 _MODULES = ("baseline", "transducer", "words")
 
 # Names that are too general for this module, and the modules that have them.
 _ELSEWHERE = {
-    "ConfidenceMethod": "arcbeam.transducer",
     "Joint": "arcbeam.transducer",
     "LstmLayer": "arcbeam.transducer",
     "LstmPrediction": "arcbeam.transducer",
@@ -77,7 +97,12 @@ _ELSEWHERE = {
 
 __all__ = [
     "ArcbeamError",
+    "Boost",
+    "Boosted",
+    "BoostingTree",
     "CapacityError",
+    "ConfidenceCalibration",
+    "ConfidenceMethod",
     "CtcDecoder",
     "CudaError",
     "CudaOutOfMemoryError",
@@ -90,10 +115,15 @@ __all__ = [
     "GraphInfo",
     "Hypotheses",
     "Hypothesis",
+    "KaldiLattice",
     "KenLM",
     "LanguageModel",
     "LanguageModelInfo",
+    "Lattice",
     "MissingDependencyError",
+    "Partial",
+    "Partials",
+    "Stream",
     "SymbolTable",
     "TokenTable",
     "TransducerDecoder",
@@ -102,6 +132,9 @@ __all__ = [
     "TransducerOptions",
     "TransducerState",
     "UnsupportedError",
+    "calibrate_confidence",
+    "read_lattices",
+    "write_lattices",
 ]
 
 

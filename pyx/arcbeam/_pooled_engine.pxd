@@ -15,7 +15,7 @@ cdef class PooledEngine:
     cdef AnyEngine* pool
     cdef pid_t process, process_of_lock
 
-    cdef object turn(self)
+    cpdef object turn(self)
     cdef AnyEngine* new_pool(self) except NULL
     cdef int ready(self) except -1
     cdef int finish(self) except -1

@@ -10,16 +10,16 @@ cdef class PooledEngine:
     """To decode a batch, a subclass takes its `turn`, calls `ready`, starts the threads, and calls `finish`."""
 
     def __cinit__(self, *arguments, **options):
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.process_of_lock = getpid()
 
-    cdef object turn(self):
-        """The lock to decode under.
+    cpdef object turn(self):
+        """The lock to decode under; a thread that holds it may take it again.
 
         A forked child gets a lock of its own: the thread that held the parent's lock at the fork does not exist there.
         """
         if self.process_of_lock != getpid():
-            mine = threading.Lock()
+            mine = threading.RLock()
             if self.process_of_lock != getpid():  # no other thread has made one in the meantime
                 self.lock, self.process_of_lock = mine, getpid()
         return self.lock

@@ -45,14 +45,14 @@ def check_float32(name: str, value: float, smallest: float = 0.0, largest: float
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
 
-def check_count(name: str, value: object, below: int = 2**31) -> None:
-    """Raises TypeError or ValueError unless it is a whole number of at least 1."""
+def check_count(name: str, value: object, below: int = 2**31, or_none: str = ", or None") -> None:
+    """Raises TypeError or ValueError unless it is a whole number of at least 1; `or_none` is "" where None is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name}: expected a whole number of at least 1, or None, got {type(value).__name__}")
+        raise TypeError(f"{name}: expected a whole number of at least 1{or_none}, got {type(value).__name__}")
     if int(value) < 1:
-        raise ValueError(f"{name}: expected a whole number of at least 1, or None, got {shown(value)}")
+        raise ValueError(f"{name}: expected a whole number of at least 1{or_none}, got {shown(value)}")
     if int(value) >= below:
-        raise ValueError(f"{name}: expected a whole number of at most {below - 1:,}, or None, got {shown(value)}")
+        raise ValueError(f"{name}: expected a whole number of at most {below - 1:,}{or_none}, got {shown(value)}")
 
 
 def check_frame_shift(seconds: object) -> None:

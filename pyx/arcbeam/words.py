@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Word(NamedTuple):
@@ -16,6 +16,8 @@ class Word(NamedTuple):
         Frames ``[start_frame, end_frame)`` of the word's tokens.
     start, end : float or None
         The same in seconds; None if the decoder was given no ``frame_shift``.
+    confidence : float or None
+        The probability that the word is right, in [0, 1]; None if none was asked for.
     """
 
     word: str
@@ -23,6 +25,15 @@ class Word(NamedTuple):
     end_frame: int
     start: float | None
     end: float | None
+    confidence: float | None = None
+
+
+def as_dict(word: Word) -> dict[str, Any]:
+    """The fields of a word for JSON; without a confidence if none was asked for."""
+    fields = word._asdict()
+    if word.confidence is None:
+        del fields["confidence"]
+    return fields
 
 
 def finite(value: float) -> float | None:

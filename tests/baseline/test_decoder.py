@@ -1,5 +1,6 @@
 """What users see of the decoders: words, times, n-best, and that nothing depends on threads, batches or collections."""
 
+import itertools
 import math
 import os
 import signal
@@ -7,6 +8,8 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import arcbeam
 from arcbeam import baseline
@@ -187,6 +190,52 @@ def test_pieces_without_a_lexicon():
     tokens = ["▁a", "b", "▁c", "d", "<blank>"]
     (found,) = baseline.LexiconFreeDecoder(tokens, threads=1).decode([saying("_a-bb", 0.97)[:, [0, 1, 2, 3, 4]]])
     assert found.text == "ab c"
+
+
+def test_timesteps_count_the_silence_before_the_first_frame():
+    (found,) = decoder().decode([saying("ab_-ca-b_")])
+    assert found.best.tokens.tolist() == [1, 2, 0, 4, 3, 1, 4, 2, 0]
+    assert found.best.collapsed_tokens.tolist() == [0, 1, 2, 0, 3, 1, 2, 0]
+    assert found.best.timesteps.tolist() == [0, 1, 2, 3, 5, 6, 8, 9]  # the last silence lasts until timestep 10
+    assert found.best.timesteps.dtype == found.best.collapsed_tokens.dtype == np.int32
+
+
+def test_timesteps_of_an_answer_that_begins_with_silence_and_ends_without():
+    (found,) = decoder(final_separator=False).decode([saying("__ab-")])
+    assert found.best.collapsed_tokens.tolist() == [0, 1, 2, 0]
+    assert found.best.timesteps.tolist() == [0, 3, 4, 6]
+
+
+def test_timesteps_without_a_silence_token():
+    (found,) = decoder({"ab": ["a", "b"]}, sil=None).decode([saying("-aa-b")])
+    assert found.best.collapsed_tokens.tolist() == [1, 2]
+    assert found.best.timesteps.tolist() == [2, 5]
+
+
+def test_timesteps_without_frames():
+    (found,) = decoder().decode([SAID[:0]])
+    assert (found.best.collapsed_tokens.tolist(), found.best.timesteps.tolist()) == ([0], [0])
+    (found,) = decoder(sil=None).decode([SAID[:0]])
+    assert found.best.timesteps.shape == found.best.collapsed_tokens.shape == (0,)
+    (found,) = decoder().decode([np.full((1, 5), np.nan, np.float32)], errors="return")
+    assert found.best.timesteps.shape == found.best.collapsed_tokens.shape == (0,)
+
+
+def as_torchaudio_has_them(path, blank):
+    """The rule of torchaudio's ctc_decoder in its own steps: runs of equal columns, without those of the blank."""
+    runs = [(column, [at for at, _ in run]) for column, run in itertools.groupby(enumerate(path), lambda one: one[1])]
+    return [column for column, _ in runs if column != blank], [at[0] for column, at in runs if column != blank]
+
+
+@given(st.text("ab_-", max_size=12), st.sampled_from(["|", None]), st.booleans())
+def test_timesteps_are_torchaudios(text, sil, with_lexicon):
+    one = decoder({"a": ["a"], "ba": ["b", "a"]}, sil=sil, nbest=3) if with_lexicon else free(sil=sil, nbest=3)
+    (found,) = one.decode([saying(text)])
+    for answer in found.nbest:
+        edge = [] if sil is None else [0]
+        tokens, timesteps = as_torchaudio_has_them([*edge, *answer.tokens.tolist(), *edge], 4)
+        assert answer.collapsed_tokens.tolist() == tokens
+        assert answer.timesteps.tolist() == (timesteps if sil else [at + 1 for at in timesteps])
 
 
 def test_float16_and_batches_and_strides_give_the_same():

@@ -89,6 +89,8 @@ def test_as_a_dictionary():
         "text",
         "words",
         "tokens",
+        "collapsed_tokens",
+        "timesteps",
         "score",
         "partial_score",
         "am_score",
@@ -98,6 +100,8 @@ def test_as_a_dictionary():
     assert values["nbest"][0]["text"] == found.text
     assert [arcbeam.words.Word(**word) for word in values["nbest"][0]["words"]] == found.words
     assert values["nbest"][1]["score"] == found.nbest[1].score
+    assert values["nbest"][0]["collapsed_tokens"] == found.best.collapsed_tokens.tolist()
+    assert values["nbest"][0]["timesteps"] == found.best.timesteps.tolist()
     best = died.to_dict()["nbest"][0]
     assert (best["score"], best["partial_score"]) == (None, died.best.partial_score)
     assert bad.to_dict()["error"].endswith("got nan in utterance 2, frame 2, column 1")

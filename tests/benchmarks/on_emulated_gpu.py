@@ -1,12 +1,20 @@
 """What tests of the experiments on a GPU share: a peer that is a stub, and the rows of an experiment."""
 
 import ctypes
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.adapters import Answer, gpu
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
+
+
+class Entry(NamedTuple):
+    """Of riva's n-best lists."""
+
+    words: list[int]
+    score: float
 
 
 class Peer:
@@ -16,7 +24,7 @@ class Peer:
 
     def __init__(self, files, options, **more):
         self.more = more
-        self.decoder = gpu.decoder(files.graph, options, device="cpu")
+        self.decoder = gpu.decoder(files.graph, options, device="cpu", lattice_beam=options.lattice_beam)
 
     def prepare(self, utterances):
         return utterances
@@ -32,6 +40,15 @@ class Peer:
 
     def decode(self, prepared):
         return self.decoder.decode(prepared)
+
+    def decode_nbest(self, prepared):
+        return [[Entry(a.word_ids.tolist(), a.score) for a in h.nbest] for h in self._all(prepared)]
+
+    def decode_mbr(self, prepared):
+        return [[(w.word, 0.0, 0.0, w.confidence) for w in h.mbr.words] for h in self._all(prepared)]
+
+    def _all(self, prepared):
+        return self.decoder.decode(prepared, nbest=self.more["nbest"], lattice=True)
 
     def answers(self, decoded):
         return [Answer(h.text, -h.score, h.reached_final) for h in decoded]

@@ -8,6 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 
+from arcbeam.ctc._lattices import LINK
 from benchmarks.engine import stage_timing
 from benchmarks.engine.rescoring_stage_kernel import STAGES as RESCORING_STAGES
 from benchmarks.engine.stage_kernel import STAGES
@@ -51,6 +52,7 @@ def test_answers_are_checked_before_they_are_timed(name, monkeypatch):
         "backtrack": (np.empty(0), 0.0, False),
         "lookup": (candidates[:1], None, {}),
         "rescore": (candidates[:1], 0.0, True),
+        "lattice": {"links": np.zeros(1, LINK), "first_token": [0, 0, 0]},
     }
     with pytest.raises(AssertionError):
         module.check(stage_timing.frame(), wrong.get(name, candidates))

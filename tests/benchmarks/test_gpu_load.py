@@ -21,4 +21,4 @@ def test_rows(emulated_gpu, monkeypatch):
 def test_every_source_is_there():
     experiment = registry.load("gpu_load")
     for name in experiment.KERNELS:
-        assert (ceilings.ROOT / "cuda" / experiment.FOLDERS.get(name, "rescore") / f"{name}.cu").exists()
+        assert experiment.source_of(name).stem == name

@@ -220,6 +220,29 @@ def test_on_the_cpu_alone(task, monkeypatch, tmp_path):
     assert {(row["graph"], row["hypotheses"]) for row in rows} == {("small", None), ("bigram", 5), ("small", 3)}
 
 
+def test_lattices_are_rescored(task, monkeypatch):
+    experiment = registry.load("kl14_lattice_rescoring")
+    monkeypatch.setattr(experiment, "LATTICE_BEAMS", (0.0, 20.0))
+    rows = list(experiment.run(Context(2, 2, {"beam": "12"})))
+    assert [row["set"] for row in rows] == [name for name in lm_task.SETS for _ in range(6)]
+    alone, own_scale, on_the_fly, limited, narrow, wide = rows[:6]
+    assert alone["ratio"] == alone["search"] == 1.0 and alone["spread"] == [1.0, 1.0]
+    assert alone["ngrams"] is own_scale["unlike"] is None and limited["contender"] == "on the fly, n = 3"
+    assert on_the_fly["unlike"] == 0 == wide["unlike"] and on_the_fly["errors"] == wide["errors"]
+    assert narrow["errors"] == alone["errors"] and narrow["oracle"] >= wide["oracle"]
+    assert 1.0 <= narrow["links"] < wide["links"] < wide["rescored"]
+    for row in (narrow, wide):
+        assert row["rescoring"] > 0 and row["spread"][0] <= row["ratio"] <= row["spread"][1] and row["truncated"] == 0
+        assert all(column.text(row) != "" for column in experiment.COLUMNS)
+    task_ = lm_task.load(Context())
+    [found] = experiment.search(task_, 12.0, lattice_beam=4.0).decode([random_log_probs(0, 5, 12)], lattice=True)
+    [lattice] = experiment.rescored(task_, [found])
+    experiment.check([found], [lattice], [found])
+    lattice.__dict__["_arrays"] = lattice._arrays | {"total_cost": lattice.total_cost + 100.0}
+    with pytest.raises(lm_task.gpu.Wrong, match=r"a rescored lattice costs .*, more than one of its paths"):
+        experiment.check([found], [lattice], [found])
+
+
 def test_phases(task):
     rows = list(registry.load("kl14_table2").run(Context(2, 2, {"beam": "5"}, gpu=True)))
     timed = {row["contender"]: row for row in rows if "microseconds" in row}

@@ -59,7 +59,7 @@ def run(files, monkeypatch):
     """``run("decode", ...)`` in the folder `files`, within this process."""
     monkeypatch.chdir(files)
 
-    def invoke(*arguments, env=None):
-        return CliRunner(env=env).invoke(app, [str(a) for a in arguments], prog_name="arcbeam")
+    def invoke(*arguments, env=None, input=None):
+        return CliRunner(env=env).invoke(app, [str(a) for a in arguments], prog_name="arcbeam", input=input)
 
     return invoke

@@ -1,8 +1,11 @@
 """``arcbeam build-graph``: every source of words, and what is wrong with bad ones."""
 
 import json
+import math
 
 import pytest
+
+from arcbeam import Graph
 
 pytest.importorskip("kaldifst")
 
@@ -98,6 +101,42 @@ def test_words_by_last_token(run, sources):
     assert [s["meta"]["words_by_last_token"] for s in shapes] == [0, 1]
     # b begins ba, so without the option a word is written by an arc that reads nothing.
     assert shapes[0]["epsilon_arcs_with_word"] > 0 == shapes[1]["epsilon_arcs_with_word"]
+
+
+def test_open_slot(run, sources):
+    result, graph = build(run, sources, "--lm-words", "--open-slot", "--open-slot-score", "-4.5")
+    assert result.exit_code == 0, result.output
+    assert info(run, graph)["meta"]["open_slot_score"] == -4.5
+    slot = Graph.load(graph).open_slot
+    assert (slot.weights == 4.5).all()
+    result, graph = build(run, sources, "--lm-words")
+    assert Graph.load(graph).open_slot is None
+    (sources / "word.arpa").write_text(ARPA.format("ab", "ba", "<unk>"))
+    result, graph = build(run, sources, "--lm-words", "--open-slot")
+    assert info(run, graph)["meta"]["open_slot_score"] == pytest.approx(-0.7 * math.log(10.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lm-words", "--open-slot"], "give open_slot_score= (on the command line: --open-slot-score)"),
+        (["--lm-words", "--open-slot", "--open-slot-score", "nan"], "open_slot_score to be a finite number"),
+        (["--lm-words", "--open-slot", "--epsilon-free"], "open_slot: expected epsilon_free=False"),
+        (["--lm-words", "--open-slot", "--openfst", "TLG.fst"], "open_slot: expected no openfst="),
+        (["--open-slot", "--open-slot-score", "-3"], "open_slot: this needs a lexicon"),
+    ],
+)
+def test_open_slots_that_cannot_be(run, sources, options, message):
+    result, graph = build(run, sources, *options)
+    assert result.exit_code == 1
+    assert message in result.stderr.splitlines()[-1]
+    assert not graph.exists()
+
+
+def test_a_score_without_a_slot(run, sources):
+    result, _ = build(run, sources, "--lm-words", "--open-slot-score", "-3")
+    assert result.exit_code == 2
+    assert "needs --open-slot" in result.stderr
 
 
 def test_lexicon_probabilities(run, sources):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+import arcbeam
 from arcbeam.cli.app import app
 from tests.cli.conftest import SAID, SPOKEN, WORDS, arcs_of_a_word_loop, log_probs_of
 from tests.lm.test_lm_automaton import GOOD as GOOD_ARPA
@@ -33,6 +34,95 @@ def test_ctm(run):
         "two 1 0.000 0.060 sea",
         "two 1 0.080 0.060 sea",
     ]
+
+
+def test_confidences_and_nbest_lists(run):
+    said = ("decode", "graph.arc", "in.npz", "--confidence")
+    rows = lines_of(run(*said, "--format", "ctm", "--frame-shift", "0.02"))
+    assert rows[0].split()[:5] == ["one", "1", "0.020", "0.040", "ah"]
+    assert all(0 < float(row.split()[5]) <= 1 for row in rows)
+    found = [json.loads(line) for line in lines_of(run(*said, "--format", "json", "--nbest", "3"))]
+    for one in found:
+        assert 1 <= len(one["nbest"]) <= 3 and one["nbest"][0]["text"] == one["text"]
+        assert one["confidence"] == one["nbest"][0]["posterior"]
+        assert all(0 < word["confidence"] <= 1 for word in one["words"])
+    certain = lines_of(run(*said, "--format", "json", "--posterior-scale", "9", "--lattice-beam", "0"))
+    assert [json.loads(line)["confidence"] for line in certain] == [1.0] * 3
+
+
+def test_minimum_bayes_risk(run):
+    found = [json.loads(line) for line in lines_of(run("decode", "graph.arc", "in.npz", "-f", "json", "--mbr"))]
+    for one in found:
+        assert one["mbr"]["text"] == one["text"] == " ".join(word["word"] for word in one["mbr"]["words"])
+        assert 0 <= one["mbr"]["errors"] < 1 and not one["mbr"]["truncated"]
+        assert [rivals[0][0] for rivals in one["sausage"] if rivals[0][0]] == one["text"].split()
+        assert all(0 < word["confidence"] <= 1 for word in one["mbr"]["words"]) and "confidence" not in one
+
+
+def test_confidences_of_labels(run):
+    said = ("decode", "graph.arc", "in.npz", "-f", "json", "--frame-confidence", "max_prob")
+    for more in ((), ("--confidence-aggregation", "mean", "--frame-shift", "0.02")):
+        for one in (json.loads(line) for line in lines_of(run(*said, *more))):
+            assert len(one["word_confidence"]) == len(one["words"])
+            assert all(0 < label["confidence"] <= 1 for label in one["labels"]) and "frame_confidence" not in one
+            assert [label["start"] is None for label in one["labels"]] == [not more] * len(one["labels"])
+    result = run("decode", "graph.arc", "in.npz", "-f", "json", "--frame-confidence", "high")
+    assert result.exit_code == 1 and '--frame-confidence: expected "max_prob" or "entropy"' in result.stderr
+
+
+def test_boosts(run, tmp_path):
+    (tmp_path / "lists").mkdir()
+    (tmp_path / "lists" / "one.txt").write_text("bee\t2.5\nah bee\n")
+    (tmp_path / "all.txt").write_text("sea\nxylophone\t9\n")
+    (tmp_path / "map.txt").write_text("one lists/one.txt\nfour  lists/one.txt\n")
+    lists = ("--boost", str(tmp_path / "all.txt"), "--boost-map", str(tmp_path / "map.txt"), "--boost-score", "1.5")
+    result = run("decode", "graph.arc", "in.npz", "--format", "json", *lists)
+    one, two, three = (json.loads(line) for line in lines_of(result))
+    assert [(b["phrase"], b["score"]) for b in one["boosts"]] == [("ah bee", 1.5), ("bee", 2.5)]
+    assert [(b["phrase"], b["score"], b["first_word"]) for b in two["boosts"]] == [("sea", 1.5, 0), ("sea", 1.5, 1)]
+    assert (one["boost_score"], two["boost_score"], three["boost_score"]) == (4.0, 3.0, 0.0)
+    assert "boost: 1 of 2 phrases are left out" in result.stderr and "'xylophone'" in result.stderr
+    assert "note: --boost-map: the input lacks 1 utterance: four" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "message"),
+    [
+        ("--boost", "a\tmuch\n", "line 1: could not convert"),
+        ("--boost", "a\na\n", "line 2: phrase 'a' occurs twice"),
+        ("--boost-map", "one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
+        ("--boost-map", "one x\none y\n", "line 2: utterance 'one' occurs twice"),
+        ("--boost-map", "one absent.txt\n", "absent.txt"),
+    ],
+)
+def test_bad_boosts(run, tmp_path, option, text, message):
+    (tmp_path / "bad.txt").write_text(text)
+    result = run("decode", "graph.arc", "in.npz", option, str(tmp_path / "bad.txt"))
+    assert result.exit_code != 0
+    assert message in result.stderr
+
+
+def test_lattices_in_an_archive(run, tmp_path):
+    rows = lines_of(run("decode", "graph.arc", "in.npz", "--lattice", str(tmp_path / "l.ark")))
+    found = dict(arcbeam.read_lattices(tmp_path / "l.ark"))
+    assert list(found) == list(SAID) and len(rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--nbest", "3"), "n-best lists are for --format json"),
+        (("--frame-confidence", "entropy"), "confidences of labels are for --format json"),
+        (("--confidence-aggregation", "sum"), "expected one of mean, min, max, prod, got 'sum'"),
+        (("--mbr",), "minimum Bayes risk is for --format json"),
+        (("--confidence",), "confidences are for --format json or ctm"),
+        (("--lattice-beam", "-1"), "expected a number of at least 0"),
+        (("--posterior-scale", "nan"), "expected a number of at least 0"),
+    ],
+)
+def test_bad_requests_for_answers(run, arguments, message):
+    result = run("decode", "graph.arc", "in.npz", *arguments)
+    assert result.exit_code == 2 and message in " ".join(result.stderr.replace("\u2502", " ").split())
 
 
 def test_json(run):
@@ -116,9 +206,24 @@ def test_graph_of_openfst(run, tmp_path):
     numbers = run("decode", tmp_path / "TLG.fst", "in.npz", *options[2:])
     assert lines_of(numbers) == ["one 1 2", "two 3 3", "three"]
     assert "note: the graph has no word symbols, so words are numbers; give --words" in numbers.stderr
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("".join(f"{word} {word[0]} {word[1:]}\n" for word in WORDS[1:]))
+    needs = run("decode", tmp_path / "TLG.fst", "in.npz", *options, "--lexicon", lexicon)
+    assert is_one_error(needs, "lexicon: expected a graph with tokens, which name its columns; give tokens (--tokens)")
     bad = run("decode", tmp_path / "TLG.fst", "in.npz", "--words", "words.txt")
     assert bad.exit_code == 1
     assert "utterance 'one' has 4 columns, the graph expects at least 40" in bad.stderr
+
+
+def test_a_lexicon_for_word_times(run, tmp_path):
+    (tmp_path / "lexicon.txt").write_text("ah a\nbee b\nsea c\n")
+    spelled = ("--lexicon", tmp_path / "lexicon.txt")
+    assert json.loads(run("info", "graph.arc", "--json").stdout)["word_times"] == "writing frames"
+    assert json.loads(run("info", "graph.arc", "--json", *spelled).stdout)["word_times"] == "spellings"
+    assert lines_of(run("decode", "graph.arc", "in.npz", *spelled)) == lines_of(run("decode", "graph.arc", "in.npz"))
+    (tmp_path / "lexicon.txt").write_text("other a\n")
+    wrong = run("decode", "graph.arc", "in.npz", *spelled)
+    assert is_one_error(wrong, "lexicon: it lacks 3 of the 3 words that the graph writes ('ah', 'bee', 'sea')")
 
 
 def test_info(run):
@@ -157,7 +262,7 @@ def test_version_and_help(run):
         assert " TLG.arcbeam" in run(command, "-h", env={"COLUMNS": "200"}).stdout
 
 
-@pytest.mark.parametrize("command", ["decode", "transduce", "build-graph", "info", "demo", "bench"])
+@pytest.mark.parametrize("command", ["decode", "stream", "transduce", "build-graph", "info", "demo", "bench"])
 def test_help_shows_whole_names_on_a_narrow_terminal(run, command):
     shown = run(command, "--help", env={"COLUMNS": "80"}).stdout
     names = [name for option in get_command(app).commands[command].params for name in option.opts if name[:2] == "--"]

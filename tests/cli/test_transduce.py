@@ -1,12 +1,14 @@
 """``arcbeam transduce``: archives of models and encoder output in, transcripts out."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder
 from tests.transducer.archives import icefall_names, nemo_file, nemo_names, torch_file
+from tests.transducer.arpas import random_arpa
 from tests.transducer.networks import random_arrays, random_frames
 
 CONFIG = """
@@ -45,6 +47,34 @@ def test_nemo(run, models):
         assert "durations" not in fields
     one = run("transduce", models / "m.nemo", models / "in.npz", "-f", "trn", "--max-symbols", "1", "--batch-size", "1")
     assert [line.rpartition(" ")[2] for line in one.stdout.splitlines()] == ["(one)", "(two)"]
+
+
+def test_boosted_phrases(run, models):
+    (models / "phrases").write_text("abd\t3\nfl\n")
+    decoder = TransducerDecoder.from_nemo(models / "m.nemo", boosting_tree_alpha=2.0)
+    tree = BoostingTree({"abd": 3.0, "fl": 1.0}, decoder.pieces)
+    assert tree.tokens == {"abd": [(0, 1, 3)], "fl": [(5, 11)]}
+    expected = decoder.decode(list(FRAMES.values()), boost=tree)
+    assert [h.text for h in expected] != [h.text for h in decoder.decode(list(FRAMES.values()))]
+    options = ["--boost", models / "phrases", "--boosting-tree-alpha", "2"]
+    result = run("transduce", models / "m.nemo", models / "in.npz", *options)
+    assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+    (models / "phrases").write_text("a\nzz\n")
+    wrong = run("transduce", models / "m.nemo", models / "in.npz", *options)
+    assert wrong.exit_code and "phrase 'zz' cannot be made of the tokenizer's pieces" in wrong.output
+    missing = run("transduce", models / "m.pt", models / "in.npz", *options)
+    assert missing.exit_code and "the model has no pieces to make phrases of; give --tokenizer" in missing.output
+
+
+def test_a_model_of_tokens(run, models):
+    arpa = random_arpa(models / "tokens.arpa", range(12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        decoder = TransducerDecoder.from_nemo(models / "m.nemo", ngram_lm_model=arpa, ngram_lm_alpha=0.9)
+    expected = decoder.decode(list(FRAMES.values()))
+    result = run("transduce", models / "m.nemo", models / "in.npz", "--ngram-lm", arpa, "--ngram-lm-alpha", "0.9")
+    lines = [line for line in result.stdout.splitlines() if line]
+    assert lines == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
 
 
 def test_precision_and_device(run, models):

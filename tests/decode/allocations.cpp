@@ -57,10 +57,14 @@ int main() {
     const std::atomic<bool> cancel{false};
     twin::Lane lane;
     twin::Result result;
-    for (const std::uint32_t frames : {4000U, 4000U, 40U, 400U, 4000U}) {
-        allocations = 0;
-        lane.decode(graph, options, {logp.data(), kColumns, frames, kColumns, false}, cancel, result);
-        std::printf("%u %zu %zu\n", frames, allocations, result.path.arcs.size());
+    for (const float lattice_beam : {twin::kNoLattice, 2.0F}) {
+        for (const std::uint32_t frames : {4000U, 4000U, 40U, 400U, 4000U}) {
+            const twin::LogProbs given{logp.data(), kColumns, frames, kColumns, false};
+            allocations = 0;
+            lane.decode(graph, options, lattice_beam, given, cancel, result);
+            std::printf("%u %zu %zu %zu\n", frames, allocations, result.path.arcs.size(),
+                        result.lattice.links.size());
+        }
     }
     return 0;
 }

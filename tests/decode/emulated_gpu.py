@@ -19,12 +19,15 @@ SOURCES = {
     "asking": "cuda/rescore/asking.cu",
     "asking_arcs": "cuda/rescore/asking_arcs.cu",
     "bucketed": "cuda/rescore/bucketed.cu",
+    "boosted": "cuda/rescore/boosted.cu",
 }
+SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {"search": 192} | dict.fromkeys(("rescore", "asking", "asking_arcs", "bucketed"), 544)
+PARAMETER_BYTES = {name: 200 if "search" in name else 560 for name in SOURCES}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
-    ("asking", "asking_arcs"), ("wide", "dense")
+    ("asking", "asking_arcs", "boosted"), ("wide", "dense")
 )
+SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}
 
 
 def image(name: str, code: str = "arch 9.0") -> bytes:
@@ -34,7 +37,9 @@ def image(name: str, code: str = "arch 9.0") -> bytes:
 
 
 # Frames and logs that fit nowhere: everything grows, and is redone.
-TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 20, shared_states=8)
+TIGHT = search_plan.Room(
+    spill_states=8, log_entries=64, links=8, lattice_bytes=1, path_entries=1, window_bytes=1 << 20, shared_states=8
+)
 
 
 class Shape(ctypes.Structure):

@@ -66,6 +66,8 @@ def decode(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank
 
 
 def _arcs(graph, state):
+    if hasattr(graph, "arcs_of"):  # a graph with new words
+        return graph.arcs_of(state)
     return range(int(graph.states["first_arc"][state]), int(graph.states["first_arc"][state + 1]))
 
 

@@ -43,6 +43,13 @@ def label_of(model, arc):
     return low | int(packed[arc * bits : (arc + 1) * bits][::-1], 2) << 16
 
 
+def plus(cost, added):
+    """A cost with an addend, or with several, one after another."""
+    for one in added if isinstance(added, tuple) else (added,):
+        cost = f32(cost + one)
+    return cost
+
+
 class Deviations:
     """What rescoring adds, from the two models and the graph's words in them."""
 
@@ -57,7 +64,8 @@ class Deviations:
         text = self.graph.word_symbols[word]
         large_label = self.large.label(text) or self.large.unknown_label
         large, next_large = step(self.large, history[0], large_label)
-        small, next_small = step(self.small, history[1], self.small.label(text))
+        small_label = self.small.label(text) or self.small.unknown_label
+        small, next_small = step(self.small, history[1], small_label)
         cost = f32(0) if text in self.keep else self._cost(large, small)
         return cost, (next_large, next_small)
 
@@ -65,6 +73,10 @@ class Deviations:
         return self._cost(
             step(self.large, history[0], self.large.end_label)[0], step(self.small, history[1], self.small.end_label)[0]
         )
+
+    def unfinished(self, history):
+        """What a path ends with where no sentence does."""
+        return f32(0)
 
     def _cost(self, large, small):
         return f32(f32(self.scales[0] * large) - f32(self.scales[1] * small))
@@ -103,7 +115,7 @@ def decode(
         for cost, arc, history, token in candidates:
             if np.isfinite(cost) and cost <= kept:
                 added, following = search.deviation(history, arc)
-                rescored.append((f32(cost + added), arc, history, following, token))
+                rescored.append((plus(cost, added), arc, history, following, token))
         finite = [cost for cost, *_ in rescored if np.isfinite(cost)]
         if not finite:
             alive = False
@@ -118,9 +130,10 @@ def decode(
     ends = {}
     for (state, history), token in tokens.items():
         cost = f32(token.cost + graph.finals[state])
-        if alive and np.isfinite(cost) and np.isfinite(f32(cost + deviations.end(history))):
-            ends[state, history] = Token(f32(cost + deviations.end(history)), token.path, history)
-    best = min((ends or tokens).items(), key=lambda item: (item[1].cost, item[0]))[1]
+        if alive and np.isfinite(cost) and np.isfinite(plus(cost, deviations.end(history))):
+            ends[state, history] = Token(plus(cost, deviations.end(history)), token.path, history)
+    unfinished = {key: t._replace(cost=plus(t.cost, deviations.unfinished(key[1]))) for key, t in tokens.items()}
+    best = min((ends or unfinished).items(), key=lambda item: (item[1].cost, item[0]))[1]
     return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
 
 
@@ -153,7 +166,7 @@ class Search:
                     if not (np.isfinite(cost) and cost <= bound):
                         continue
                     added, following = self.deviation(key[1], arc)
-                    cost = f32(cost + added) if self.graph.words[arc] else cost
+                    cost = plus(cost, added) if self.graph.words[arc] else cost
                     if np.isfinite(cost) and cost <= bound:
                         target = int(self.graph.targets["next_state"][arc])
                         admit(waiting, (target, following), Token(cost, (*token.path, arc), key[1]))

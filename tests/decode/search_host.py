@@ -29,6 +29,13 @@ LANE = np.dtype(
 DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
 NEED_ANSWERS, NEED_REQUEST_ROOM = 16, 17  # of lanes that ask the host
+NEED_LINKS, NEED_LATTICE_POOL = 18, 19
+LATTICE_LANE = np.dtype([("costs", "u8"), ("links", "u8"), ("link_capacity", "u4"), ("num_links", "u4")])
+LATTICE_RESULT = np.dtype(
+    [("begin", "u8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4")]
+)  # fmt: skip
+LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
+LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
 LINE_BYTES = 128
 
 
@@ -55,6 +62,8 @@ class Room:
     spill_capacity: int = 8
     log: int = 64
     paths: int = 16
+    links: int = 16
+    lattice_pool: int = 64
 
 
 @dataclass(frozen=True)
@@ -138,16 +147,105 @@ class Found:
     bad_frame: int
     bad_column: int
     work: tuple[int, int, int, int]
+    lattice: Any = None  # FoundLattice, if one was asked for
+
+
+@dataclass
+class FoundLattice:
+    """What a kernel writes to the pool, as `cuda/decode/lattice_room.hpp` has it."""
+
+    steps: np.ndarray
+    links: np.ndarray
+    entries: np.ndarray
+    costs: np.ndarray
+    end_extras: np.ndarray
+    best_end: int
+
+    @classmethod
+    def read(cls, result, pool):
+        at = int(result["begin"])
+
+        def take(dtype, n):
+            nonlocal at
+            found = np.frombuffer(pool, dtype, n, at).copy()
+            at += found.nbytes
+            return found
+
+        steps, links = take(LATTICE_STEP, int(result["steps"])), take(LINK, int(result["links"]))
+        entries = take(np.dtype([("source", "u4"), ("arc", "u4")]), int(result["entries"]))
+        costs = take(np.dtype("f4"), len(entries))
+        first_end = int(steps["entries_end"][-2]) if len(steps) > 1 else 0
+        return cls(
+            steps, links, entries, costs, take(np.dtype("f4"), len(entries) - first_end), int(result["best_end"])
+        )
+
+
+class Lattices:
+    """The memory for lattices of a host under the emulator."""
+
+    def __init__(self, batch, lanes, room, beam):
+        frames = [len(logp) for logp in batch]
+        self.first_step = np.concatenate([[0], np.cumsum([n + 1 for n in frames])]).astype(np.uint32)
+        self.lanes = np.zeros(lanes, LATTICE_LANE)
+        self.results = np.zeros(len(batch), LATTICE_RESULT)
+        self.steps = np.zeros(int(self.first_step[-1]) + 1, LATTICE_STEP)
+        self.pool, self.used = np.zeros(room.lattice_pool, np.uint8), np.zeros(1, np.uint64)
+        self.beam = np.float32(beam)
+        self.keep = {}
+        self.taken = {}
+        for number in range(lanes):
+            self.grow_links(number, room.links)
+
+    def params(self):
+        """The parameter in the memory of the device, and all arrays that a kernel may touch."""
+        made = build.kernel_params(
+            lanes=self.lanes, results=self.results, steps=self.steps, first_step=self.first_step, pool=self.pool,
+            used=self.used, capacity=np.uint64(len(self.pool)), beam=self.beam,
+        )  # fmt: skip
+        memory = np.frombuffer(bytes(made) + bytes(4), np.uint8)
+        return memory, self.keep | {f"lattice.{name}": array for name, array in made.arrays.items()}
+
+    def grow_costs(self, number, capacity, before):
+        larger = np.zeros(2 * capacity, np.float32)
+        old = self.keep.get(f"costs[{number}]")
+        if old is not None:
+            larger[:before] = old[:before]
+        self.keep[f"costs[{number}]"] = larger
+        self.lanes[number]["costs"] = larger.ctypes.data
+
+    def grow_links(self, number, capacity):
+        lane = self.lanes[number]
+        larger = np.zeros(2 * capacity + (capacity + 31) // 32, np.uint64)
+        old = self.keep.get(f"links[{number}]")
+        if old is not None:
+            larger[: 2 * int(lane["num_links"])] = old[: 2 * int(lane["num_links"])]
+        self.keep[f"links[{number}]"] = larger
+        lane["links"], lane["link_capacity"] = larger.ctypes.data, capacity
+
+    def take(self, results):
+        """Reads what the last launch has written, and makes room for more."""
+        for utterance, result in enumerate(results):
+            if result["outcome"] == DECODED and utterance not in self.taken:
+                self.taken[utterance] = FoundLattice.read(self.results[utterance], self.pool)
+        if self.used[0] > len(self.pool):
+            self.pool = np.zeros(2 * int(self.used[0]), np.uint8)
+        self.used[0] = 0
 
 
 class SearchHost:
     source, entry = "cuda/decode/search.cu", "arcbeam_search_{}"
     sources_of_the_host: tuple[Path, ...] = ()
 
-    def __init__(self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None):
+    def __init__(
+        self, graph: Any, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0, room=None, lattice_beam=None
+    ):
         self.graph = graph
         self.room = room or Room()
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
+        self.lattice_beam = lattice_beam
+        if lattice_beam is not None:
+            self.source = self.source.replace(".cu", "_lattice.cu")
+            self.entry = self.entry.replace("_{}", "_lattice_{}")
         self.kernels = build.load(self.source, *self.sources_of_the_host)
         self.launches = 0
         self.lanes = np.zeros(0, LANE)
@@ -179,6 +277,7 @@ class SearchHost:
 
     control_bytes = 208
     wait_cycles = 10**6
+    has_clusters = True  # the kernel has an entry for them
 
     @staticmethod
     def table_bytes(candidates, table_size):
@@ -208,9 +307,10 @@ class SearchHost:
         keep: dict[str, np.ndarray] = {}
         rows = graph_layout.state_rows(graph.states, graph.targets)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+        lattices = None if self.lattice_beam is None else Lattices(batch, shape.lanes, room, self.lattice_beam)
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
-            self._grow_log(lane, number, room.log, keep)
+            self._grow_log(lane, number, room.log, keep, lattices)
         self.begin(shape.lanes)
         queue, used = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
         pool = np.zeros(room.paths, np.uint32)
@@ -221,6 +321,7 @@ class SearchHost:
                 states=rows, targets=graph.targets, labels=labels, finals=graph.finals, start=np.uint32(graph.start),
                 column_bits=np.uint32(graph_layout.column_bits(graph.num_columns)),
             )  # fmt: skip
+            lattice, of_lattices = (np.uint64(0), {}) if lattices is None else lattices.params()
             params = build.kernel_params(
                 graph=view, utterances=utterances, order=order, results=results, lanes=lanes, queue=queue,
                 resting=resting, stop_soon=stop_soon, pool=pool,
@@ -232,7 +333,7 @@ class SearchHost:
                 max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
                 shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
-                hot_lanes=np.uint32(shape.hot_lanes),
+                hot_lanes=np.uint32(shape.hot_lanes), lattice=lattice,
             )  # fmt: skip
             shared = self.control_bytes + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
             shared += self.tokens_bytes(room.capacity)
@@ -242,11 +343,13 @@ class SearchHost:
                 arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
                 self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
-                block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays,
+                block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays | of_lattices,
                 copies=coming.copies() if from_host else (), host=self.beside(), **schedule,
             )  # fmt: skip
             assert resting[0] == shape.lanes
             self.launches += 1
+            if lattices is not None:
+                lattices.take(results)
             stopped = [(number, lane) for number, lane in enumerate(lanes) if lane["need"]]
             if not stopped:
                 break
@@ -254,18 +357,25 @@ class SearchHost:
                 coming.come_on()
             for number, lane in stopped:
                 if lane["need"] == NEED_LAUNCH:
-                    shape = replace(shape, kernel="cluster", cluster=2, hot_lanes=0)
+                    shape = replace(shape, hot_lanes=0)
+                    if self.has_clusters:
+                        shape = replace(shape, kernel="cluster", cluster=2)
                 elif lane["need"] == NEED_SPILL:
                     self._grow_spill(lane, number, 2 * int(lane["capacity"]), keep)
                 elif lane["need"] == NEED_LOG:
-                    self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep)
+                    self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep, lattices)
+                elif lane["need"] == NEED_LINKS:
+                    lattices.grow_links(number, 2 * int(lattices.lanes[number]["link_capacity"]))
                 elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
                     larger = np.zeros(2 * max(len(pool), int(used[0])), np.uint32)
                     larger[: len(pool)] = pool
                     pool = larger
-        return [self._found(result, pool) for result in results]
+        found = [self._found(result, pool) for result in results]
+        for utterance, lattice in lattices.taken.items() if lattices is not None else ():
+            found[utterance].lattice = lattice
+        return found
 
     def _grow_spill(self, lane, number, capacity, keep):
         """New room for frames; the tokens that wait there move along."""
@@ -286,12 +396,14 @@ class SearchHost:
         keep[f"tokens[{number}]"] = larger
         lane["tokens"] = larger.ctypes.data
 
-    def _grow_log(self, lane, number, capacity, keep):
+    def _grow_log(self, lane, number, capacity, keep, lattices):
         larger = np.zeros(capacity + (capacity + 31) // 32 + capacity // 16, np.uint64)  # entries, marks, milestones
         old = keep.get(f"log[{number}]")
         if old is not None:
             larger[: lane["log_capacity"]] = old[: lane["log_capacity"]]
         keep[f"log[{number}]"] = larger
+        if lattices is not None:
+            lattices.grow_costs(number, capacity, int(lane["log_capacity"]))
         lane["log"], lane["log_capacity"] = larger.ctypes.data, capacity
 
     @staticmethod

@@ -87,8 +87,8 @@ def test_as_a_dictionary(device):
     found, empty, dead, bad = (h.to_dict() for h in hypotheses(60, device=device, frame_shift=0.02))
     one = hypotheses(60, device=device, frame_shift=0.02)[0]
     assert list(found) == [
-        "text", "words", "score", "partial_score", "acoustic_score", "graph_score", "rescoring_score", "reached_final",
-        "complete", "error", "tokens", "word_ids", "arcs",
+        "text", "words", "score", "partial_score", "acoustic_score", "graph_score", "rescoring_score", "boost_score",
+        "reached_final", "complete", "error", "boosts", "tokens", "word_ids", "arcs",
     ]  # fmt: skip
     for name in ("text", "score", "acoustic_score", "graph_score", "reached_final", "complete", "error"):
         assert found[name] == getattr(one, name)

@@ -60,3 +60,25 @@ def test_threads_do_not_overwrite_each_others(decoder):
         thread.join()
     assert wrong == []
     assert decoder.stats.frames == 0, "this thread has decoded nothing"
+
+
+NAMES = ("arcs", "score", "partial_score", "complete", "reached_final", "error")
+
+
+@pytest.mark.parametrize("first", NAMES)
+def test_any_value_of_a_path_may_be_read_first(decoder, first):
+    wanted = [{name: getattr(one, name) for name in NAMES} for one in decoder.decode(BATCHES[0])]
+    for one, values in zip(decoder.decode(BATCHES[0]), wanted, strict=True):
+        getattr(one, first)
+        assert one.arcs.tolist() == values["arcs"].tolist() and one.arcs.dtype == "uint32"
+        assert all(getattr(one, name) == values[name] for name in NAMES[1:])
+        assert (type(one.score), type(one.partial_score)) == (float, float)
+        assert (type(one.complete), type(one.reached_final)) == (bool, bool)
+
+
+def test_a_value_that_is_set_stays(decoder):
+    one, other = decoder.decode(BATCHES[0])[:2]
+    one.score = 5.0
+    assert len(one.arcs) and one.partial_score != 5.0 and one.score == 5.0
+    assert pickle.loads(pickle.dumps(one)).score == 5.0
+    assert other.score != 5.0

@@ -10,6 +10,7 @@ from arcbeam.baseline.pieces import join_pieces
 from arcbeam.graph.graph import Pronunciations
 from arcbeam.words import Word
 from tests.decode import word_times_oracle as word_times
+from tests.decode.word_times_oracle import EPSILON_COLUMN as EPSILON
 
 BLANK, SPACE, A, B = 3, 0, 1, 2
 TOKENS = TokenTable.from_list(["<space>", "a", "b", "<blank>"])
@@ -78,34 +79,79 @@ def test_without_pronunciations_a_word_starts_where_it_is_written():
     assert timed(word_graph(None), "--aa-bb__-b-") == [("ab", 5, 9, None, None), ("b", 10, 11, None, None)]
 
 
-def test_spellings_that_share_a_prefix_are_told_apart_by_what_follows():
+def read(columns, written):
+    """Tokens of one frame each; `written` are the tokens read with the arc of each label, which reads the last one."""
+    at = [n - 1 for n in written]
+    return word_times._Tokens(columns, list(range(len(columns))), list(range(1, len(columns) + 1)), at, at, written)
+
+
+def test_spellings_that_share_a_prefix_are_told_apart_by_the_word_that_closes_them():
     """Label 1 may be "a" or "ab"; only "a" leaves a "b" for label 2."""
-    spellings = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B])])
-    tokens = word_times._Tokens([A, B], [0, 5], [2, 6], [1, 5])
-    graph = word_graph(spellings)
-    assert word_times._spelled(graph, [1, 2], tokens) == [(0, 2), (5, 6)]
-    assert word_times._spelled(graph, [1], tokens) == [(0, 6)]
-    assert word_times._spelled(graph, [2, 1], tokens) is None
+    graph = word_graph(Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B])]))
+    tokens = word_times._Tokens([A, B], [0, 5], [2, 6], [1, 5], [0, 1], [1, 2])
+    assert word_times._spelled(graph, [1, 2], tokens) == ([(0, 2), (5, 6)], 1)
+    assert word_times._spelled(graph, [1], read([A, B], [1])) == ([(0, 2)], 0)
+    assert word_times._spelled(graph, [1, 2], read([A, B, B], [1, 3])) == ([(0, 2), (2, 3)], 1)
+
+
+def test_what_follows_the_next_word_changes_nothing():
+    """The third label would be spelled if the first were "a"; it is written too late to be heard."""
+    graph = word_graph(Pronunciations.from_lists([(1, [A]), (1, [A, B]), (2, [B]), (3, [B, A])]))
+    begun = read([A, B, B], [1, 3])
+    whole = read([A, B, B, A], [1, 3, 4])
+    assert word_times._spelled(graph, [1, 2], begun) == ([(0, 2), (2, 3)], 1)
+    assert word_times._spelled(graph, [1, 2, 3], whole)[0][:2] == [(0, 2), (2, 3)]
+
+
+def test_labels_written_ahead_of_their_tokens():
+    """A graph whose sentences begin alike writes all that they share at once."""
+    graph = word_graph(Pronunciations.from_lists([(1, [A, B]), (2, [B])]))
+    tokens = read([A, B, SPACE, B, SPACE, A, B], [1, 1, 1])
+    assert word_times._spelled(graph, [1, 2, 1], tokens) == ([(0, 2), (3, 4), (5, 7)], 2)
+
+
+def test_a_word_without_a_spelling_spans_what_its_label_says():
+    """Label 3, of tokens 2 to 4, is written by token 3; label 2 is found behind it, label 1 follows that."""
+    graph = word_graph(Pronunciations.from_lists([(1, [A, B]), (2, [B])]))
+    tokens = read([A, B, A, A, A, B, A, B], [1, 4, 6, 8])
+    assert word_times._spelled(graph, [1, 3, 2, 1], tokens) == ([(0, 2), (3, 5), (5, 6), (6, 8)], 3)
+    assert word_times._spelled(graph, [3, 1], read([A, A, B], [1, 3])) == ([(0, 1), (1, 3)], 0)
+    assert word_times._spelled(graph, [1, 3], read([A, B, A, A], [1, 4])) == ([(0, 2), (3, 4)], 1)
+
+
+def test_tokens_that_no_word_has_are_passed_over():
+    """As the silence of a graph from elsewhere, whose token nobody named."""
+    graph = word_graph(SPELLED, separator_column=None)
+    tokens = read([SPACE, A, B, SPACE, B, SPACE], [2, 5])
+    assert word_times._spelled(graph, [1, 2], tokens) == ([(1, 3), (4, 5)], 1)
+
+
+def test_a_word_that_is_misspelled_is_looked_for_no_further_than_the_next_word():
+    graph = word_graph(SPELLED)
+    tokens = read([A, A, B, A, B], [1, 3, 5])
+    assert word_times._spelled(graph, [2, 2, 1], tokens) == ([(0, 2), (2, 3), (3, 5)], 2)
 
 
 def test_a_path_that_ends_inside_a_word():
     """The last word may lack its last tokens."""
-    tokens = word_times._Tokens([B, A], [0, 3], [1, 4], [0, 3])
-    assert word_times._spelled(word_graph(SPELLED), [2, 1], tokens) == [(0, 1), (3, 4)]
+    tokens = word_times._Tokens([B, A], [0, 3], [1, 4], [0, 3], [0, 1], [1, 2])
+    assert word_times._spelled(word_graph(SPELLED), [2, 1], tokens) == ([(0, 1), (3, 4)], 1)
 
 
 @given(st.lists(st.sampled_from([1, 2]), max_size=40), st.data())
-def test_every_spelling_is_found(labels, data):
-    spellings = {1: [[A], [A, A]], 2: [[A, B], [B], [A]]}
-    chosen = [data.draw(st.sampled_from(spellings[label])) for label in labels]
-    columns = [c for spelling in chosen for c in ([SPACE, *spelling] if data.draw(st.booleans()) else spelling)]
+def test_words_with_plain_spellings_are_found_wherever_their_labels_are_written(labels, data):
+    """No spelling of a word begins another of that word, so there is one way to read them."""
+    spellings = {1: [[A], [B, A]], 2: [[A, B], [B], [A, A]]}
+    columns, wanted, starts = [], [], []
+    for label in labels:
+        columns += [SPACE] * data.draw(st.integers(0, 2))
+        spelling = data.draw(st.sampled_from(spellings[label]))
+        starts.append(len(columns))
+        columns += spelling
+        wanted.append((starts[-1], len(columns)))
+    written = sorted(data.draw(st.integers(1, len(columns))) for _ in labels)
     graph = word_graph(Pronunciations.from_lists([(w, s) for w, many in spellings.items() for s in many]))
-    n = len(columns)
-    tokens = word_times._Tokens(columns, list(range(n)), list(range(1, n + 1)), [0] * len(labels))
-    found = word_times._spelled(graph, labels, tokens)
-    assert found is not None
-    for label, (start, end) in zip(labels, found, strict=True):
-        assert columns[start:end] in spellings[label]
+    assert word_times._spelled(graph, labels, read(columns, written))[0] == wanted
 
 
 @pytest.mark.parametrize(
@@ -148,10 +194,10 @@ def test_a_word_ends_where_the_next_is_written():
     path = np.array([0, 1, 2, 3], np.uint32)
     assert graph.words[path].tolist() == [1, 0, 2, 0]
     assert word_times.spans(graph, path) == [(0, 2), (2, 4)]
-    assert word_times._between_labels(word_times._Tokens([A], [0], [4], [0, 2])) == [(0, 2), (2, 3)]
+    assert word_times._all_written(word_times._Tokens([A], [0], [4], [0, 2], [0, 1], [1, 1])) == [(0, 2), (2, 3)]
 
 
-def words_of(graph, path):
+def words_of(graph, path, shift=0.5):
     """What the oracle and the rules of pieces make of a path."""
     labels = [str(label) for label in graph.words[path].tolist() if label]
     if graph.word_symbols is not None:
@@ -160,7 +206,9 @@ def words_of(graph, path):
     joined = [(label, i, i) for i, label in enumerate(labels)]
     if graph.join == "pieces":
         joined = join_pieces(labels, graph.separator)
-    return [Word(word, spans[a][0], spans[b][1], 0.5 * spans[a][0], 0.5 * spans[b][1]) for word, a, b in joined]
+    seconds = (lambda frame: None) if shift is None else (lambda frame: shift * frame)
+    times = [(spans[a][0], spans[b][1]) for _, a, b in joined]
+    return [Word(word, a, b, seconds(a), seconds(b)) for (word, _, _), (a, b) in zip(joined, times, strict=True)]
 
 
 LABELS = SymbolTable.from_ids([1, 2, 4, 7], ["a", "_", "_é", "b_"])
@@ -189,3 +237,40 @@ def test_words_are_those_of_the_oracle(arcs, path, symbols, pronunciations, know
     wanted = words_of(graph, path)
     assert graph.word_reader.words(path, 0.5, Word) == wanted
     assert graph.word_reader.text(path) == " ".join(word.word for word in wanted)
+
+
+# Every column with every label, and labels without a column: any text can be written by a row of these arcs.
+WRITERS = [
+    (state, 0, column + 1, word, 0.0) for state in (0, 1) for column in (SPACE, A, B, BLANK) for word in range(5)
+]
+WRITERS += [(0, 1, 0, word, 0.0) for word in range(1, 5)]
+HEARD = Pronunciations.from_lists([(1, [A, B]), (1, [A]), (2, [B]), (2, [B, A]), (3, [A, A, B]), (3, [])])
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, SPACE, A, A, B, B, BLANK]), st.sampled_from([0, 0, 0, 1, 2, 3, 4]))),
+    st.sampled_from([None, SPACE]),
+)
+def test_a_path_that_goes_on_changes_no_settled_word(written, separator):
+    """Word 4 has no spelling."""
+    graph = Graph.from_arcs(
+        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
+    )
+    columns = [None if column == EPSILON else column for column in graph.columns.tolist()]
+    arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}
+    path = np.array([arcs[pair] for pair in written if pair in arcs], np.uint32)
+    whole = graph.word_reader.words(path, None, Word)
+    assert whole == words_of(graph, path, None)
+    for end in range(len(path)):
+        _, settled = word_times.spans_and_settled(graph, path[:end])
+        assert graph.word_reader.words(path[:end], None, Word)[:settled] == whole[:settled]
+
+
+def test_all_words_but_the_last_are_settled_where_labels_are_written_with_their_tokens():
+    graph = word_graph(SPELLED)
+    arcs = decoded_arcs(graph, "--aa-bb__-b-_ab__-")
+    assert word_times.spans_and_settled(graph, arcs) == ([(2, 7), (10, 11), (13, 15)], 2)
+    counts = [word_times.spans_and_settled(graph, arcs[:end])[1] for end in range(len(arcs))]
+    frames = np.cumsum(graph.columns[arcs] != EPSILON)
+    # Settled by the label of the next word: "b" writes it in frame 10, the second "ab" in frame 14.
+    assert [int(frames[counts.index(n) - 1]) for n in (1, 2)] == [11, 15]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -26,28 +25,33 @@ class _Tokens:
         Column and frames [start, end) of each token.
     labels_at : list of int
         For each output label of the path, the frame that its arc reads, or that follows if it reads none.
+    tokens_before, tokens_with : list of int
+        For each output label of the path, the tokens before its arc, and with that of the arc.
     """
 
     columns: list[int]
     starts: list[int]
     ends: list[int]
     labels_at: list[int]
+    tokens_before: list[int]
+    tokens_with: list[int]
 
 
 def spans(graph: Graph, arcs: np.ndarray) -> list[Span]:
-    """Frames [start, end) of each output label of a path.
+    """Frames [start, end) of each output label of a path, word by word as spans.hpp says."""
+    return spans_and_settled(graph, arcs)[0]
 
-    Labels are matched with the tokens that spell them by the graph's pronunciations. A path of a graph without
-    pronunciations, or one that they do not explain, falls back on the frames at which the labels are written.
-    """
+
+def spans_and_settled(graph: Graph, arcs: np.ndarray) -> tuple[list[Span], int]:
+    """The spans, and how many of them, from the first on, no path that begins with this one gives otherwise."""
     tokens = _tokens(graph, arcs)
     labels = graph.words[arcs]
     labels = labels[labels != 0].tolist()
     if graph.join == "pieces":
-        found = _one_token_each(graph, labels, tokens)
-    else:
-        found = _spelled(graph, labels, tokens)
-    return found if found is not None else _between_labels(tokens)
+        return _one_token_each(labels, tokens) or _all_written(tokens), 0
+    if graph.pronunciations is None:
+        return _all_written(tokens), 0
+    return _spelled(graph, labels, tokens)
 
 
 def _tokens(graph: Graph, arcs: np.ndarray) -> _Tokens:
@@ -67,62 +71,94 @@ def _tokens(graph: Graph, arcs: np.ndarray) -> _Tokens:
     for i, start in enumerate(starts.tolist()):
         while ends[i] < len(columns) and repeat[ends[i]] and columns[ends[i]] == columns[start]:
             ends[i] += 1
-    labels_at = frame_of[graph.words[arcs] != 0].tolist()
-    return _Tokens(columns[starts].tolist(), starts.tolist(), ends, labels_at)
+    written = graph.words[arcs] != 0
+    before, behind = (np.searchsorted(starts, at[written]).tolist() for at in (frame_of, frame_of + emitting))
+    return _Tokens(columns[starts].tolist(), starts.tolist(), ends, frame_of[written].tolist(), before, behind)
 
 
-def _one_token_each(graph: Graph, labels: list[int], tokens: _Tokens) -> list[Span] | None:
+def _one_token_each(labels: list[int], tokens: _Tokens) -> list[Span] | None:
     if len(labels) != len(tokens.columns):
         return None
     return list(zip(tokens.starts, tokens.ends, strict=True))
 
 
-def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> list[Span] | None:
-    """Depth-first search for the pronunciations that add up to the tokens; None if none do."""
-    pronunciations = graph.pronunciations
-    if pronunciations is None:
-        return None
-    count = len(tokens.columns)
-    separator = graph.separator_column
+def _spelled(graph: Graph, labels: list[int], tokens: _Tokens) -> tuple[list[Span], int]:
+    columns, count = tokens.columns, len(tokens.columns)
+    spellings = [graph.pronunciations.of(label) for label in labels]
+    closed = [*tokens.tokens_before[1:], count]  # the tokens that are read before the arc that closes a word
 
-    def starts_and_ends(word: int, at: int) -> list[Span]:
-        while at < count and tokens.columns[at] == separator:
+    def behind_separators(at: int) -> int:
+        while at < count and columns[at] == graph.separator_column:
             at += 1
-        options = []
-        for spelling in pronunciations.of(labels[word]):
-            rest = tokens.columns[at : at + len(spelling)]
-            # The last word of a path that ends too early may lack its last tokens.
-            if rest == spelling or (word == len(labels) - 1 and rest and rest == spelling[: len(rest)]):
-                options.append((at, at + len(rest)))
-        return options
+        return at
 
-    dead: set[tuple[int, int]] = set()
-    choices: list[list[Span]] = []
-    chosen: list[Span] = []
-    at = 0
-    while len(chosen) < len(labels):
-        word = len(chosen)
-        if len(choices) == word:
-            choices.append([] if (word, at) in dead else starts_and_ends(word, at))
-            dead.add((word, at))
-        if choices[word]:
-            chosen.append(choices[word].pop(0))
-            at = chosen[-1][1]
-        elif word == 0:
-            return None
+    def begins(word: int, rest: list[int]) -> bool:
+        return any(spelling and spelling[: len(rest)] == rest[: len(spelling)] for spelling in spellings[word])
+
+    def explains(word: int, end: int) -> bool:
+        at = behind_separators(end)
+        if word + 1 == len(labels):
+            return at >= count
+        read = tokens.tokens_with[word + 1]
+        return at < read and begins(word + 1, columns[at:read])
+
+    def end_of(word: int, at: int) -> int | None:
+        ends = {at + len(s) for s in spellings[word] if columns[at : at + len(s)] == s}
+        in_time = {end for end in ends if end <= closed[word]}
+        explaining = {end for end in in_time if explains(word, end)}
+        return max(explaining or in_time) if in_time else min(ends, default=None)
+
+    def find(word: int, begin: int, follows: bool) -> Span | None:
+        if follows:
+            at = behind_separators(begin)
+            end = end_of(word, at)
+            if end is None and word + 1 == len(labels) and columns[at:] and begins(word, columns[at:]):
+                end = count
+            if end is not None:
+                return at, end
+        limit = closed[word] if closed[word] > begin else count
+        found = [(at, end_of(word, at)) for at in range(begin, limit)]
+        found = [(at, end) for at, end in found if end is not None and at < end <= limit]
+        begun = [one for one in found if one[0] < tokens.tokens_with[word]]
+        return begun[-1] if begun else min(found, key=lambda one: (one[1], one[0]), default=None)
+
+    frames: list[Span] = []
+    decided: list[bool] = []  # nothing that follows can change where the word is found
+    is_found: list[bool] = []
+    begin, until, follows = 0, 0, True
+    for word in range(len(labels)):
+        found, at = find(word, begin, follows), behind_separators(begin)
+        # With more tokens a spelling that is read in part now could become complete.
+        open_end = (
+            follows and end_of(word, at) is None and any(s[: count - at] == columns[at:] for s in spellings[word])
+        )
+        if found is None:
+            frames.append(_written(tokens, word, until))
+            decided.append(word + 1 < len(labels) and not open_end and closed[word] > begin)
+            begin = max(begin, tokens.tokens_with[word])
         else:
-            choices.pop()
-            chosen.pop()
-            at = -1  # the word before has its choices already
-    behind = [tokens.ends[end - 1] if end else 0 for _, end in chosen]
-    # A word may be spelled by nothing.
-    return [(tokens.starts[a] if a < b else end, end) for (a, b), end in zip(chosen, behind, strict=True)]
+            begin, end = found
+            last = tokens.ends[end - 1] if end else 0
+            frames.append((tokens.starts[begin] if begin < end else last, last))
+            if not follows:
+                frames[word - 1] = _written(tokens, word - 1, until, frames[word][0])
+            decided.append(word + 1 < len(labels) and not open_end and end < count)
+            begin, until = end, last
+        follows = found is not None
+        is_found.append(follows)
+    settled = [*decided, False].index(False)
+    # The end of a word that is not found depends on where the next word begins.
+    return frames, settled - (0 < settled < len(labels) and not is_found[settled - 1])
 
 
-def _between_labels(tokens: _Tokens) -> list[Span]:
-    found = []
-    for start, limit in itertools.pairwise([*tokens.labels_at, math.inf]):
-        last = bisect_left(tokens.starts, limit) - 1
-        end = tokens.ends[last] if last >= 0 and tokens.starts[last] >= start else start + 1
-        found.append((int(start), int(max(start + 1, min(end, limit)))))
-    return found
+def _all_written(tokens: _Tokens) -> list[Span]:
+    return [_written(tokens, word) for word in range(len(tokens.labels_at))]
+
+
+def _written(tokens: _Tokens, word: int, earliest: int = 0, latest: float = math.inf) -> Span:
+    """The frames from the one that writes a label to the last token before the next label, within bounds."""
+    start = max(tokens.labels_at[word], earliest)
+    limit = min([latest, *tokens.labels_at[word + 1 : word + 2]])
+    last = bisect_left(tokens.starts, limit) - 1
+    end = tokens.ends[last] if last >= 0 and tokens.starts[last] >= start else start + 1
+    return start, int(max(start + 1, min(end, limit)))

@@ -17,10 +17,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from arcbeam import CtcDecoder
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
+from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 
-ROOM = search_plan.Room(spill_states=512, log_entries=1 << 14, shared_states=128)
-TIGHT = search_plan.Room(spill_states=8, log_entries=64, path_entries=1, window_bytes=1 << 12, shared_states=8)
+ROOM = search_plan.Room(spill_states=512, log_entries=1 << 14, links=1 << 12, shared_states=128)
+TIGHT = search_plan.Room(
+    spill_states=8, log_entries=64, links=8, lattice_bytes=1, path_entries=1, window_bytes=1 << 12, shared_states=8
+)
 
 BEGAN = time.monotonic()
 
@@ -48,6 +51,8 @@ def main() -> None:
             step(f"{shape}, beam {beam}, max_active {max_active}")
             gpu, cpu = (CtcDecoder(graph, device=on, beam=beam, max_active=max_active) for on in ("cuda", "cpu"))
             same(gpu.decode(batch), cpu.decode(batch))
+            of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
+            assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     step("done")
     print(f"decoded {2 * len(batch)} utterances in {len(shapes)} shapes, the same as on the CPU")
 

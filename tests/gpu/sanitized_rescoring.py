@@ -20,6 +20,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.baseline.ngrams import NGrams
 from tests.decode.equality import same
 from tests.decode.language_models import random_model
+from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.sanitized import ROOM, TIGHT, step
 
@@ -74,7 +75,11 @@ def main() -> None:
         search_plan.launch_shapes = lambda *_, shape=shape: (SHAPES[shape], search_plan.WIDE)
         options = given | {"beam": 5.0, "hypotheses_per_state": n}
         gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
-        same(gpu.decode(batch), CtcDecoder(graph, device="cpu", **options).decode(batch))
+        cpu = CtcDecoder(graph, device="cpu", **options)
+        same(gpu.decode(batch), cpu.decode(batch))
+        if shape == "wide":  # the one that kernels with lattices have
+            of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
+            assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     step("done")
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
     print(f"rescored {len(runs) * len(batch)} utterances, the same as on the CPU{without}")

@@ -8,7 +8,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from arcbeam import TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
 from tests.gpu.sanitized import step
 from tests.transducer.equality import same
@@ -16,6 +16,7 @@ from tests.transducer.networks import random_arrays, random_frames
 
 KEPT = transducer_plan.LoopShape("kept", 128, 8, 2, 4)
 SHAPES = (KEPT, replace(KEPT, teams=2), replace(KEPT, joins_alone=True), replace(KEPT, kernel="many"))
+TREES = [BoostingTree([(1 + i, 2, 3), (4,), (2, 5 + i)], vocab_size=13) if i != 3 else None for i in range(5)]
 NETWORKS = ({"layers": 2}, {"layers": 1, "durations": 4}, {"layers": 0, "context": 2})
 
 
@@ -38,6 +39,10 @@ def main() -> None:
                 if precision == "float32":
                     same(found, wanted)
                 decoder.decode(batch, state=[one.state for one in found])
+                boosted = decoder.decode(batch, boost=TREES)
+                if precision == "float32":
+                    twin = TransducerDecoder.from_arrays(arrays, 0, device="cpu", **options)
+                    same(boosted, twin.decode(batch, boost=TREES))
                 if number in (0, len(SHAPES) - 1):  # the other loop, in either kernel
                     other = {"device": "cuda", "precision": precision, "algorithm": "frame-looping", **options}
                     framewise = TransducerDecoder.from_arrays(arrays, 0, **other).decode(batch)

@@ -6,9 +6,10 @@ import signal
 import numpy as np
 import pytest
 
-from arcbeam import TransducerDecoder
+from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import transducer_plan
+from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -168,6 +169,40 @@ def test_arrays_of_torch(kind, dtype):
     same(decoder.decode(frames), expected)
     same(decoder.decode(torch.from_numpy(frames).cuda()), expected)
     assert decoder.memory().encoder_output > 0  # of the first decode, from the host
+
+
+def trees_for(kind, count, blank=0):
+    """A tree of random phrases for each utterance, None for every fifth."""
+    tokens = {**SIZES, **NETWORKS[kind]}["tokens"]
+    rng = np.random.default_rng(9)
+    phrases = [rng.integers(1, tokens, (60, n)).tolist() for n in (1, 2, 3, 5)]
+    lists = [[tuple(one) for some in phrases for one in some[i % 50 :]] for i in range(7)]
+    made = [BoostingTree(dict.fromkeys(one, 2.0), vocab_size=tokens) for one in lists]
+    return [None if i % 5 == 4 else made[i % 7] for i in range(count)]
+
+
+@pytest.fixture(scope="module")
+def model_of_tokens(tmp_path_factory):
+    return random_arpa(tmp_path_factory.mktemp("lm") / "a.arpa", range(1, 290), 3)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
+def test_trees_and_a_model(kind, shape, model_of_tokens, monkeypatch):
+    options = {"ngram_lm_model": model_of_tokens, "ngram_lm_alpha": 0.3}
+    frames = frames_of(kind, LENGTHS)
+    trees = trees_for(kind, len(frames))
+    wanted = make(kind, "cpu", **options).decode(frames, boost=trees)
+    monkeypatch.setattr(transducer_plan, "loop_shapes", lambda *_: (SHAPES[shape], MANY))
+    decoder = make(kind, "cuda", **options)
+    same(decoder.decode(frames, boost=trees), wanted)
+    same(decoder.decode(frames), make(kind, "cpu", **options).decode(frames))
+    states = [None] * len(frames)
+    for begin in range(0, 150, 50):
+        chunks = [x[begin : begin + 50] for x in frames]
+        states = [h.state for h in decoder.decode(chunks, boost=trees, state=states)]
+    for state, one in zip(states, wanted, strict=True):
+        assert (state.boosting_tree, state.ngram_lm) == (one.state.boosting_tree, one.state.ngram_lm)
 
 
 def test_bad_values_are_named():

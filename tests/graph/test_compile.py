@@ -203,6 +203,7 @@ def test_info():
     assert (info.epsilon_arcs, info.epsilon_arcs_with_word) == (3, 2)
     assert (info.emitting_arcs, info.emitting_arcs_with_word, info.self_loops) == (6, 2, 1)
     assert (info.epsilon_depth, info.columns, info.words, info.pronunciations) == (2, 4, 5, 4)
+    assert (info.word_times, info.unspelled_words) == ("spellings", 1)
     assert (info.hot_bytes_per_arc, info.memory_bytes) == (10, 5 * 16 + 9 * 14 + 4 * 4)
     assert info.meta == {"topology": "compact", "lm_scale": 1.5, "order": 3}
     text = str(info)

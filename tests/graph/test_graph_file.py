@@ -227,7 +227,7 @@ def test_forged_arrays(path, name):
 
 ABOUT = {
     "start": (4, "start is 4; expected 0 to 3"),
-    "max_depth": (4, "max_depth is 4; expected 0 to 3"),
+    "max_depth": (5, "max_depth is 5; expected 0 to 4"),
     "num_columns": (70_000, "num_columns is 70000"),
     "width_is_exact": (1, "width_is_exact is 1; expected bool"),
     "blank": (4, "the blank|blank is 4"),

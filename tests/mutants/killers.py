@@ -1,23 +1,31 @@
 """What kills mutants: tests of kernels, called with what makes them see a wrong rule soonest."""
 
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from arcbeam import LanguageModel
+from arcbeam import CtcDecoder, LanguageModel
 from tests.decode import graphs, kenlm_files
+from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_search_emulated as search_emulated
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
+from tests.decode.lattices import lattices as lattices_of
+from tests.decode.lattices import of_kernel, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
-from tests.decode.search_host import FromHost, Room, Shape
+from tests.decode.search_host import FromHost, Room, SearchHost, Shape
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
+from tests.rescore import test_boost_emulated as boost_emulated
+from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
+from tests.transducer import test_fusion_emulated as fusion_emulated
+from tests.transducer.arpas import random_arpa
 
 ROOM = Room(capacity=512, candidates=2048, table_size=1024, spill_capacity=512, log=4096, paths=4096)
 
@@ -151,6 +159,18 @@ def stages():
             )
 
 
+def fused_labels():
+    """The kernels that score labels with a boosting tree and an n-gram model, beside the twin, from states, too."""
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arpa = random_arpa(Path(folder) / "a.arpa", range(11))
+        for kernel in ("kept", "many"):
+            fusion_emulated.test_chunks("rnnt", kernel, arpa)
+            fusion_emulated.test_the_same_bytes("tdt", kernel, True, arpa)
+        fusion_emulated.test_schedules("rnnt", "kept", arpa)
+        fusion_emulated.test_schedules("stateless", "kept", arpa)  # has no barrier between a label and the next row
+
+
 def collections():
     """Collections of a token log."""
     for frames in (1, 2, 5, 20):
@@ -158,3 +178,40 @@ def collections():
             rng = np.random.default_rng(seed)
             check_kernel(rng, frames=frames, most=3 + seed % 4, near=1 + seed % 2, seed=seed)
     check_a_frame_backwards()
+
+
+def lattices():
+    """Of searches in which all has room and of such in which nothing has, one of which dies; of logs that are pruned;
+    and of a search in which all is tied, so that slacks are as large as the beam."""
+    lattice_emulated.test_more_links_than_tokens()
+    graph = graphs.random_graph(4, states=120, columns=12)
+    batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 70, 9))]
+    batch[2][6:] = -np.inf
+    cpu = CtcDecoder(graph, beam=5.0, lattice_beam=2.0, device="cpu")
+    wanted = [packed(lattice) for lattice in lattices_of(cpu, batch)]
+    tasks = [
+        (lattice_emulated.GENEROUS, Shape(lanes=1, block=32)),
+        (lattice_emulated.GENEROUS, Shape("cluster", cluster=2)),
+        (Room(), Shape()),
+    ]
+    for room, shape in tasks:
+        host = SearchHost(graph, beam=5.0, room=room, lattice_beam=2.0)
+        for schedule in schedules(5):
+            assert of_kernel(graph, batch, host.decode(batch, shape, **schedule)) == wanted
+    lattice_emulated.test_the_log_is_pruned_before_it_grows()
+
+
+def rescored_lattices():
+    """Of lists that are cut, and of a search in which all is tied."""
+    for n in (2, None):
+        rescored_lattice_emulated.test_ties(0, rescored_lattice_emulated.GENEROUS, n)
+        rescored_lattice_emulated.test_schedules("resident", n, 4.0)
+
+
+def boosts():
+    """Of utterances that each have a list, in searches for one path and for lattices; and of phrases that overlap."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        boost_emulated.test_schedules(None)
+        boost_emulated.test_schedules(4.0)
+        boost_emulated.test_few_words_in_many_phrases(0)

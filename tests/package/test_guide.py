@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,13 +25,15 @@ DOCS = ROOT / "docs"
 UTTERANCES = 3
 # Pages whose examples are run below; a new block on one of them, or on another page, fails until a test has it.
 PYTHON = {
-    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/decoding.md": 2,
-    "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1, "guide/large-language-models.md": 3,
-    "guide/not-yet.md": 1, "guide/transducers.md": 2, "guide/word-times.md": 2,
+    "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
+    "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/streams.md": 2, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
-    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/graphs.md": 5, "guide/large-language-models.md": 3,
-    "guide/transducers.md": 1, "guide/troubleshooting.md": 2, "guide/word-times.md": 1,
+    "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
+    "guide/large-language-models.md": 3, "guide/more-answers.md": 5, "guide/streams.md": 2,
+    "guide/transducers.md": 1, "guide/troubleshooting.md": 2, "guide/word-times.md": 2,
 }  # fmt: skip
 NOT_RUN = {
     "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
@@ -157,10 +160,12 @@ def test_graphs(there, speech):
 
     os.remove("graph.arcbeam")
     outputs = [command(arguments) for arguments in commands("guide/graphs.md")]
-    assert "epsilon depth" in outputs[1] and "pronunciations         none" in outputs[3]
-    assert f"utterance0 {speech[1][0]}\n" in outputs[4]
-    [found] = arcbeam.CtcDecoder(arcbeam.Graph.load("graph.arcbeam")).decode([speech[0][0]])
-    assert found.text == speech[1][0]  # of the lexicon with --separator, which came last
+    assert "epsilon depth" in outputs[1] and "pronunciations         none" in outputs[4]
+    assert f"utterance0 {speech[1][0]}\n" in outputs[5]
+    graph = arcbeam.Graph.load("graph.arcbeam")
+    [found] = arcbeam.CtcDecoder(graph).decode([speech[0][0]])
+    assert found.text == speech[1][0]
+    assert graph.open_slot is not None  # of the build with --open-slot, which came last
 
 
 def test_decoding(there, speech, capsys):
@@ -196,7 +201,7 @@ def test_beam_and_scales(there):
 
 
 def test_word_times(there, speech, capsys):
-    (arguments,) = commands("guide/word-times.md")
+    arguments, from_elsewhere = commands("guide/word-times.md")
     lines = command(arguments).splitlines()
     ours, elsewhere = examples("guide/word-times.md")
     run("word-times.md", ours, names := {})
@@ -205,12 +210,77 @@ def test_word_times(there, speech, capsys):
     assert [line.split()[4] for line in lines if line.startswith("utterance0 ")] == speech[1][0].split()
     words = names["hypothesis"].words
 
+    Path("lexicon.txt").write_text(
+        "".join(f"{w} {' '.join(w)}\n" for w in arcbeam.recipe.lexicon.read_words("words.txt"))
+    )
     run("word-times.md", elsewhere, names := {})
+    assert capsys.readouterr().out == "spellings\n"
     decoder = arcbeam.CtcDecoder(names["graph"], acoustic_scale=1.5, frame_shift=0.02)
     assert decoder.decode([speech[0][0]])[0].words == words
+    times = [line.split()[2:4] for line in command(from_elsewhere).splitlines() if line.startswith("utterance0 ")]
+    assert len(times) == len(words)
     late = arcbeam.Graph.load("TLG.fst", words="words.txt", tokens="tokens.txt")
     decoder = arcbeam.CtcDecoder(late, acoustic_scale=1.5, frame_shift=0.02)
     assert decoder.decode([speech[0][0]])[0].words != words
+
+
+def test_more_answers(there, speech, capsys):
+    said = [text.split()[1:] for text in speech[1]]  # as if the first words were wrong
+    names = {"log_probs": speech[0], "references": [" ".join(words) for words in said]}
+    for code in examples("guide/more-answers.md"):
+        run("more-answers.md", code, names)
+    hypothesis, printed = names["hypothesis"], capsys.readouterr().out
+    assert names["found"].posterior_scale > 0
+    assert speech[1][0] in printed and "posterior_scale=" in printed and hypothesis.text == speech[1][0]
+    outputs = [command(arguments) for arguments in commands("guide/more-answers.md")]
+    assert json.loads(outputs[0].splitlines()[0])["nbest"][0]["text"] == speech[1][0]
+    assert 0 <= float(outputs[1].split()[5]) <= 1
+    assert json.loads(outputs[2].splitlines()[0])["mbr"]["text"] == speech[1][0]
+    assert len(json.loads(outputs[3].splitlines()[0])["word_confidence"]) == len(speech[1][0].split())
+    assert 0 < hypothesis.word_confidence.min() <= hypothesis.word_confidence.max() <= 1
+    assert len(list(arcbeam.read_lattices("lattices.ark"))) == len(speech[0])
+
+
+def test_boosting(there, speech, capsys):
+    Path("boost.txt").write_text("norland\t3\nFerrars\t1\n")
+    Path("lists.txt").write_text("utterance1 boost.txt\n")
+    Path("names.txt").write_text("Ferrars f e r r a r s\n")
+    for arguments in commands("guide/boosting.md"):
+        assert speech[1][0] in command(arguments) or arguments[0] == "build-graph"
+    first, calibrate, new_words = examples("guide/boosting.md")
+    run("boosting.md", first, names := {})
+    assert speech[1][0] in capsys.readouterr().out
+    np.save("other_speech.npy", speech[0][1])
+    phrase = next(word for word in speech[1][0].split() if word not in speech[1][1].split())
+    names["boost"] = arcbeam.Boost([phrase])
+    run("boosting.md", calibrate, names)
+    assert names["boost"].phrases[phrase] > 0
+    run("boosting.md", new_words, names)
+    assert "Ferrars" in names["boost"].new_words(names["graph"])
+    assert names["hypothesis"].text == speech[1][0]
+
+
+def test_streams(there, speech, capsys):
+    names = {}
+    for code in examples("guide/streams.md"):
+        run("streams.md", code, names)
+    assert names["hypothesis"].text == speech[1][0]
+    assert speech[1][0].startswith(capsys.readouterr().out.splitlines()[5].split(" |")[0])
+    assert [command(arguments) for arguments in commands("guide/streams.md")]
+
+
+def test_lattices(there, demo_data, speech, capsys):
+    arcbeam.LanguageModel.build(demo_data / "novels.3gram.arpa.xz").save("4gram.lm")
+    names = {}
+    for code in examples("guide/lattices.md"):
+        run("lattices.md", code.replace("what was said", speech[1][0]), names)
+    assert names["errors"] == 0 and " ".join(names["words"]) == speech[1][0]
+    assert 0 < names["small"].num_links <= names["lattice"].num_links
+    assert names["fst"].num_states == names["lattice"].num_tokens
+    assert names["rescored"].rescoring_scores.any() and names["rescored"].text in capsys.readouterr().out
+    assert names["best"].words.tolist() == names["hypothesis"].word_ids.tolist()
+    assert dict(arcbeam.read_lattices("lattices.scp")) == {"utterance": names["found"]}
+    assert dict(arcbeam.read_lattices("lattices.txt")) == {"utterance": names["found"]}
 
 
 def test_troubleshooting(there):
@@ -297,7 +367,7 @@ def test_kenlm(there, arpa):
 
 def test_transducers(here):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
-    batch, stream = examples("guide/transducers.md")
+    batch, stream, boost = examples("guide/transducers.md")
     nemo_file("parakeet.nemo", NEMO, nemo_names(random_arrays(6, blank=12, blank_bias=2.0, layers=2)))
     frames = [random_frames(i, 40) for i in range(3)]
     lengths = np.array([40, 31, 0])
@@ -312,6 +382,14 @@ def test_transducers(here):
     pieces.append(names["found"])
     assert np.concatenate([piece.tokens for piece in pieces[1:]]).tolist() == whole[0].tokens.tolist()
     assert pieces[-1].frames[-1] == whole[0].frames[-1]
+
+    tree = arcbeam.BoostingTree  # of the model's pieces, in the place of a SentencePiece model
+    pieces_of = names["decoder"].pieces
+    names["arcbeam"] = SimpleNamespace(BoostingTree=lambda phrases, _: tree({phrases[0][0]: 9.0, "fl": 9.0}, pieces_of))
+    names["other"] = tree([(1, 2)], vocab_size=12)
+    run("transducers.md", boost, names)
+    assert names["found"][1].tokens.tolist() == whole[1].tokens.tolist()
+    assert names["found"][0].tokens.tolist() != whole[0].tokens.tolist()
 
     np.savez(
         "encoder_output.npz",

@@ -1,6 +1,7 @@
 """flashlight-text gives the baseline's words and scores, or the difference is shown to be a tie."""
 
 from dataclasses import replace
+from itertools import groupby
 
 import pytest
 
@@ -43,6 +44,36 @@ def test_demo_without_a_lexicon(demo, options):
     search = {name: value for name, value in OPTIONS[options].items() if name not in WORD_OPTIONS}
     task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
     check(baseline_equal.compare_on(task, dataset.utterances))
+
+
+def by_torchaudio(path, blank):
+    """Tokens and timesteps as torchaudio's ctc_decoder makes them of flashlight-text's path, sentence ends included."""
+    tokens = [column for column, _ in groupby(path) if column != blank]
+    timesteps = [i for i, c in enumerate(path) if c != blank and (i == 0 or c != path[i - 1])]
+    return tokens, timesteps
+
+
+@pytest.mark.parametrize("with_lexicon", [True, False])
+def test_timesteps(demo, with_lexicon):
+    dataset, folder = demo
+    lm, search = folder / "novels.3gram.arpa.xz", dict(OPTIONS["best path"])
+    if with_lexicon:
+        tokens, lexicon = baseline_equal.letters(folder / "tokens.txt", words_of_arpa(lm))
+        task = Task(tokens, lexicon, baseline_equal.plain_arpa(lm), lexicon.separator_column, search)
+    else:
+        search = {name: value for name, value in search.items() if name not in WORD_OPTIONS}
+        task = Task(TokenTable.read(folder / "tokens.txt"), None, None, 0, search)
+    ours, theirs = Baseline(task), FlashlightText(task)
+    compared = 0
+    for utterance in dataset.utterances:
+        (found,) = ours.decode(ours.prepare([utterance]))
+        ((path, *_),) = theirs.decode(theirs.prepare([utterance]))
+        if found.best.tokens.tolist() == path.tokens[1:-1]:  # else the paths tie: see the other tests
+            compared += 1
+            tokens, timesteps = by_torchaudio(path.tokens, task.tokens.blank)
+            assert found.best.collapsed_tokens.tolist() == tokens
+            assert found.best.timesteps.tolist() == timesteps
+    assert compared >= 4
 
 
 def test_a_difference_that_is_no_tie_stays_unexplained(demo, monkeypatch):

@@ -7,6 +7,7 @@ import numpy as np
 from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu._requests import HostLookups
 from arcbeam.lm._lm_buckets import Buckets
+from tests.decode.lattices import lattices, of_kernel, packed
 from tests.decode.search_host import DECODED, NEED_REQUEST_ROOM, SearchHost, padded, tokens_bytes
 from tests.rescore import answering
 from tests.simt.build import kernel_params
@@ -98,7 +99,7 @@ class RescoreHost(SearchHost):
             views=self.views, **words, per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0),
             words_a_history=np.uint32(self.answerer.words_a_history if self.asks == MODEL else 0),
-            buckets=self.buckets_view(),
+            buckets=self.buckets_view(), boosts=np.uint64(0),
         )  # fmt: skip
         params.arrays |= self.request_memory
         return params
@@ -236,4 +237,21 @@ def check(
     work = np.sum([got.work for got in found], axis=0).tolist() if found else [0] * 4
     assert work == [stats.frames, stats.tokens, stats.leaving_arcs, stats.admitted]
     assert host.counters[0] == stats.lookups
+    return host
+
+
+def check_lattices(graph, models, batch, *, shape=None, schedule=None, lm_scale=1.0, **options):
+    """Decodes with the kernel and with the twin: the same lattices in every byte.
+
+    options : of both, and of `RescoreHost`
+    """
+    large, small = models
+    of_both = {name: options[name] for name in ("beam", "max_active", "hypotheses_per_state", "lattice_beam")
+               if name in options}  # fmt: skip
+    decoder = CtcDecoder(
+        graph, language_model=large, graph_language_model=small, lm_scale=lm_scale, device="cpu", threads=1, **of_both
+    )
+    host = RescoreHost(graph, decoder._rescoring, **options)
+    found = host.decode(batch, shape, **(schedule or {}))
+    assert of_kernel(graph, batch, found) == [packed(lattice) for lattice in lattices(decoder, batch)]
     return host

@@ -49,9 +49,9 @@ class Shrinking:
     def __getattr__(self, name):
         return getattr(self._engine, name)
 
-    def decode(self, *given):
+    def decode(self, *given, **wanted):
         os.truncate(self._path, self._size)
-        return self._engine.decode(*given)
+        return self._engine.decode(*given, **wanted)
 
 
 @pytest.mark.parametrize("place", ["cpu", "host"])

@@ -25,6 +25,7 @@ using arcbeam::twin::Engine;
 using arcbeam::twin::LogProbs;
 using arcbeam::twin::Outcome;
 using arcbeam::twin::Result;
+using arcbeam::twin::Utterance;
 
 constexpr std::uint32_t kStates = 400;
 constexpr std::uint32_t kColumns = 17;
@@ -102,7 +103,7 @@ Graph random_graph(Random& random) {
 
 struct Batch {
     std::vector<std::vector<float>> values;
-    std::vector<LogProbs> log_probs;
+    std::vector<Utterance> utterances;
 };
 
 Batch random_batch(Random& random) {
@@ -112,7 +113,7 @@ Batch random_batch(Random& random) {
         std::vector<float> values(std::size_t{frames} * kColumns);
         std::generate(values.begin(), values.end(), [&] { return -some_cost(random); });
         batch.values.push_back(std::move(values));
-        batch.log_probs.push_back({batch.values.back().data(), kColumns, frames, kColumns, false});
+        batch.utterances.push_back({LogProbs{batch.values.back().data(), kColumns, frames, kColumns, false}});
     }
     return batch;
 }
@@ -137,7 +138,7 @@ void expect_same(const std::vector<Result>& got, const std::vector<Result>& expe
 }
 
 const std::vector<Result>& decode(Engine& engine, const Batch& batch) {
-    engine.start(batch.log_probs);
+    engine.start(batch.utterances, arcbeam::twin::kNoLattice);
     while (!engine.wait(kPoll)) {
     }
     return engine.results();
@@ -145,7 +146,7 @@ const std::vector<Result>& decode(Engine& engine, const Batch& batch) {
 
 // Half of the batches are cancelled while they run: each utterance is then either whole or marked.
 void cancel_some(Engine& engine, const Batch& batch, const std::vector<Result>& expected, Random& random) {
-    engine.start(batch.log_probs);
+    engine.start(batch.utterances, arcbeam::twin::kNoLattice);
     if (below(random, 2) == 0) {
         std::this_thread::sleep_for(std::chrono::microseconds(below(random, 2000)));
         engine.cancel();

@@ -9,7 +9,13 @@ from arcbeam.gpu.kernel_images import BuildRecord
 from arcbeam.gpu.tuned import transducer_plan
 from tests.simt import build
 
-BYTES = {"project": 544, "kept": 736, "many": 736}  # of their parameters; loop_host.py spells them out
+BYTES = {
+    "project": 544,
+    "kept": 736,
+    "many": 736,
+    "kept_fused": 784,
+    "many_fused": 784,
+}  # of their parameters; loop_host.py spells them out
 IMAGE = "".join(
     f"kernel arcbeam_transducer_{name}_{precision} {size}\n"
     for name, size in BYTES.items()
@@ -27,6 +33,7 @@ class EmulatedGpu:
     def __init__(self, fake: Any, monkeypatch: Any) -> None:
         self.fake = fake
         self.kernels = build.load("cuda/transducer/transducer.cu")
+        self.fused_kernels = build.load("cuda/transducer/transducer_fused.cu")
         self.seed = 0
         self.resident = 0
         self.after_loop: Callable[[], None] = lambda: None
@@ -35,7 +42,10 @@ class EmulatedGpu:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(Shape), ctypes.c_void_p)
         self.callback = kind(self._launch)
         record = BuildRecord(
-            nvcc="13.0.88", architectures=("9.0",), ptx="9.0", kernels={"search": "", "transducer": ""}
+            nvcc="13.0.88",
+            architectures=("9.0",),
+            ptx="9.0",
+            kernels={"search": "", "transducer": "", "transducer_fused": ""},
         )
         monkeypatch.setattr(kernel_images, "build_record", lambda: record)
         monkeypatch.setattr(kernel_images, "image", lambda name: f"arch 9.0\n{IMAGE}".encode() + b"\0")
@@ -52,10 +62,11 @@ class EmulatedGpu:
         try:
             self.seed += 1
             one, kernel = shape.contents, name.decode()
-            kind = kernel.split("_")[2]
+            kind = kernel.removeprefix("arcbeam_transducer_").rsplit("_", 1)[0]
             self.launches.append((kind, one.blocks, one.threads, one.cooperative))
             params = (ctypes.c_char * BYTES[kind]).from_address(parameter)
-            self.kernels.launch(
+            kernels = self.fused_kernels if kind.endswith("fused") else self.kernels
+            kernels.launch(
                 kernel, params, grid=one.blocks, block=64, shared_bytes=one.shared_bytes, seed=self.seed,
                 detect_races=False, resident=self.resident,
             )  # fmt: skip

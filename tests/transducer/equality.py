@@ -9,6 +9,7 @@ def as_bytes(hypotheses):
         arrays = [one.tokens, one.frames, one.log_probs, state.hidden, state.cell, state.context]
         arrays += [array for array in (one.durations, one.confidence) if array is not None]
         parts.append([(array.dtype, array.shape, array.tobytes()) for array in arrays] + [state.skip, state.frames])
+        parts[-1] += [state.boosting_tree, state.ngram_lm]
     return parts
 
 

@@ -23,6 +23,10 @@ VIEW = np.dtype(
 RECORD = np.dtype(
     [("token", "u4"), ("frame", "u4"), ("duration", "u4"), ("log_prob", "f4"), ("confidence", "f4")]
 )  # fmt: skip
+VIEW_OF_AUTOMATON = np.dtype(
+    [(name, "u8") for name in ("first_arcs", "arc_tokens", "arcs", "backoffs")]
+    + [("num_states", "u4"), ("num_tokens", "u4")]
+)
 STATISTICS = ("none", "largest", "weighted", "power", "log power")
 DONE, ROOM, CANCELLED = 0, 1, 2
 BAD_INPUT, NOT_FINITE = 1, 2
@@ -57,6 +61,7 @@ class Found:
     frame: int
     outcome: int
     bad: tuple[int, int, float]
+    fusion: tuple[int, ...]
 
 
 def padded(count, to):
@@ -74,13 +79,17 @@ class LoopHost:
         self.weights = device_weights(prediction, joint, self.precision)
         self.value = np.float32 if self.precision == "float32" else np.uint16
         self.kernels = build.load("cuda/transducer/transducer.cu")
+        self.fused_kernels = build.load("cuda/transducer/transducer_fused.cu")
         self.layers = len(getattr(prediction, "layers", ()))
         self.context = 0 if self.layers else prediction.context
         self.launches = 0
         self.project_threads, self.project_staged = 64, False
 
-    def decode(self, batch, states=None, shape=None, *, cancel=0, **schedule):
-        """Gives a Found for each array [frames, features]; with `cancel` the launch is asked to end at once."""
+    def decode(self, batch, states=None, shape=None, *, cancel=0, fusions=None, alphas=(0.2, 1.0), **schedule):
+        """Gives a Found for each array [frames, features]; with `cancel` the launch is asked to end at once.
+
+        `fusions`: for each utterance, for kernels that fuse logits; `alphas` are those of n-gram model and tree.
+        """
         shape = shape or Shape()
         n, units = len(batch), self.prediction.units
         tests = max(shape.most_tests, n)
@@ -112,6 +121,8 @@ class LoopHost:
         logits, resumed = np.zeros((tests, outputs), np.float32), 0
         lengths = np.array(self.options.get("durations") or [0], np.uint32)
         status = np.zeros(1, np.uint32)
+        fused = None if fusions is None else self._fused(fusions)
+        kernels, suffix = (self.kernels, "") if fused is None else (self.fused_kernels, "_fused")
         while True:
             ending = np.full(1, 99, np.uint32)
             params = build.kernel_params(
@@ -127,9 +138,19 @@ class LoopHost:
                 frame_looping=np.uint32(self.options.get("algorithm") == "frame-looping"), teams=np.uint32(shape.teams),
                 joins_alone=np.uint32(shape.joins_alone), padding=np.uint32(0),
             )  # fmt: skip
-            self.kernels.launch(
-                f"arcbeam_transducer_{shape.kernel}_{self.precision}", params, grid=shape.blocks, block=shape.threads,
-                arrays=arrays, shared_bytes=self._shared_bytes(shape, n, tests, unit_stride, joint_stride), **schedule,
+            shared_bytes = self._shared_bytes(shape, n, tests, unit_stride, joint_stride)
+            if fused is not None:
+                shared_bytes += padded(8 * n, 16) + padded(8 * tests, 16)
+                params = build.kernel_params(
+                    loop=params,
+                    **fused,
+                    label_keys=np.zeros((3, tests), np.uint64),
+                    ngram_lm_alpha=np.float32(alphas[0]),
+                    boosting_tree_alpha=np.float32(alphas[1]),
+                )
+            kernels.launch(
+                f"arcbeam_transducer_{shape.kernel}{suffix}_{self.precision}", params, grid=shape.blocks,
+                block=shape.threads, arrays=arrays, shared_bytes=shared_bytes, **schedule,
             )  # fmt: skip
             self.launches += 1
             if status[0]:
@@ -143,9 +164,25 @@ class LoopHost:
         return [
             Found(records[i, : lane["count"]], self._as_floats(hidden[lane["steps"] % 2, i, : self.layers, :units]),
                   cell[i, : self.layers, :units].copy(), contexts[i].copy(), int(lane["frame"]), int(lane["outcome"]),
-                  (int(lane["bad_frame"]), int(lane["bad_feature"]), float(lane["bad_value"])))
+                  (int(lane["bad_frame"]), int(lane["bad_feature"]), float(lane["bad_value"])),
+                  (0, 0) if fused is None else tuple(fused["states"][i].tolist()))
             for i, lane in enumerate(lanes)
         ]  # fmt: skip
+
+    def _fused(self, fusions):
+        """The automata, the states that the lanes begin with, and room for rows and next states."""
+        views, tokens = np.zeros((len(fusions), 2), VIEW_OF_AUTOMATON), self.prediction.tokens
+        for i, fusion in enumerate(fusions):
+            for model, one in enumerate(fusion[:2]):
+                if one is not None:
+                    arrays = (one.first_arcs, one.arc_tokens, one.arcs, one.backoffs)
+                    views[i, model] = (*(a.ctypes.data for a in arrays), one.num_states, one.num_tokens)
+        return {
+            "automata": views,
+            "states": np.array([fusion.states for fusion in fusions], np.uint32),
+            "biases": np.zeros((len(fusions), tokens), np.float32),
+            "next_states": np.zeros((2, len(fusions), 2, tokens), np.uint32),
+        }
 
     def _as_values(self, floats):
         return floats if self.value == np.float32 else (bfloat16(floats).view(np.uint32) >> 16).astype(np.uint16)

@@ -190,10 +190,16 @@ class Written:
     logits: list = field(default_factory=list)
 
 
-def log_prob_of_largest(logits):
+def log_prob_of(token, logits):
     largest = logits.max()
     terms = padded_terms(exp(logits - largest))
-    return (largest - largest) - log(tree(terms))
+    return (logits[token] - largest) - log(tree(terms))
+
+
+def fused_label(logits, row, blank):
+    """The label, none of them the blank, with the largest sum of its logit and its addend."""
+    labels = [token for token in range(len(logits)) if token != blank]
+    return max(labels, key=lambda token: (logits[token] + row[token], -token))
 
 
 def padded_terms(terms):
@@ -204,8 +210,22 @@ def padded_terms(terms):
     return partials
 
 
-def decode(arrays, frames, blank, durations=None, max_symbols=10, activation="tanh", relu=False, precision="float32"):
-    """Algorithm 1 over frames [n, features]; with durations its TDT form (section 3.3)."""
+def decode(
+    arrays,
+    frames,
+    blank,
+    durations=None,
+    max_symbols=10,
+    activation="tanh",
+    relu=False,
+    precision="float32",
+    *,
+    fusion=None,
+):
+    """Algorithm 1 over frames [n, features]; with durations its TDT form (section 3.3).
+
+    A `fusion` says what is added to the logits of labels: the blank is decided without it.
+    """
     rounding = ROUNDINGS[precision]
     arrays = rounded_weights(arrays) if precision == "bfloat16" else arrays
     network = Lstm(arrays, rounding) if "weight_hh_l0" in arrays else Stateless(arrays, relu, rounding)
@@ -226,10 +246,13 @@ def decode(arrays, frames, blank, durations=None, max_symbols=10, activation="ta
         if token == blank:
             t, symbols = t + max(duration, 1), 0
             continue
+        if fusion is not None:
+            token = fused_label(logits[:tokens], fusion.row(), blank)
+            fusion.follow(token)
         written.tokens.append(token)
         written.frames.append(t)
         written.durations.append(duration)
-        written.log_probs.append(log_prob_of_largest(logits[:tokens]))
+        written.log_probs.append(log_prob_of(token, logits[:tokens]))
         written.logits.append(logits[:tokens])
         prediction = predict(token)
         symbols += 1

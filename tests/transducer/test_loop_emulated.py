@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcbeam import TransducerDecoder
+from arcbeam.confidence import measure
 from arcbeam.gpu.tuned import transducer_plan
 from arcbeam.transducer._transducer import multiply
-from arcbeam.transducer.confidence import measure
 from arcbeam.transducer.network import from_mapping
 from tests.simt.build import POLICIES, schedules
 from tests.transducer.loop_host import BAD_INPUT, CANCELLED, NOT_FINITE, LoopHost, Shape, StuckError

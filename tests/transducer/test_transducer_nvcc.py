@@ -7,9 +7,15 @@ import pytest
 from tests.simt.build import ROOT
 from tests.simt.ptx import functions, inexact_arithmetic, nvcc, ptx_of
 
-SOURCE = ROOT / "cuda" / "transducer" / "transducer.cu"
+FOLDER = ROOT / "cuda" / "transducer"
 PRECISIONS = ("float32", "bfloat16")
-ENTRIES = [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in ("project", "kept", "many")]
+ENTRIES = {
+    FOLDER / f"{unit}.cu": [f"arcbeam_transducer_{name}_{p}" for p in PRECISIONS for name in names]
+    for unit, names in {
+        "transducer": ("project", "kept", "many"),
+        "transducer_fused": ("kept_fused", "many_fused"),
+    }.items()
+}
 PROJECT_BFLOAT16 = "arcbeam_transducer_project_bfloat16"
 needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
 
@@ -20,11 +26,12 @@ FUSED = re.compile(r": fma\.rn\.f32 ")
 
 @pytest.mark.long
 @needs_nvcc
-def test_nothing_is_fused_but_what_says_so():
-    ptx = ptx_of(SOURCE)
-    found = inexact_arithmetic(ptx, ENTRIES)
+@pytest.mark.parametrize("source", ENTRIES, ids=lambda path: path.stem)
+def test_nothing_is_fused_but_what_says_so(source):
+    ptx = ptx_of(source)
+    found = inexact_arithmetic(ptx, ENTRIES[source])
     assert [line for line in found if not FUSED.search(line)] == []
-    for entry in ENTRIES:
+    for entry in ENTRIES[source]:
         on_tensor_cores = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32" in functions(ptx)[entry]
         assert on_tensor_cores == entry.endswith("bfloat16")
         # A projection on tensor cores has no other products.
@@ -35,7 +42,8 @@ def test_nothing_is_fused_but_what_says_so():
 
 @pytest.mark.long
 @needs_nvcc
-def test_contraction_is_found():
-    contracted = ptx_of(SOURCE, flags=["-fmad=true"])
-    for entry in ENTRIES:
+@pytest.mark.parametrize("source", ENTRIES, ids=lambda path: path.stem)
+def test_contraction_is_found(source):
+    contracted = ptx_of(source, flags=["-fmad=true"])
+    for entry in ENTRIES[source]:
         assert [line for line in inexact_arithmetic(contracted, [entry]) if not FUSED.search(line)] != []

@@ -26,20 +26,24 @@ cdef class LogProbEngine(PooledEngine):
 
         Returns
         -------
-        answers : list
-            One for each utterance, in the subclass's form.
+        answers : object
+            Those of all utterances, in the subclass's form.
         work : dict of counters
         bad : list of (utterance, frame, column)
             Where values are no log-probs, by utterance: these utterances have no answers.
         """
         with self.turn():
-            self.ready()
-            self.start(batch_of(utterances, columns))
-            if looks is not None:
-                looks.at(utterances)
-            self.finish()
-            bad = self.bad()
-            return self.answers(), self.work(), bad
+            return self.decode_now(utterances, columns, looks)
+
+    cdef tuple decode_now(self, const int64_t[:, ::1] utterances, uint32_t columns, Looks looks):
+        """As `decode`, by the thread whose turn it is."""
+        self.ready()
+        self.start(batch_of(utterances, columns))
+        if looks is not None:
+            looks.at(utterances)
+        self.finish()
+        bad = self.bad()
+        return self.answers(), self.work(), bad
 
     cdef int start(self, vector[LogProbs] batch) except -1:
         raise NotImplementedError
@@ -48,7 +52,7 @@ cdef class LogProbEngine(PooledEngine):
         """Where values are no log-probs; an error is raised for an utterance that ran out of room."""
         raise NotImplementedError
 
-    cdef list answers(self):
+    cdef object answers(self):
         raise NotImplementedError
 
     cdef dict work(self):

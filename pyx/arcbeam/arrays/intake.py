@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from arcbeam.arrays._looks import Looks
 from arcbeam.arrays.bad_values import check_errors, log_prob_errors
 from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
-from arcbeam.arrays.engine import Bad, Engine, Table
+from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
 from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
 
-Answer = TypeVar("Answer")
-LogProbEngine: TypeAlias = Engine[[Table, int, bool, Looks | None], tuple[list[Answer], dict[str, Any], list[Bad]]]
+Answers = TypeVar("Answers")
+LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]]
+"""Its `decode` takes a Table, columns, whether the table is of the host's memory, Looks or None, and what is wanted."""
 
 
 def take_batch(
@@ -41,20 +41,26 @@ class Decoded:
 
     Attributes
     ----------
-    answers : list
-        One for each utterance, in the engine's form.
+    answers : object
+        Those of all utterances, in the engine's form.
     work : dict
         Counters of the engine's work.
     frames : list of int
         The number of frames of each utterance.
     errors : dict of int to ValueError
         By utterance, the reason why it could not be decoded.
+    utterances : Utterances
+        The batch as the engine took it.
+    on_host : bool
+        Whether it lies in the host's memory.
     """
 
-    answers: list[Any]
+    answers: Any
     work: dict[str, Any]
     frames: list[int]
     errors: dict[int, ValueError]
+    utterances: Utterances
+    on_host: bool
 
 
 class LogProbIntake:
@@ -76,14 +82,23 @@ class LogProbIntake:
         self._looks = InputLooks(columns, blank, exact, token)
 
     def decode(
-        self, engine: LogProbEngine[Any], log_probs: Any, lengths: Any, errors: str, cuda_stream: Any = None
+        self,
+        engine: LogProbEngine[Any],
+        log_probs: Any,
+        lengths: Any,
+        errors: str,
+        cuda_stream: Any = None,
+        **wanted: Any,
     ) -> Decoded:
-        """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return"."""
+        """Has the engine decode a batch; a value that is no log-prob raises an error, unless `errors` is "return".
+
+        `wanted` is passed on to the engine: what the answers are to have that not every engine gives.
+        """
         check_errors(errors)
         utterances, on_host = take_batch(log_probs, lengths, self._wanted, engine, cuda_stream)
         looks = self._looks.looks
-        answers, work, bad = engine.decode(utterances.table, utterances.columns, on_host, looks)
+        answers, work, bad = engine.decode(utterances.table, utterances.columns, on_host, looks, **wanted)
         if looks.has_news:
             self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, utterances.table[:, 2].tolist(), found)
+        return Decoded(answers, work, utterances.table[:, 2].tolist(), found, utterances, on_host)

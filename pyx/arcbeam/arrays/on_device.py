@@ -16,6 +16,7 @@ from arcbeam.arrays._dlpack import Import
 from arcbeam.arrays._plain_rows import plain_rows
 from arcbeam.arrays.batches import Utterances, Wanted, check_shape, one_width, table_of, table_of_batch
 from arcbeam.errors import CudaError
+from arcbeam.gpu._memory import read_ranges
 
 _VALUE_BYTES = {"float32": 4, "float16": 2}
 _CUDA, _CUDA_HOST, _CUDA_MANAGED = 2, 3, 13  # DLPack's device types
@@ -131,6 +132,20 @@ def as_device_utterances(
             table = np.array(rows, np.int64)
     reader.refuse_capture()
     return Utterances(table_of(table, lengths), one_width(widths, columns), owners)
+
+
+def copied_to_host(utterances: Utterances, reader: Any) -> Utterances:
+    """The same batch with its values in the host's memory, copied once by the stream `reader`."""
+    table = utterances.table.copy()
+    value_bytes = np.where(table[:, 3] != 0, 2, 4)
+    last_row = (table[:, 2] - 1) * table[:, 1]  # in values from the first; rows may be in reverse order
+    before = np.where(table[:, 2] > 0, np.minimum(last_row, 0), 0) * value_bytes
+    sizes = np.where(table[:, 2] > 0, (np.abs(last_row) + utterances.columns) * value_bytes, 0)
+    places = np.append(0, np.cumsum((sizes + 7) // 8)) * 8
+    memory = np.empty(int(places[-1]) // 8, np.int64)
+    read_ranges(reader, table[:, 0] + before, sizes, places[:-1], memory.view(np.uint8))
+    table[:, 0] = memory.ctypes.data + places[:-1] - before
+    return Utterances(table, utterances.columns, memory)
 
 
 def refuse_capture(reader: Any) -> None:

@@ -181,7 +181,7 @@ cdef class BaselineEngine(LogProbEngine):
                                   f"threads")
         return bad
 
-    cdef list answers(self):
+    cdef object answers(self):
         return [self._answers(i) for i in range(self.engine.results().size())]
 
     cdef tuple _answers(self, size_t utterance):

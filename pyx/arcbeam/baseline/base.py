@@ -168,7 +168,9 @@ class BaselineDecoder:
             Word(word, start, end, None if shift is None else start * shift, None if shift is None else end * shift)
             for word, start, end in self._timed(words, tokens)
         ]
-        return Hypothesis(timed, tokens, score if len(tokens) == frames else -math.inf, am, lm, score)
+        total = score if len(tokens) == frames else -math.inf
+        silence = self._blank if self._sil is None else self._sil
+        return Hypothesis(timed, tokens, total, am, lm, score, self._blank, silence)
 
     def _timed(self, words: Any, tokens: npt.NDArray[np.int32]) -> list[tuple[str, int, int]]:
         raise NotImplementedError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ class Hypothesis:
         Sum of the language model's scores, log10 as in KenLM, including the end of the sentence.
     partial_score : float
         The score even if the search died; such a path is shorter than others, so their scores do not compare.
+    blank, silence : int
+        The columns by which `tokens` collapse; without a silence token both are the blank's.
     """
 
     words: list[Word]
@@ -43,6 +46,8 @@ class Hypothesis:
     am_score: float
     lm_score_log10: float
     partial_score: float
+    blank: int = field(repr=False)
+    silence: int = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hypothesis):
@@ -62,6 +67,33 @@ class Hypothesis:
         """The words, with a space between them."""
         return " ".join(word.word for word in self.words)
 
+    @property
+    def collapsed_tokens(self) -> npt.NDArray[np.int32]:
+        """The columns of the path, each once, without blanks: what torchaudio's ``ctc_decoder`` calls ``tokens``.
+
+        int32[L]. As there, a silence stands before the first frame and another behind the last, so the answer begins
+        and ends with silence (without a silence token it does not), and repeats of silence count as one with it. A
+        repeat of another column is a new token only after a blank.
+        """
+        return self._path[self.timesteps]
+
+    @cached_property
+    def timesteps(self) -> npt.NDArray[np.int32]:
+        """Where each of `collapsed_tokens` begins: the ``timesteps`` of torchaudio's ``ctc_decoder``.
+
+        int32[L], ascending. The timestep of frame t is t + 1, because 0 is that of the silence before the first frame.
+        The silence behind n frames has n + 1. ``(timesteps - 1) * frame_shift`` are seconds.
+        """
+        path = self._path
+        begins = path != self.blank
+        begins[1:] &= path[1:] != path[:-1]
+        return np.flatnonzero(begins).astype(np.int32)
+
+    @property
+    def _path(self) -> npt.NDArray[np.int32]:
+        """The column of each timestep, int32[frames + 2]."""
+        return np.pad(self.tokens, 1, constant_values=self.silence)
+
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON: a score of -inf becomes None."""
         scores = ("score", "partial_score", "am_score", "lm_score", "lm_score_log10")
@@ -69,6 +101,8 @@ class Hypothesis:
             "text": self.text,
             "words": [word._asdict() for word in self.words],
             "tokens": self.tokens.tolist(),
+            "collapsed_tokens": self.collapsed_tokens.tolist(),
+            "timesteps": self.timesteps.tolist(),
             **{name: finite(getattr(self, name)) for name in scores},
         }
 
@@ -129,5 +163,5 @@ class Result:
 def undecoded(error: ValueError) -> Result:
     """The result of an utterance that could not be decoded."""
     never = -math.inf
-    nothing = Hypothesis([], np.empty(0, np.int32), never, never, never, never)
+    nothing = Hypothesis([], np.empty(0, np.int32), never, never, never, never, blank=0, silence=0)
     return Result([nothing], complete=False, error=error)

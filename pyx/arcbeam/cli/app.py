@@ -2,9 +2,10 @@
 
 import dataclasses
 import json
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +13,13 @@ from arcbeam.cli import options as opt
 from arcbeam.cli.build_lm import build_lm
 from arcbeam.cli.console import check_output, guarded, note, progress
 from arcbeam.cli.outputs import STDOUT, Format
+from arcbeam.cli.stream import stream
 from arcbeam.cli.transduce import transduce
+from arcbeam.confidence import resolve
+
+if TYPE_CHECKING:
+    from arcbeam.cli.inputs import Utterance
+    from arcbeam.ctc.hypothesis import Hypothesis
 
 app = typer.Typer(
     name="arcbeam",
@@ -109,6 +116,18 @@ def decode(
     max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
     acoustic_scale: opt.AcousticScale = opt.DEFAULT.acoustic_scale,
     blank_penalty: opt.BlankPenalty = opt.DEFAULT.blank_penalty,
+    boost: opt.BoostFile = None,
+    boost_map: opt.BoostMap = None,
+    boost_score: opt.BoostScore = opt.DEFAULT_BOOST,
+    boost_lexicon: opt.BoostLexicon = None,
+    nbest: opt.NBest = 0,
+    confidence: opt.Confidence = False,
+    mbr: opt.Mbr = False,
+    frame_confidence: opt.FrameConfidence = None,
+    confidence_aggregation: opt.ConfidenceAggregation = opt.DEFAULT.confidence_aggregation,
+    lattice: opt.LatticeFile = None,
+    lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
+    posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
     threads: opt.Threads = None,
     batch_size: opt.BatchSize = 256,
     device: opt.Device = opt.DEFAULT.device,
@@ -124,6 +143,7 @@ def decode(
     arc_cache: opt.ArcCache = None,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
+    lexicon: opt.Lexicon = None,
     blank: opt.Blank = None,
     label_to_column: opt.LabelToColumn = None,
     max_bytes: opt.MaxBytes = None,
@@ -132,34 +152,66 @@ def decode(
     """Decode log-probs into transcripts."""
     if format is Format.ctm and frame_shift is None:
         raise typer.BadParameter("CTM gives times in seconds: set --frame-shift", param_hint="'--format'")
+    if nbest and format is not Format.json:
+        raise typer.BadParameter("n-best lists are for --format json", param_hint="'--nbest'")
+    if confidence and format not in (Format.json, Format.ctm):
+        raise typer.BadParameter("confidences are for --format json or ctm", param_hint="'--confidence'")
+    if mbr and format is not Format.json:
+        raise typer.BadParameter("minimum Bayes risk is for --format json", param_hint="'--mbr'")
+    if frame_confidence is not None and format is not Format.json:
+        raise typer.BadParameter("confidences of labels are for --format json", param_hint="'--frame-confidence'")
+    if boost_lexicon is not None and not (boost or boost_map):
+        raise typer.BadParameter("needs --boost or --boost-map", param_hint="'--boost-lexicon'")
+    resolve(frame_confidence, "--frame-confidence")
     settings = opt.decoder_options(
         beam=beam, max_active=max_active, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
+        lattice_beam=lattice_beam, posterior_scale=posterior_scale, confidence_aggregation=confidence_aggregation,
         frame_shift=frame_shift, device=device, threads=threads, lm_scale=lm_scale, graph_lm_scale=graph_lm_scale,
         hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
         gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
     )  # fmt: skip
+    from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Referee, decode_all
+    from arcbeam.cli.run import Referee, decode_all, named
+    from arcbeam.lattices.archives import lattice_archive
 
     check_given(language_model, graph_language_model, settings)
     found = find_inputs(inputs, max_bytes)
+    boosts = BoostFiles(boost, boost_map, boost_score, boost_lexicon) if boost or boost_map else None
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
-        graph, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column
-    )
+        graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
+        label_to_column=label_to_column, max_bytes=max_bytes,
+    )  # fmt: skip
     if loaded.word_symbols is None:
         note("note: the graph has no word symbols, so words are numbers; give --words")
     decoder = make_decoder(loaded, language_model, graph_language_model, dataclasses.asdict(settings), max_bytes)
-    with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
+    with (
+        open_output(output) as file,
+        lattice_archive(lattice) if lattice else nullcontext(None) as add_lattice,
+        progress("decoding", lambda: count(found)) as update,
+    ):
+
+        def write_all(utterance: "Utterance", hypothesis: "Hypothesis") -> None:
+            write(file, format, utterance, hypothesis)
+            if add_lattice is not None and hypothesis.lattice is not None:
+                add_lattice(utterance.id, hypothesis.lattice)
+
         speed = decode_all(
-            decoder, loaded, read_all(found), lambda utterance, hypothesis: write(file, format, utterance, hypothesis),
-            batch_size=batch_size, referee=referee, update=update,
+            decoder, loaded, read_all(found), write_all, batch_size=batch_size, referee=referee, update=update,
+            asked={
+                "nbest": nbest or None, "confidence": confidence, "mbr": mbr, "frame_confidence": frame_confidence,
+                "lattice": lattice is not None,
+            },
+            boosts=boosts,
         )  # fmt: skip
     note(speed.describe(frame_shift, describe_device(decoder)))
+    if boosts and boosts.absent:
+        note(f"note: --boost-map: the input lacks {named(boosts.absent)}")
     if referee:
         for remark in referee.finish():
             note(f"note: {remark}")
@@ -204,6 +256,12 @@ def build_graph(
     epsilon_free_limit: Annotated[float, typer.Option(
         "--epsilon-free-limit", metavar="TIMES",
         help="The most arcs that --epsilon-free may make, as a multiple of those before; more is an error.")] = 8.0,
+    open_slot: Annotated[bool, typer.Option(
+        "--open-slot", help="Leave a place for words that the graph lacks; boost lists (decode --boost) bring them.",
+    )] = False,
+    open_slot_score: Annotated[float | None, typer.Option(
+        "--open-slot-score", metavar="NATS", show_default=False,
+        help="The score of such a word, a natural log; without it that of <unk> in the LM.")] = None,
     words_by_last_token: Annotated[bool, typer.Option(
         "--words-by-last-token",
         help="Write each word on the arc of its last token or earlier: a smaller graph that decodes more slowly."),
@@ -235,6 +293,8 @@ def build_graph(
         raise typer.BadParameter("give at most one of --lexicon, --word-list and --lm-words")
     if sentencepiece_model and not (word_list or lm_words):
         raise typer.BadParameter("needs --word-list or --lm-words", param_hint="'--sentencepiece-model'")
+    if open_slot_score is not None and not open_slot:
+        raise typer.BadParameter("needs --open-slot", param_hint="'--open-slot-score'")
     check_output(output)
     from arcbeam.cli.graphs import build
 
@@ -245,12 +305,14 @@ def build_graph(
         epsilon_free_limit=epsilon_free_limit, words_by_last_token=words_by_last_token,
         token_self_loops=not no_token_self_loops, lm_scale=lm_scale, word_insertion_penalty=word_insertion_penalty,
         separator_rule=separator_rule.value, blank=opt.parse_blank(blank), probabilities=ANSWERS[lexicon_probabilities],
-        token_encoding=token_encoding.value, openfst=openfst, max_bytes=max_bytes,
+        token_encoding=token_encoding.value, openfst=openfst, max_bytes=max_bytes, open_slot=open_slot,
+        open_slot_score=open_slot_score,
     )  # fmt: skip
     graph.save(output)
     note(f"wrote {output}: {graph.num_states} states, {graph.num_arcs} arcs, {output.stat().st_size / 1e6:.1f} MB")
 
 
+app.command(epilog="Example: arcbeam stream TLG.arcbeam log_probs.npz --frame-shift 0.02 --real-time")(stream)
 app.command(epilog="Example: arcbeam transduce parakeet.nemo encoder_output.npz -f json")(transduce)
 app.command("build-lm", epilog="Example: arcbeam build-lm 4gram.arpa.xz -o 4gram.lm")(build_lm)
 
@@ -265,6 +327,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
+    lexicon: opt.Lexicon = None,
     blank: opt.Blank = None,
     label_to_column: opt.LabelToColumn = None,
     debug: opt.Debug = False,
@@ -272,7 +335,9 @@ def info(
     """Show the size and shape of a graph or of a language model."""
     from arcbeam.cli.graphs import info_fields, info_of
 
-    described = info_of(file, words=words, tokens=tokens, blank=opt.parse_blank(blank), label_to_column=label_to_column)
+    described = info_of(
+        file, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank), label_to_column=label_to_column
+    )
     print(json.dumps(info_fields(described), ensure_ascii=False) if as_json else described)
 
 

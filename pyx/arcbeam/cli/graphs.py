@@ -33,14 +33,18 @@ def load_graph(
     *,
     words: Path | None = None,
     tokens: Path | None = None,
+    lexicon: Path | None = None,
     blank: int | str | None = None,
     label_to_column: Path | None = None,
+    max_bytes: str | None = None,
 ) -> "Graph":
     """Load a graph of arcbeam's own or of OpenFst."""
     from arcbeam import Graph
 
     table = read_label_table(label_to_column) if label_to_column else None
-    return Graph.load(path, words=words, tokens=tokens, blank=blank, label_to_column=table)
+    return Graph.load(
+        path, words=words, tokens=tokens, lexicon=lexicon, blank=blank, label_to_column=table, max_bytes=max_bytes
+    )
 
 
 def info_of(path: str, **tables: Any) -> "GraphInfo | LanguageModelInfo":

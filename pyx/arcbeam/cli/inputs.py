@@ -23,6 +23,7 @@ import numpy as np
 from arcbeam.cli import kaldi
 from arcbeam.cli.arrays import Archive, map_npy
 from arcbeam.errors import FormatError
+from arcbeam.files.kaldi_archives import scp_entries
 
 SUFFIXES = (".npz", ".npy", ".ark", ".scp")
 GRAPH_SUFFIXES = (".arcbeam", ".fst")
@@ -141,7 +142,7 @@ def _find_in_folder(folder: Path) -> Iterator[tuple[Path, Reader]]:
     files = sorted(f for f in folder.iterdir() if f.suffix.lower() in READERS and f.is_file())
     if not files:
         raise FormatError(f"{folder}: the folder contains no input ({', '.join(SUFFIXES)})")
-    indexed = {entry[1].resolve() for f in files if f.suffix.lower() == ".scp" for entry in kaldi.scp_entries(f)}
+    indexed = {entry[1].resolve() for f in files if f.suffix.lower() == ".scp" for entry in scp_entries(f)}
     for file in files:
         if file.suffix.lower() != ".ark" or file.resolve() not in indexed:
             yield file, READERS[file.suffix.lower()]
@@ -266,5 +267,5 @@ def _count_npz(path: Path, max_bytes: str | None) -> int:
 COUNTERS: dict[Reader, Callable[[Path, str | None], int]] = {
     _read_npz: _count_npz,
     _read_npy: _count_npy,
-    READERS[".scp"]: lambda path, _: sum(1 for _ in kaldi.scp_entries(path)),
+    READERS[".scp"]: lambda path, _: sum(1 for _ in scp_entries(path)),
 }

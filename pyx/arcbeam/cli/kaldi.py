@@ -8,7 +8,6 @@ both are refused.
 """
 
 import os
-import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +16,12 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from arcbeam.errors import FormatError, MissingDependencyError
+from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
 from arcbeam.files.reading import check_is_file, reading
 
 FLOATS: dict[bytes, np.dtype] = {b"FM": np.dtype("<f4"), b"DM": np.dtype("<f8")}
 # Bytes of a compressed matrix after its 16-byte header: (for each column, for each element).
 COMPRESSED = {b"CM": (8, 1), b"CM2": (0, 2), b"CM3": (0, 1)}
-LONGEST_ID = 4096
-RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
 
 
 def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
@@ -31,7 +29,7 @@ def read_ark(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     check_is_file(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        while (utterance := _read_id(file, path)) is not None:
+        while (utterance := read_id(file, path)) is not None:
             yield utterance, _read_matrix(file, size, f"{path}: {utterance!r}")
 
 
@@ -47,7 +45,7 @@ def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
             if opened is None or target != opened_path:
                 if opened is not None:
                     opened.close()
-                opened, opened_path = _open(target, path), target
+                opened, opened_path = open_archive(target, path), target
             where = f"{path}: {utterance!r} ({target}:{offset})"
             size = os.fstat(opened.fileno()).st_size
             if offset > size:
@@ -57,65 +55,6 @@ def read_scp(path: Path) -> Iterator[tuple[str, np.ndarray]]:
     finally:
         if opened is not None:
             opened.close()
-
-
-def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
-    """Yield (utterance id, archive, byte offset, range or "") for each line of an index."""
-    with open(path, encoding="utf-8") as lines:
-        try:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                utterance, _, target = line.strip().partition(" ")
-                target = target.strip()
-                if not target:
-                    raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line.strip()!r}")
-                if target.endswith("|") or target.startswith("|"):
-                    raise FormatError(
-                        f"{path}:{number}: {utterance!r} is a shell command, and arcbeam runs none; "
-                        "write its output to an .ark file first"
-                    )
-                cut = RANGE.search(target)
-                rows = cut.group() if cut else ""
-                archive, colon, offset = target.removesuffix(rows).rpartition(":")
-                if not (colon and offset.isascii() and offset.isdigit()):
-                    archive, offset = target.removesuffix(rows), "0"
-                if len(offset) > 18:
-                    raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
-                yield utterance, _locate(archive, path), int(offset), rows
-        except UnicodeDecodeError as error:
-            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
-
-
-def _open(archive: Path, index: Path) -> BinaryIO:
-    try:
-        check_is_file(archive)  # an index may name a pipe, which would never end
-        return open(archive, "rb")
-    except ValueError as error:  # a NUL in the name
-        raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
-
-
-def _locate(archive: str, index: Path) -> Path:
-    beside = index.parent / archive
-    return beside if not os.path.exists(archive) and beside.exists() else Path(archive)
-
-
-def _read_id(file: BinaryIO, path: Path) -> str | None:
-    start = file.tell()
-    name = bytearray()
-    while (byte := file.read(1)) not in (b" ", b""):
-        name += byte
-        if len(name) > LONGEST_ID:
-            raise FormatError(f"{path}: byte {start}: no utterance id here; is this a Kaldi archive?")
-    if not byte:
-        if name.strip():
-            raise FormatError(f"{path}: byte {start}: the file ends after {bytes(name[:40])!r}, expected an utterance")
-        return None
-    try:
-        # A text archive ends its entries with a line feed, which comes before the next id.
-        return name.decode("utf-8").lstrip()
-    except UnicodeDecodeError:
-        raise FormatError(f"{path}: byte {start}: the utterance id is not UTF-8; is this a Kaldi archive?") from None
 
 
 def _read_matrix(file: BinaryIO, size: int, where: str) -> np.ndarray:

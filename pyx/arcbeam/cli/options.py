@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from arcbeam.ctc.options import DEFAULT_BOOST as DEFAULT_BOOST
 from arcbeam.ctc.options import PLACEMENTS, UNKNOWN_WORDS, DecoderOptions
 from arcbeam.sizes import as_bytes
 
@@ -50,6 +51,124 @@ Beam = Annotated[
         metavar="NATS",
         rich_help_panel=SEARCH,
         help="Paths worse than the best by more than this are dropped (difference of natural logs).",
+    ),
+]
+BOOSTING = "Boosting"
+BoostFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--boost",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=BOOSTING,
+        help="Words and phrases to make likelier: one a line, and after a tab its score, a natural log.",
+    ),
+]
+BoostMap = Annotated[
+    Path | None,
+    typer.Option(
+        "--boost-map",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=BOOSTING,
+        help="Lists of single utterances: lines of an utterance and the path of its list, from the folder of this "
+        "file. Other utterances have that of --boost.",
+    ),
+]
+BoostScore = Annotated[
+    float,
+    typer.Option(
+        "--boost-score",
+        metavar="NATS",
+        rich_help_panel=BOOSTING,
+        help="The score of phrases without one; below 0 they become less likely.",
+    ),
+]
+BoostLexicon = Annotated[
+    Path | None,
+    typer.Option(
+        "--boost-lexicon",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=BOOSTING,
+        help="Spellings of words in the lists that the graph lacks: lines of 'word token token ...'. Other words are "
+        "spelled in characters or pieces. The graph needs an open slot (arcbeam build-graph --open-slot).",
+    ),
+]
+ANSWERS = "Answers"
+NBest = Annotated[
+    int,
+    typer.Option(
+        "--nbest",
+        metavar="N",
+        min=0,
+        rich_help_panel=ANSWERS,
+        help="Also give the N best distinct word sequences, with their posteriors; needs --format json. 0 for none.",
+    ),
+]
+Confidence = Annotated[
+    bool,
+    typer.Option(
+        "--confidence",
+        rich_help_panel=ANSWERS,
+        help="Also give the confidence of each word and of the transcript, from 0 to 1; needs --format json or ctm.",
+    ),
+]
+FrameConfidence = Annotated[
+    str | None,
+    typer.Option(
+        "--frame-confidence",
+        metavar="METHOD",
+        show_default="none",
+        rich_help_panel=ANSWERS,
+        help="max_prob or entropy: also give how sure the model is of each label and word, from its log-probs alone; "
+        "needs --format json.",
+    ),
+]
+ConfidenceAggregation = Annotated[
+    str,
+    typer.Option(
+        "--confidence-aggregation",
+        metavar="mean|min|max|prod",
+        rich_help_panel=ANSWERS,
+        help="How --frame-confidence makes the confidence of a label of its frames', and of a word of its labels'.",
+    ),
+]
+Mbr = Annotated[
+    bool,
+    typer.Option(
+        "--mbr",
+        rich_help_panel=ANSWERS,
+        help="Also give the words of the fewest expected errors (minimum Bayes risk) and the confusion network; needs "
+        "--format json.",
+    ),
+]
+LatticeFile = Annotated[
+    str | None,
+    typer.Option(
+        "--lattice",
+        metavar="FILE",
+        show_default=False,
+        rich_help_panel=ANSWERS,
+        help="Also write the lattices to this Kaldi archive (CompactLattice, binary).",
+    ),
+]
+LatticeBeam = Annotated[
+    float,
+    typer.Option(
+        "--lattice-beam",
+        metavar="NATS",
+        rich_help_panel=ANSWERS,
+        help="Paths within this of the best are in lattices, n-best lists and confidences.",
+    ),
+]
+PosteriorScale = Annotated[
+    float,
+    typer.Option(
+        "--posterior-scale",
+        metavar="FACTOR",
+        rich_help_panel=ANSWERS,
+        help="Factor on scores where probabilities are made of them; below 1 confidences are less certain.",
     ),
 ]
 MaxActive = Annotated[
@@ -244,6 +363,17 @@ Tokens = Annotated[
         rich_help_panel=FOREIGN,
         show_default=False,
         help="The tokens of the model's columns, in lines of 'token id' or 'token'.",
+    ),
+]
+Lexicon = Annotated[
+    Path | None,
+    typer.Option(
+        "--lexicon",
+        metavar="FILE",
+        rich_help_panel=FOREIGN,
+        show_default=False,
+        help="How the graph's words are spelled, in lines of 'word token token ...', which gives their times. A graph "
+        "that arcbeam built contains it.",
     ),
 ]
 Blank = Annotated[

@@ -3,9 +3,11 @@
 =========  =================================================================================================
 ``text``   ``id transcript``, as Kaldi's ``text`` files
 ``trn``    ``transcript (id)``, for sclite
-``ctm``    ``id 1 start duration word``, times in seconds, one word a line; needs the frame shift
+``ctm``    ``id 1 start duration word``, times in seconds, one word a line; needs the frame shift; with --confidence
+           a sixth column has the word's
 ``json``   one JSON object a line: id, text, words with their times (frames always, seconds where the frame shift
-           is known), scores (natural logs; the higher the better), reached_final, complete, frames
+           is known), scores (natural logs; the higher the better), reached_final, complete, frames; confidences,
+           the n-best list, minimum Bayes risk, the confusion network and labels if they are asked for
 =========  =================================================================================================
 
 If a search died, every format has the words up to its last live frame. JSON then has complete: false and, because it
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 PARTIAL = ".partial"
-LEFT_OUT = ("error", "tokens", "word_ids", "arcs")  # of JSON, which has no utterances with an error
+LEFT_OUT = ("error", "tokens", "word_ids", "arcs", "frame_confidence")  # of JSON, which has no utterances with an error
 
 
 class Format(StrEnum):
@@ -121,7 +123,8 @@ def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     for word in hypothesis.words:
         if word.start is None or word.end is None:
             raise FormatError("CTM gives times in seconds: set --frame-shift")
-        lines.append(f"{utterance.id} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word}\n")
+        confidence = "" if word.confidence is None else f" {word.confidence:.3f}"
+        lines.append(f"{utterance.id} 1 {word.start:.3f} {word.end - word.start:.3f} {word.word}{confidence}\n")
     return "".join(lines)
 
 

@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from arcbeam.cli.console import Failure, note
@@ -12,6 +13,7 @@ from arcbeam.cli.inputs import Utterance, batches
 from arcbeam.cli.score import Score
 
 if TYPE_CHECKING:
+    from arcbeam.ctc.boost import Boost
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.hypothesis import Hypothesis
     from arcbeam.graph.graph import Graph
@@ -55,7 +57,7 @@ class Speed:
         if self.unfinished:
             text += f"; {self.unfinished} did not end in a final state"
         if self.dead:
-            text += f"; the search died before the last frame of {_named(self.dead)}"
+            text += f"; the search died before the last frame of {named(self.dead)}"
         return text
 
 
@@ -78,7 +80,7 @@ class Referee:
         missing = [u.id for u in batch if u.id not in self.references]
         self.without_reference += len(missing)
         if missing and not self.allow_missing:
-            raise Failure(f"the reference lacks {_named(missing)}; --allow-missing scores the others")
+            raise Failure(f"the reference lacks {named(missing)}; --allow-missing scores the others")
 
     def add(self, batch: Iterable[Utterance], hypotheses: Iterable["Hypothesis"]) -> None:
         """Score a decoded batch."""
@@ -92,7 +94,7 @@ class Referee:
         missing = [name for name in self.references if name not in self.seen]
         if missing and not self.allow_missing:
             raise Failure(
-                f"the input lacks utterances of the reference ({_named(missing)}); --allow-missing scores the others"
+                f"the input lacks utterances of the reference ({named(missing)}); --allow-missing scores the others"
             )
         notes = []
         if missing or self.without_reference:
@@ -114,8 +116,12 @@ def decode_all(
     batch_size: int,
     referee: Referee | None = None,
     update: Callable[[int], None] = lambda done: None,
+    asked: Mapping[str, Any] = MappingProxyType({}),
+    boosts: "Callable[[str], Boost | None] | None" = None,
 ) -> Speed:
     """Decode `utterances` in batches and `write` each hypothesis, in order.
+
+    `asked` are more options of `decode`; `boosts` returns the boost of an utterance.
 
     Raises
     ------
@@ -130,7 +136,8 @@ def decode_all(
             referee.expect(batch)
         check_width(graph, batch)
         start = time.perf_counter()
-        hypotheses = decode_batch(decoder, batch)
+        boost = {} if boosts is None else {"boost": [boosts(utterance.id) for utterance in batch]}
+        hypotheses = decode_batch(decoder, batch, **asked, **boost)
         speed.seconds += time.perf_counter() - start
         for utterance, hypothesis in decoded(batch, hypotheses):
             write(utterance, hypothesis)
@@ -164,13 +171,13 @@ def check_width(graph: "Graph", batch: Iterable[Utterance]) -> None:
             )
 
 
-def decode_batch(decoder: Any, batch: list[Utterance]) -> list[Any]:
+def decode_batch(decoder: Any, batch: list[Utterance], **asked: Any) -> list[Any]:
     """Return the hypotheses of a decoder of either kind. If an utterance cannot be decoded, its hypothesis says so.
 
-    Its warnings become notes in which utterances have their names.
+    Its warnings become notes in which utterances have their names. `asked` is passed to the decoder.
     """
     with warnings.catch_warnings(record=True) as caught:
-        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return")
+        hypotheses = decoder.decode([u.log_probs for u in batch], errors="return", **asked)
     for warning in caught:
         named = re.sub(r"utterance (\d+)", lambda found: f"utterance {batch[int(found[1])].id!r}", str(warning.message))
         note(f"note: {named}")
@@ -186,7 +193,8 @@ def decoded(batch: list[Utterance], hypotheses: list[Any]) -> Iterator[tuple[Utt
         yield utterance, hypothesis
 
 
-def _named(names: list[str]) -> str:
+def named(names: list[str]) -> str:
+    """Returns the number of utterances and the first names."""
     shown = ", ".join(names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{len(names)} utterance{'s'[: len(names) != 1]}: {shown}{more}"

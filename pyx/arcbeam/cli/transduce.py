@@ -14,6 +14,7 @@ from arcbeam.cli.outputs import STDOUT, Format
 if TYPE_CHECKING:
     from arcbeam.cli.inputs import Utterance
     from arcbeam.cli.outputs import Output
+    from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.hypothesis import TransducerHypothesis
 
@@ -41,6 +42,16 @@ def transduce(
     confidence: Annotated[str | None, typer.Option(
         "--confidence", metavar="METHOD", show_default="none",
         help="max_prob or entropy: the confidence of each token, for json.")] = None,
+    boost: Annotated[Path | None, typer.Option(
+        "--boost", metavar="FILE", help="Phrases to make likelier: one a line, and after a tab its context score, if "
+        "it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces of MODEL.")] = None,
+    boosting_tree_alpha: Annotated[float, typer.Option(
+        "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of --boost.")] = 1.0,
+    ngram_lm: Annotated[Path | None, typer.Option(
+        "--ngram-lm", metavar="FILE", help="ARPA model of tokens, whose words are NeMo's: the character 100 + token."
+        )] = None,
+    ngram_lm_alpha: Annotated[float, typer.Option(
+        "--ngram-lm-alpha", metavar="FACTOR", help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     frame_shift: opt.EncoderFrameShift = None,
     device: opt.Device = opt.DEFAULT.device,
     precision: Annotated[str, typer.Option(
@@ -67,17 +78,19 @@ def transduce(
     given: dict[str, Any] = {
         "tokenizer": tokenizer, "max_symbols": max_symbols, "confidence": confidence, "frame_shift": frame_shift,
         "device": device, "precision": precision, "threads": threads, "max_bytes": max_bytes,
+        "boosting_tree_alpha": boosting_tree_alpha, "ngram_lm_model": ngram_lm, "ngram_lm_alpha": ngram_lm_alpha,
     }  # fmt: skip
     make = TransducerDecoder.from_icefall if _is_of_icefall(model) else TransducerDecoder.from_nemo
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
+    tree = None if boost is None else _tree(boost, decoder, tokenizer)
     speed = Speed()
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         for batch in batches(read_all(found), batch_size):
             _check_features(decoder, batch)
             start = time.perf_counter()
-            hypotheses = decode_batch(decoder, batch)
+            hypotheses = decode_batch(decoder, batch, **({} if tree is None else {"boost": tree}))
             speed.seconds += time.perf_counter() - start
             for utterance, hypothesis in decoded(batch, hypotheses):
                 _write(file, format, utterance, hypothesis, decoder.has_text)
@@ -87,6 +100,16 @@ def transduce(
     if not speed.utterances:
         raise Failure("the input contains no utterances")
     note(speed.describe(decoder.options.frame_shift, decoder.device))
+
+
+def _tree(boost: Path, decoder: "TransducerDecoder", tokenizer: Path | None) -> "BoostingTree":
+    """The phrases of a file, by the tokenizer or else by the model's pieces."""
+    from arcbeam import BoostingTree
+
+    source = decoder.pieces if tokenizer is None else tokenizer
+    if source is None:
+        raise Failure(f"{boost}: the model has no pieces to make phrases of; give --tokenizer")
+    return BoostingTree.read(boost, source)
 
 
 def _is_of_icefall(model: Path) -> bool:

@@ -1,15 +1,27 @@
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays._log_prob_engine import LogProbEngine
+from arcbeam.arrays._looks import Looks
+from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.graph.graph import Graph
+from arcbeam.graph.new_words import OpenGraph
 
-def graph_cost(graph: Graph, arcs: npt.NDArray[np.uint32], reached_final: bool) -> float: ...
-def rescoring_cost(graph: Graph, rescoring: Rescoring, arcs: npt.NDArray[np.uint32], reached_final: bool) -> float: ...
+def graph_cost(graph: Graph | OpenGraph, arcs: npt.NDArray[np.uint32], reached_final: bool) -> float: ...
+def rescoring_cost(
+    graph: Graph | OpenGraph, rescoring: Rescoring, arcs: npt.NDArray[np.uint32], reached_final: bool
+) -> float: ...
+
+class CpuStream:
+    frames: int
+    is_whole: bool
+    def __init__(self, boost: BoostList | None) -> None: ...
+    def take_settled(self) -> npt.NDArray[np.uint32]: ...
 
 class CpuEngine(LogProbEngine):
     def __new__(
@@ -21,3 +33,15 @@ class CpuEngine(LogProbEngine):
         collect_above: int,
         rescoring: Rescoring | None = None,
     ) -> Self: ...
+    def decode(
+        self,
+        utterances: npt.NDArray[np.int64],
+        columns: int,
+        on_host: bool = True,
+        looks: Looks | None = None,
+        lattice_beam: float | None = None,
+        boosts: BoostList | Sequence[BoostList | None] | None = None,
+        streams: Sequence[CpuStream] | None = None,
+        last: Sequence[bool] | None = None,
+    ) -> tuple[Any, dict[str, int], list[tuple[int, ...]]]: ...
+    def new_stream(self, boost: BoostList | None = None) -> CpuStream: ...

@@ -2,17 +2,20 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
-from arcbeam.graph._graph_view cimport GraphView, view_of
+from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_view_of, view_of
 from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
+from arcbeam.arrays._looks cimport Looks
+from arcbeam.ctc._boost cimport BoostList, BoostView, each
+from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
@@ -53,6 +56,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
 
     cdef cppclass Result:
         Path path
+        Lattice lattice
         Work work
         Outcome outcome
         uint32_t bad_frame
@@ -60,6 +64,18 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
 
     cdef struct RescoringOptions:
         uint32_t hypotheses_per_state
+
+    cdef cppclass Stream:
+        vector[uint32_t] settled
+        uint64_t frames
+        cbool is_whole()
+
+    cdef struct Utterance:
+        LogProbs logp
+        const BoostView* boost
+        const NewWordsView* new_words
+        Stream* stream
+        cbool last
 
     cdef struct KenLmView:
         const KenLm* lm
@@ -72,14 +88,15 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
                size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const KenLmView&, const RescoringOptions&,
                size_t threads) except +
-        void start(vector[LogProbs]) except +
-        const vector[Result]& results()
+        void start(vector[Utterance], float lattice_beam) except +
+        vector[Result]& results()
 
-    double cpp_graph_cost "arcbeam::twin::graph_cost"(const GraphView&, const uint32_t*, size_t, cbool)
+    const float kNoLattice
+    double cpp_graph_cost "arcbeam::twin::graph_cost"(const OpenGraph&, const uint32_t*, size_t, cbool)
     double automaton_deviation "arcbeam::twin::path_deviation<arcbeam::twin::AutomatonModels>"(
-        const GraphView&, const RescoringView&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const RescoringView&, const uint32_t*, size_t, cbool) except +
     double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
-        const GraphView&, const KenLmView&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const KenLmView&, const uint32_t*, size_t, cbool) except +
 
 
 cdef KenLmView kenlm_view_of(rescoring):
@@ -92,22 +109,57 @@ cdef KenLmView kenlm_view_of(rescoring):
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
     """The graph's part of a path's cost."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
-    return cpp_graph_cost(view_of(graph), first, arcs.shape[0], reached_final)
+    return cpp_graph_cost(open_view_of(graph), first, arcs.shape[0], reached_final)
 
 
 def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final):
     """The cost that rescoring added to a path."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
     if rescoring.kenlm is not None:
-        return kenlm_deviation(view_of(graph), kenlm_view_of(rescoring), first, arcs.shape[0], reached_final)
-    return automaton_deviation(view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
+        return kenlm_deviation(open_view_of(graph), kenlm_view_of(rescoring), first, arcs.shape[0], reached_final)
+    return automaton_deviation(open_view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
+
+
+cdef class CpuStream:
+    """A stream of speech between two chunks.
+
+    Parameters
+    ----------
+    boost : arcbeam.ctc._boost.BoostList or None
+    """
+
+    cdef Stream stream
+    cdef BoostList boost
+
+    def __init__(self, BoostList boost):
+        self.boost = boost
+
+    @property
+    def frames(self):
+        """The frames of all chunks so far."""
+        return self.stream.frames
+
+    @property
+    def is_whole(self):
+        """False once a chunk was given up half-way."""
+        return self.stream.is_whole()
+
+    def take_settled(self):
+        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
+        cdef size_t size = self.stream.settled.size()
+        found = np.empty(size, np.uint32)
+        cdef uint32_t[::1] into = found
+        if size > 0:
+            memcpy(&into[0], self.stream.settled.data(), size * sizeof(uint32_t))
+        self.stream.settled.clear()
+        return found
 
 
 cdef class CpuEngine(LogProbEngine):
     """A pool of lanes over one graph. Calls from several Python threads take turns.
 
-    An answer is (arcs uint32[n], total_cost, reached_final, complete); that of an utterance with values that are no
-    log-probs has no arcs.
+    The answers are the fields of `arcbeam.ctc.hypothesis.Paths`, and after them an `arcbeam.ctc._lattices.Lattices` if
+    a lattice beam is given; the path of an utterance with values that are no log-probs has no arcs.
 
     Parameters
     ----------
@@ -115,13 +167,18 @@ cdef class CpuEngine(LogProbEngine):
     options : arcbeam.DecoderOptions
     threads : int
     collect_above : int
-        Entries of a token log that a lane gathers before it first drops what no token descends from.
+        Entries of a token log that a lane gathers before it first drops what no token descends from; with lattices,
+        entries and links.
     rescoring : arcbeam.ctc.rescoring.Rescoring, optional
         If it is given, the lanes rescore.
     """
 
     cdef Engine* engine
     cdef DecodeOptions options
+    cdef float lattice_beam  # of the batch that is being decoded
+    cdef list boosts
+    cdef object streams  # whose chunks the batch is; or None
+    cdef object last
     cdef size_t threads
     cdef object graph
     cdef object rescoring
@@ -156,8 +213,48 @@ cdef class CpuEngine(LogProbEngine):
         return {"graph": sum([column.nbytes for column in columns]),
                 "language_models": 0 if self.rescoring is None else self.rescoring.nbytes}
 
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host=True, Looks looks=None,
+               lattice_beam=None, boosts=None, streams=None, last=None):
+        """As LogProbEngine.decode; with a `lattice_beam`, a cost of at least 0, the answers end with the lattices.
+
+        `boosts` is a BoostList for all utterances, or has one or None for each. With `streams`, a CpuStream for each
+        utterance, utterances are the next chunks of those, and `last` says of each whether it is the last chunk. The
+        answers are then paths behind what is settled.
+        """
+        if streams is None:
+            boosts = each(boosts, utterances.shape[0])
+        elif len(streams) == utterances.shape[0]:
+            boosts = [(<CpuStream?> stream).boost for stream in streams]
+        else:
+            raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
+        with self.turn():
+            self.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
+            self.boosts, self.streams, self.last = boosts, streams, last
+            try:
+                return self.decode_now(utterances, columns, looks)
+            finally:
+                self.boosts = self.streams = self.last = None
+
+    def new_stream(self, boost=None):
+        """A CpuStream that begins."""
+        return CpuStream(boost)
+
     cdef int start(self, vector[LogProbs] batch) except -1:
-        self.engine.start(move(batch))
+        cdef vector[Utterance] boosted
+        cdef BoostList boost
+        cdef size_t i
+        boosted.resize(batch.size())
+        for i in range(batch.size()):
+            boosted[i].logp = batch[i]
+            boost = self.boosts[i]
+            if boost is not None:
+                boosted[i].boost = &boost.view
+                if boost.new_words is not None:
+                    boosted[i].new_words = &boost.new_words_view
+            if self.streams is not None:
+                boosted[i].stream = &(<CpuStream> self.streams[i]).stream
+                boosted[i].last = self.last[i]
+        self.engine.start(move(boosted), self.lattice_beam)
         return 0
 
     cdef list bad(self):
@@ -171,22 +268,39 @@ cdef class CpuEngine(LogProbEngine):
                 raise MemoryError(f"out of memory while decoding utterance {i}: use a smaller beam or max_active, "
                                   f"or fewer threads")
             if result.outcome == Outcome.kCapacity:
-                raise CapacityError(f"utterance {i} keeps more than 2**32 tokens alive: use a smaller beam or "
-                                    f"max_active")
+                raise CapacityError(f"utterance {i} keeps more than 2**32 tokens alive, or links of its lattice: use "
+                                    f"a smaller beam, max_active or lattice_beam")
         return bad
 
-    cdef list answers(self):
+    cdef object answers(self):
         cdef const Result* result
-        cdef uint32_t[::1] into
-        paths = []
-        for i in range(self.engine.results().size()):
+        cdef size_t utterances = self.engine.results().size(), i, sum_of_lengths = 0, length
+        for i in range(utterances):
+            sum_of_lengths += self.engine.results()[i].path.arcs.size()
+        found = (np.empty(sum_of_lengths, np.uint32), np.empty(utterances, np.int64), np.empty(utterances, np.int64),
+                 np.empty(utterances), np.empty(utterances, np.bool_), np.empty(utterances, np.bool_))
+        cdef uint32_t[::1] arcs = found[0]
+        cdef int64_t[::1] begins = found[1], lengths = found[2]
+        cdef double[::1] total_costs = found[3]
+        cdef uint8_t[::1] reached_final = found[4].view(np.uint8), complete = found[5].view(np.uint8)
+        sum_of_lengths = 0
+        for i in range(utterances):
             result = &self.engine.results()[i]
-            arcs = np.empty(result.path.arcs.size(), dtype=np.uint32)
-            if result.path.arcs.size() > 0:
-                into = arcs
-                memcpy(&into[0], result.path.arcs.data(), result.path.arcs.size() * sizeof(uint32_t))
-            paths.append((arcs, result.path.total_cost, result.path.reached_final, result.path.complete))
-        return paths
+            length = result.path.arcs.size()
+            if length > 0:
+                memcpy(&arcs[sum_of_lengths], result.path.arcs.data(), length * sizeof(uint32_t))
+            begins[i], lengths[i], total_costs[i] = sum_of_lengths, length, result.path.total_cost
+            reached_final[i], complete[i] = result.path.reached_final, result.path.complete
+            sum_of_lengths += length
+        return found if self.lattice_beam == kNoLattice else (*found, self.lattices())
+
+    cdef Lattices lattices(self):
+        """Takes those of the batch out of the results."""
+        cdef Lattices lattices = Lattices()
+        lattices.found.resize(self.engine.results().size())
+        for i in range(self.engine.results().size()):
+            lattices.found[i] = move(self.engine.results()[i].lattice)
+        return lattices
 
     cdef dict work(self):
         cdef Work total

@@ -13,6 +13,7 @@ from libcpp.vector cimport vector
 from arcbeam.graph._graph_view cimport GraphView, view_of
 from arcbeam.lm._lm_view cimport Deviation, History, RescoringView, rescoring_view_of
 from arcbeam.arrays._log_probs cimport LogProbs
+from arcbeam.ctc._lattices cimport Lattice, Lattices
 
 TOKEN = np.dtype([("state", "<u4"), ("cost", "<f4")])
 CANDIDATE = np.dtype([("cost", "<f4"), ("arc", "<u4"), ("state", "<u4"), ("source", "<u4")])
@@ -60,7 +61,7 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         void load(const LogProbs&, uint32_t) except +
         float operator[](uint32_t)
 
-    cdef cppclass Expand:
+    cdef cppclass Expand "arcbeam::twin::Expand<arcbeam::GraphView>":
         Expand(const GraphView&, Acoustic&, float, Buffer[Candidate]&, Work&)
         float run "operator()"(const Buffer[Token]&, uint32_t, float) except +
 
@@ -90,8 +91,23 @@ cdef extern from "decode/lane.hpp" namespace "arcbeam::twin" nogil:
         const GraphView&, const Buffer[Token]&, const CppTokenLog&, double, cbool) except +
 
 
+cdef extern from "decode/link_stages.hpp" namespace "arcbeam::twin" nogil:
+    cdef cppclass Reached:
+        Buffer[Candidate] candidates
+        Buffer[uint32_t] slots
+
+    void cpp_reach "arcbeam::twin::reach"(
+        const GraphView&, const Buffer[Candidate]&, float, uint32_t, Reached&, Frontier&) except +
+
+    cdef cppclass CppLinkStages "arcbeam::twin::LinkStages":
+        CppLinkStages(float, uint32_t) except +
+        void commit(const Buffer[Candidate]&, const uint32_t*, const Frontier&) except +
+        uint32_t entries()
+        Lattice finish(const GraphView&, cbool) except +
+
+
 cdef extern from "decode/history_stages.hpp" namespace "arcbeam::twin" nogil:
-    cdef cppclass LookupCache:
+    cdef cppclass LookupCache "arcbeam::twin::LookupCache<arcbeam::twin::AutomatonModels>":
         void begin() except +
 
     cdef cppclass AutomatonModels:
@@ -257,6 +273,46 @@ def closure(graph, frontier, float bound, uint32_t first_log):
     stage.begin(view)
     stage.run(view, bound, first_log, table, closed)
     return copy_out(closed.begin(), closed.size(), CANDIDATE)
+
+
+def reach(graph, candidates, float bound, uint32_t first_log):
+    """Returns (the candidates that recombine and closure admit, uint32[n] of their slots, the frontier)."""
+    cdef Buffer[Candidate] buffer
+    cdef Frontier frontier
+    cdef Reached reached
+    fill_candidates(buffer, candidates)
+    cpp_reach(view_of(graph), buffer, bound, first_log, reached, frontier)
+    return (copy_out(reached.candidates.begin(), reached.candidates.size(), CANDIDATE),
+            copy_out(reached.slots.begin(), reached.slots.size(), np.uint32),
+            copy_out(frontier.begin(), frontier.size(), CANDIDATE))
+
+
+cdef class LinkLog:
+    """A log of tokens and links, from the start of an utterance; sources are entries of it."""
+
+    cdef CppLinkStages* stages
+
+    def __cinit__(self, float lattice_beam, uint32_t collect_above=1 << 22):
+        self.stages = new CppLinkStages(lattice_beam, collect_above)
+
+    def __dealloc__(self):
+        del self.stages
+
+    def __len__(self):
+        return self.stages.entries()
+
+    def commit(self, candidates, const uint32_t[::1] slots, frontier):
+        """Ends a frame: the candidates that it admitted with their slots, in order, and its frontier."""
+        cdef Buffer[Candidate] given, winners
+        fill_candidates(given, candidates)
+        fill_candidates(winners, frontier)
+        self.stages.commit(given, &slots[0], winners)
+
+    def finish(self, graph, *, cbool alive=True):
+        """The lattice of the utterance, as `arcbeam.ctc._lattices.Lattices.arrays` gives it."""
+        cdef Lattices found = Lattices()
+        found.found.push_back(self.stages.finish(view_of(graph), alive))
+        return found.arrays(0)
 
 
 cdef class TokenLog:

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
-from arcbeam.arrays.intake import LogProbIntake
+from arcbeam.arrays.intake import Decoded, LogProbIntake
+from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
+from arcbeam.confidence import ConfidenceMethod, measure, resolve
+from arcbeam.ctc._decode import CpuEngine
+from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
+from arcbeam.ctc._lattice import AnswerEngine
+from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
 from arcbeam.ctc.engines import make_engine
-from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
+from arcbeam.ctc.frame_confidences import FrameConfidences
+from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
+from arcbeam.ctc.lattice import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
+from arcbeam.ctc.stream import NOTHING_SAID, Partials, Stream, check_last, check_streams
+from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
 from arcbeam.show import changed, shown_as
+from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
     import os
+
+    from arcbeam.ctc._lattices import Lattices
+    from arcbeam.ctc.lattice_answers import LatticeAnswers
 
     StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -51,6 +69,14 @@ class CtcDecoder:
         everything.
     max_active : int or None
         The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit.
+    lattice_beam : float
+        Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
+        the search has admitted and that leads to an end. The best path does not depend on it.
+    posterior_scale : float
+        Factor on costs where n-best lists and confidences make probabilities of them; below 1 they are less certain.
+    confidence_aggregation : str
+        How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
+        ``"prod"``.
     acoustic_scale : float
         Factor on the log-probs.
     blank_penalty : float
@@ -120,6 +146,9 @@ class CtcDecoder:
         graph_language_model: LanguageModel | StrPath | None = None,
         beam: float = 17.0,
         max_active: int | None = 10_000,
+        lattice_beam: float = 8.0,
+        posterior_scale: float = 1.0,
+        confidence_aggregation: str = "min",
         acoustic_scale: float = 1.0,
         blank_penalty: float = 0.0,
         frame_shift: float | None = None,
@@ -139,6 +168,9 @@ class CtcDecoder:
         self._options = DecoderOptions(
             beam=beam,
             max_active=max_active,
+            lattice_beam=lattice_beam,
+            posterior_scale=posterior_scale,
+            confidence_aggregation=confidence_aggregation,
             acoustic_scale=acoustic_scale,
             blank_penalty=blank_penalty,
             frame_shift=frame_shift,
@@ -158,15 +190,17 @@ class CtcDecoder:
         graph.check_file()
         self._graph = graph
         self._of_thread = threading.local()
-        width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
+        self._width = max(graph.num_columns, 1 + (-1 if graph.blank is None else graph.blank))
         token = functools.partial(named, graph.tokens)
-        self._intake = LogProbIntake(width, graph.width_is_exact, graph.blank, token)
+        self._intake = LogProbIntake(self._width, graph.width_is_exact, graph.blank, token)
         self._rescoring = self._make_rescoring(language_model, graph_language_model)
         if self._rescoring is None:
             self._ordinal = resolve_device(device)
         else:
             self._ordinal = rescoring_device(device, placement, self._rescoring.large)
         self._engine = make_engine(graph, self._options, self._rescoring, self._ordinal)
+        self._answer_engine: AnswerEngine | None = None
+        self._frame_engine: FrameConfidenceEngine | None = None
 
     def __reduce__(self) -> Any:
         models: dict[str, Any] = {}
@@ -235,10 +269,24 @@ class CtcDecoder:
             In a process forked from one that used CUDA, or after the device was lost.
         """
         self._engine.release()
+        for engine in (self._answer_engine, self._frame_engine):
+            if engine is not None:
+                engine.release()
 
     @lists_options(stream="cuda_stream")
     def decode(
-        self, log_probs: Any, lengths: Any = None, *, cuda_stream: Any = None, errors: str = "raise"
+        self,
+        log_probs: Any,
+        lengths: Any = None,
+        *,
+        boost: Boosts = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+        frame_confidence: str | ConfidenceMethod | None = None,
+        cuda_stream: Any = None,
+        errors: str = "raise",
     ) -> Hypotheses:
         """Decodes a batch of utterances.
 
@@ -252,6 +300,24 @@ class CtcDecoder:
             A few frames of every batch are checked for the warnings below; the batch is decoded in any case.
         lengths : sequence or array of int [batch], optional
             Frames of each utterance; the frames beyond are not read.
+        boost : Boost, or sequence of Boost or None; optional
+            Words and phrases that are made likelier: for all utterances, or for each its own. If the graph has an open
+            slot, they may have words that it lacks.
+        nbest : int, optional
+            Asks for so many of the best distinct word sequences: ``hypothesis.nbest``.
+        confidence : bool
+            Asks for ``hypothesis.confidence`` and for the confidences of its words.
+        lattice : bool
+            Asks for ``hypothesis.lattice``, the paths within ``lattice_beam`` of the best one. N-best lists and
+            confidences are read from lattices, too, so they know what lies within ``lattice_beam``.
+        mbr : bool
+            Asks for ``hypothesis.mbr`` and ``hypothesis.sausage``: minimum Bayes risk decoding and the confusion
+            network. With ``lattice=True`` alone they are worked out one by one, when they are looked at.
+        frame_confidence : str, ConfidenceMethod or None
+            ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`: asks for how sure the model is of each
+            frame, ``hypothesis.frame_confidence``, and of the labels and words of the hypothesis (Laptev & Ginsburg
+            2023). The CPU computes it, so that it is the same on every device: log-probs on a GPU are copied to the
+            host for it, once, when they have been decoded.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
@@ -275,6 +341,8 @@ class CtcDecoder:
             and a stream of another device.
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
+        UnsupportedError
+            A boost has words that the graph lacks, and a GPU decodes.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
@@ -286,16 +354,178 @@ class CtcDecoder:
             Once for each decoder and kind: values above 0, a frame whose probabilities do not sum to 1, or a blank that
             is hardly ever the best column. The message names the frame, and says what may be wrong.
         """
+        asked = Asked(nbest, confidence, lattice, mbr)
+        method = resolve(frame_confidence, "frame_confidence")
+        if method is not None and self._graph.blank is None:
+            raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
         self._check_files()
-        found = self._intake.decode(self._engine, log_probs, lengths, errors, cuda_stream)
+        beam = self._options.lattice_beam if asked.needs_lattices else None
+        boosts = compiled_for(self._graph, boost)
+        if self._ordinal is not None:
+            refuse_new_words(boosts, self.device)
+        found = self._intake.decode(
+            self._engine, log_probs, lengths, errors, cuda_stream, lattice_beam=beam, boosts=boosts
+        )
         self._check_files()
         self._of_thread.stats = stats = DecodeStats(**found.work)
-        graph, shift, rescoring = self._graph, self._options.frame_shift, self._rescoring
-        hypotheses = (
-            Hypothesis(graph, shift, arcs, cost, final, complete, rescoring, found.errors.get(i))
-            for i, (arcs, cost, final, complete) in enumerate(found.answers)
+        *paths, lattices = found.answers if asked.needs_lattices else (*found.answers, None)
+        scale = self._options.posterior_scale
+        answers = self._answers(lattices, boost, asked, scale) if asked.needs_answers else None
+        results = Results(
+            self._graph,
+            self._options.frame_shift,
+            self._rescoring,
+            Paths(*paths),
+            found.errors,
+            self._lattice_batch(lattices, boost) if asked.lattice else None,
+            asked,
+            answers,
+            None if method is None else self._frame_confidences(found, method),
+            boost,
         )
-        return Hypotheses(hypotheses, stats)
+        return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), stats)
+
+    @lists_options()
+    def stream(self, *, boost: Boost | None = None) -> Stream:
+        """Begins a stream of speech: an utterance that arrives in chunks.
+
+        Parameters
+        ----------
+        boost : Boost, optional
+            Words and phrases that are made likelier.
+
+        Raises
+        ------
+        UnsupportedError
+            The decoder is on a GPU.
+        TypeError, GraphError
+            As of :meth:`decode`.
+        """
+        if not isinstance(self._engine, CpuEngine):
+            raise UnsupportedError("stream: streams are decoded on the CPU so far; give the decoder device='cpu'")
+        if boost is not None and not isinstance(boost, Boost):
+            raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
+        state = self._engine.new_stream(None if boost is None else boost.compiled(self._graph))
+        return Stream(self, state, self._results(NOTHING_SAID, {}, boost), self._width)
+
+    @lists_options()
+    def decode_chunks(
+        self,
+        streams: Sequence[Stream],
+        log_probs: Any,
+        lengths: Any = None,
+        *,
+        last: bool | Sequence[bool] = False,
+        errors: str = "raise",
+    ) -> Partials:
+        """Decodes the next chunk of each of some streams.
+
+        Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
+        depend on it.
+
+        Parameters
+        ----------
+        streams : sequence of Stream
+            Each once.
+        log_probs : array [streams, frames, columns], or sequence of arrays [frames, columns]
+            The chunks, as :meth:`decode` takes utterances.
+        lengths : sequence or array of int [streams], optional
+            Frames of each chunk; the frames beyond are not read.
+        last : bool, or sequence of bool [streams]
+            Whether this is the last chunk: of all, or of each. Its result is the final one.
+        errors : "raise" or "return"
+            What happens to a chunk with NaN or +inf, which is refused as a whole, and to a chunk behind the last.
+            "raise": a ValueError; the other streams have taken their chunks, and have the results as ``partial``. A
+            chunk behind the last is found before any chunk is decoded. "return": in its place stands a result without
+            words, whose ``error`` is that ValueError. In both cases its stream is as if the chunk had not been there.
+
+        Returns
+        -------
+        Partials
+            A list of :class:`Partial`, in the order of the streams.
+
+        Raises
+        ------
+        TypeError, ValueError, FormatError, MemoryError, CapacityError
+            As of :meth:`decode`; a stream of another decoder, or one that is there twice. After a MemoryError, a
+            CapacityError or an interrupt, streams whose chunks were not decoded to the end cannot go on.
+
+        Warns
+        -----
+        UserWarning
+            As of :meth:`decode`.
+
+        Examples
+        --------
+        >>> stream = decoder.stream()
+        >>> for chunk in np.array_split(log_probs, 10):
+        ...     [partial] = decoder.decode_chunks([stream], [chunk])
+        ...     print(partial.stable_text, "|", partial.text)
+        >>> hypothesis = stream.finish()
+        """
+        check_errors(errors)
+        members = check_streams(self, streams)
+        ends = check_last(last, len(members))
+        self._check_files()
+        engine: Any = self._engine
+        with engine.turn():  # until what was found is with the streams
+            faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
+            refused = {at: ValueError(f"streams: stream {at}: {fault}") for at, fault in faults.items()}
+            if errors == "raise" and refused:
+                raise refused[min(refused)]
+            states = [engine.new_stream() if at in refused else stream._state for at, stream in enumerate(members)]
+            found = self._intake.decode(engine, log_probs, lengths, "return", streams=states, last=ends)
+            self._check_files()
+            self._of_thread.stats = DecodeStats(**found.work)
+            wrong = found.errors | refused
+            results = self._results(Paths(*found.answers), wrong, [stream.boost for stream in members])
+            partials = Partials(
+                stream._refused(results, at) if at in wrong else stream._take(results, at, ends[at])
+                for at, stream in enumerate(members)
+            )
+        if errors == "raise" and wrong:
+            raise wrong[min(wrong)]
+        return partials
+
+    def _results(self, paths: Paths, errors: dict[int, ValueError], boosts: Boosts) -> Results:
+        return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors, boosts=boosts)
+
+    def _lattice_batch(self, lattices: Lattices, boosts: Boosts) -> LatticeBatch:
+        options = self._options
+        return LatticeBatch(
+            self._graph,
+            lattices,
+            options.frame_shift,
+            self._rescoring,
+            options.acoustic_scale,
+            options.posterior_scale,
+            options.lattice_beam,
+            boosts=boosts,
+        )
+
+    def _answers(self, lattices: Lattices, boosts: Boosts, asked: Asked, posterior_scale: float) -> LatticeAnswers:
+        """N-best lists, confidences and minimum Bayes risk, made by threads that live as long as the decoder."""
+        if self._answer_engine is None:
+            self._answer_engine = AnswerEngine(self._graph, threads=self._options.threads or usable_cores())
+        return self._answer_engine.answers(
+            lattices,
+            graphs_of(self._graph, boosts, len(lattices)),
+            nbest=asked.nbest or int(asked.confidence),
+            confidence=asked.confidence,
+            mbr=asked.mbr,
+            posterior_scale=posterior_scale,
+        )
+
+    def _frame_confidences(self, found: Decoded, method: ConfidenceMethod) -> FrameConfidences:
+        """The confidences of all frames but those of utterances with an error."""
+        batch = found.utterances if found.on_host else copied_to_host(found.utterances, self._engine.stream)
+        if self._frame_engine is None:
+            self._frame_engine = FrameConfidenceEngine(threads=self._options.threads or usable_cores())
+        table = batch.table.copy()
+        table[list(found.errors), 2] = 0
+        of_frames = self._frame_engine.confidences(table, batch.columns, measure(method, batch.columns))
+        first_frame = np.append(0, np.cumsum(table[:, 2]))
+        return FrameConfidences(of_frames, first_frame, self._options.confidence_aggregation)
 
     def _check_files(self) -> None:
         """FormatError if a file that the graph or a model is mapped from has been changed in place."""

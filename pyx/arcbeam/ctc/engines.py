@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from arcbeam.arrays.intake import LogProbEngine
 from arcbeam.ctc._decode import CpuEngine
@@ -10,17 +10,14 @@ from arcbeam.errors import CapacityError
 from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.graph.graph import Graph
 
-    Path: TypeAlias = tuple[npt.NDArray[np.uint32], float, bool, bool]
-    SearchEngine: TypeAlias = LogProbEngine[Path]
+    SearchEngine: TypeAlias = LogProbEngine[tuple[Any, ...]]
 
-# Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from.
+# Token-log entries (8 bytes each) that a lane gathers before it first drops what no token descends from; with lattices,
+# entries and links (12 and 16 bytes each).
 COLLECT_ABOVE = 1 << 22
 
 

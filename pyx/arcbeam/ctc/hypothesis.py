@@ -1,138 +1,397 @@
-"""The results of a decoder: text, words with times, scores. They are derived from the path when they are first read."""
+"""The results of a decoder: text, words with times, scores. Each is derived from the path when it is first read."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from arcbeam.ctc._decode import graph_cost, rescoring_cost
-from arcbeam.words import Word, finite
+from arcbeam.checks import check_count
+from arcbeam.ctc.alternatives import Alternative, Nbest, WordPath
+from arcbeam.ctc.boost import Boost, Boosts, boost_of
+from arcbeam.ctc.frame_confidences import Label
+from arcbeam.ctc.lattice import Lattice, mbr_words, sausage_of
+from arcbeam.words import Word, as_dict, finite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from arcbeam.ctc.frame_confidences import FrameConfidences
+    from arcbeam.ctc.lattice import LatticeBatch, MbrWords, Sausage
+    from arcbeam.ctc.lattice_answers import LatticeAnswers, Mbr
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.ctc.stats import DecodeStats
     from arcbeam.graph.graph import Graph
 
-EPSILON_COLUMN = 0xFFFF
-# Attributes that are derived from the graph or the language models; a pickle has them instead of the graph and models.
-DERIVED = ("graph_score", "rescoring_score", "tokens", "word_ids", "text", "words")
+# Attributes that are derived when they are read; a pickle has them instead of the batch, the graph and the models.
+DERIVED = (
+    "arcs", "partial_score", "score", "complete", "reached_final", "error",
+    "graph_score", "rescoring_score", "boost_score", "boosts", "tokens", "word_ids", "text", "words", "nbest",
+    "confidence", "lattice", "_has_mbr", "frame_confidence", "labels", "token_confidence", "word_confidence",
+)  # fmt: skip
 
 
-class Hypothesis:
-    """The best path of one utterance.
-
-    A pickled hypothesis has the values of all its attributes, but neither the graph nor language models.
+class Paths(NamedTuple):
+    """The paths of a batch, as an engine returns them.
 
     Attributes
     ----------
-    arcs : uint32[n]
-        Arc ids of the path in the graph, epsilon arcs included.
-    score : float
-        Natural-log score of the path: scaled acoustic score, graph weights, and the final weight if one was reached;
-        with a large language model, also the rescoring score. -inf if the search died, so that no ranking prefers it.
-    partial_score : float
-        The path's score even if the search died; such a path is shorter than others, so their scores do not compare.
-    complete : bool
-        False if the search died: some frame admitted nothing, and the path is that of the last frame before it.
-    reached_final : bool
-        False if the path ends in a state that is not final, or the search died.
-    error : ValueError or None
-        Why the utterance could not be decoded, with ``errors="return"``: then there are no words, ``complete`` is False
-        and scores are -inf.
+    arcs : uint32[sum of lengths]
+        The arcs of all paths.
+    begins, lengths : int64[batch]
+        The place of each path among the arcs.
+    total_costs : float64[batch]
+    reached_final, complete : bool[batch]
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        frame_shift: float | None,
-        arcs: np.ndarray,
-        total_cost: float,
-        reached_final: bool,
-        complete: bool,
-        rescoring: Rescoring | None = None,
-        error: ValueError | None = None,
-    ) -> None:
-        self._graph = graph
-        self._frame_shift = frame_shift
-        self._rescoring = rescoring
-        self.arcs = arcs
-        self.partial_score = -math.inf if error is not None else 0.0 - total_cost  # never -0
-        self.score = self.partial_score if complete else -math.inf
-        self.complete = complete
-        self.reached_final = reached_final
-        self.error = error
+    arcs: npt.NDArray[np.uint32]
+    begins: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    total_costs: npt.NDArray[np.float64]
+    reached_final: npt.NDArray[np.bool_]
+    complete: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a call of decode asks for beside the best paths.
+
+    Attributes
+    ----------
+    nbest : int or None
+        Entries of an n-best list.
+    confidence, lattice, mbr : bool
+    """
+
+    nbest: int | None = None
+    confidence: bool = False
+    lattice: bool = False
+    mbr: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nbest is not None:
+            check_count("nbest", self.nbest)
+
+    @property
+    def needs_lattices(self) -> bool:
+        """Whether the search has to capture links."""
+        return self.lattice or self.needs_answers
+
+    @property
+    def needs_answers(self) -> bool:
+        """Whether lattices are searched for more than they hold themselves."""
+        return self.nbest is not None or self.confidence or self.mbr
+
+
+NOTHING_ASKED = Asked()
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What the hypotheses of a batch share."""
+
+    graph: Graph
+    frame_shift: float | None
+    rescoring: Rescoring | None
+    paths: Paths
+    errors: dict[int, ValueError]
+    lattices: LatticeBatch | None = None
+    asked: Asked = NOTHING_ASKED
+    answers: LatticeAnswers | None = None
+    frames: FrameConfidences | None = None
+    boosts: Boosts = None
+
+    def boost(self, index: int) -> Boost | None:
+        """The boost of an utterance."""
+        return boost_of(self.boosts, index)
+
+    def nbest(self, index: int) -> Nbest | None:
+        """The n-best list of an utterance; None if none was asked for."""
+        if self.asked.nbest is None or self.answers is None:
+            return None
+        answers, complete = self.answers, self.paths.complete.item(index)
+        reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
+        begin, end = answers.first_entry[index : index + 2].tolist()
+        bounds = answers.first_arc[begin : end + 1].tolist()
+        alternatives = [
+            Alternative(
+                self, answers.arcs[first:last], 0.0 - cost if complete else -math.inf, posterior, reached_final, boost
+            )
+            for first, last, cost, posterior in zip(
+                bounds,
+                bounds[1:],
+                answers.costs[begin:end].tolist(),
+                answers.posteriors[begin:end].tolist(),
+                strict=False,
+            )
+        ]
+        truncated = answers.nbest_truncated.item(index)
+        return Nbest(alternatives, len(alternatives) < self.asked.nbest and not truncated, truncated)
+
+    def confidence(self, index: int) -> float | None:
+        """The probability of the words of a hypothesis; None if no confidence was asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        begin, end = self.answers.first_entry[index : index + 2].tolist()
+        return self.answers.posteriors.item(begin) if begin != end else 0.0
+
+    def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
+        """float64[output labels of the path]; None if no confidence was asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        begin, end = self.answers.first_word[index : index + 2].tolist()
+        return self.answers.confidences[begin:end]
+
+    def mbr(self, index: int) -> Mbr | None:
+        """The minimum Bayes risk of an utterance; None if it was not asked for."""
+        return None if self.answers is None or self.answers.mbr is None else self.answers.mbr.of(index)
+
+
+class Hypothesis(WordPath):
+    """The best path of one utterance, and what else was asked for.
+
+    A pickled hypothesis has the values of all its attributes, but neither the graph nor language models.
+    """
+
+    _results: Results
+
+    def __init__(self, results: Results, index: int) -> None:
+        self._results = results
+        self._index = index
+
+    def _boosted_with(self) -> Boost | None:
+        return self._results.boost(self._index)
+
+    def _read(self) -> dict[str, Any]:
+        """What the engine says of the path. It is read at once, because who looks at one value looks at others."""
+        results, index = self._results, self._index
+        arcs, begins, lengths, total_costs, reached_final, complete = results.paths
+        begin, error, lived = begins.item(index), results.errors.get(index), complete.item(index)
+        partial_score = -math.inf if error is not None else 0.0 - total_costs.item(index)  # never -0
+        read = {
+            "arcs": arcs[begin : begin + lengths.item(index)],
+            "score": partial_score if lived else -math.inf,
+            "partial_score": partial_score,
+            "complete": lived,
+            "reached_final": reached_final.item(index),
+            "error": error,
+        }
+        read.update(self.__dict__)  # what a user has set stays
+        self.__dict__.update(read)
+        return read
 
     @cached_property
-    def graph_score(self) -> float:
-        """The graph's part of the partial score: weights along the path, and the final weight if one was reached."""
-        return -graph_cost(self._graph, self.arcs, self.reached_final)
+    def arcs(self) -> np.ndarray:
+        """uint32[n]: arc ids of the path in the graph, epsilon arcs included."""
+        return self._read()["arcs"]
 
     @cached_property
-    def rescoring_score(self) -> float:
-        """The large language model's score less that of the graph's own, with the sentence end; 0 without a model."""
-        if self._rescoring is None:
-            return 0.0
-        self._rescoring.check_files()
-        return 0.0 - rescoring_cost(self._graph, self._rescoring, self.arcs, self.reached_final)
+    def score(self) -> float:
+        """Natural-log score of the path; -inf if the search died, so that no ranking prefers it.
+
+        It is the sum of the scaled acoustic score, graph weights, the final weight if one was reached, with a large
+        language model the rescoring score, and with a boost the scores of its phrases.
+        """
+        return self._read()["score"]
+
+    @cached_property
+    def partial_score(self) -> float:
+        """The path's score even if the search died; such paths are shorter than others, so scores do not compare."""
+        return self._read()["partial_score"]
+
+    @cached_property
+    def complete(self) -> bool:
+        """False if the search died: some frame admitted nothing, and the path is that of the last frame before it."""
+        return self._read()["complete"]
+
+    @cached_property
+    def reached_final(self) -> bool:
+        """False if the path ends in a state that is not final, or the search died."""
+        return self._read()["reached_final"]
+
+    @cached_property
+    def error(self) -> ValueError | None:
+        """Why the utterance could not be decoded, with ``errors="return"``; None if it was.
+
+        There are no words then, ``complete`` is False and scores are -inf.
+        """
+        return self._read()["error"]
 
     @property
     def acoustic_score(self) -> float:
         """The rest of the partial score: scaled log-probs along the path, with blank penalties."""
-        return self.partial_score - self.graph_score - self.rescoring_score
-
-    @cached_property
-    def tokens(self) -> np.ndarray:
-        """int32[frames]: the column that the path reads in each frame; fewer frames if the search died."""
-        columns = self._graph.columns[self.arcs]
-        return columns[columns != EPSILON_COLUMN].astype(np.int32)
-
-    @cached_property
-    def word_ids(self) -> np.ndarray:
-        """uint32[m]: the output labels of the path."""
-        labels = self._graph.words[self.arcs]
-        return labels[labels != 0]
-
-    @cached_property
-    def text(self) -> str:
-        """The words, with a space between them."""
-        return self._graph.word_reader.text(self.arcs)
+        return self.partial_score - self.graph_score - self.rescoring_score - self.boost_score
 
     @cached_property
     def words(self) -> list[Word]:
-        """The words with their times.
+        """The words with their times, and with their confidences if they were asked for.
 
         A word spans the tokens that spell it. If the graph does not know how its words are spelled, a word starts
-        with the frame that writes it and ends with the last token before the next word.
+        with the frame that writes it and ends with the last token before the next word. A confidence is the expected
+        share of paths of the lattice that agree on the word (Xu, Povey, Mangu & Zhu 2011, gamma(q, r_q) with R fixed to
+        the hypothesis); a word of several labels has the smallest of theirs.
         """
-        return self._graph.word_reader.words(self.arcs, self._frame_shift, Word)
+        results = self._results
+        confidences = results.word_confidences(self._index)
+        return self._graph.word_reader.words(self.arcs, results.frame_shift, Word, confidences)
+
+    @cached_property
+    def nbest(self) -> Nbest | None:
+        """The best distinct word sequences, best first, this hypothesis as the first; None if not asked for.
+
+        None of them if the utterance could not be decoded.
+        """
+        return self._results.nbest(self._index)
+
+    @cached_property
+    def confidence(self) -> float | None:
+        """The probability of this sequence of words among all that the lattice holds, in [0, 1]; None if not asked for.
+
+        0 if the utterance could not be decoded.
+        """
+        return self._results.confidence(self._index)
+
+    @cached_property
+    def frame_confidence(self) -> npt.NDArray[np.float32] | None:
+        """float32[frames of the log-probs]: how sure the model is of each frame, in [0, 1]; None if not asked for.
+
+        No frames if the utterance could not be decoded.
+        """
+        frames = self._results.frames
+        return None if frames is None else frames.of(self._index)
+
+    @cached_property
+    def token_confidence(self) -> npt.NDArray[np.float32] | None:
+        """float32[labels]: how sure the model is of each label of the path, in [0, 1]; None if not asked for.
+
+        The path's labels are what it reads, repeats and blanks taken out. The confidence of a label is made of those of
+        the frames that read it, as ``confidence_aggregation`` says.
+        """
+        frames = self._results.frames
+        return None if frames is None else frames.of_labels(self._index, *self._spans[1:])
+
+    @cached_property
+    def labels(self) -> list[Label] | None:
+        """The labels of the path with their frames and confidences; None unless ``frame_confidence`` was asked for."""
+        if self.token_confidence is None:
+            return None
+        tokens, shift = self._results.graph.tokens, self._results.frame_shift
+        found = []
+        for column, begin, end, confidence in zip(
+            *(values.tolist() for values in (*self._spans, self.token_confidence)), strict=True
+        ):
+            start, stop = (None, None) if shift is None else (begin * shift, end * shift)
+            name = str(column) if tokens is None else tokens.tokens[column]
+            found.append(Label(name, begin, end, start, stop, confidence))
+        return found
+
+    @cached_property
+    def word_confidence(self) -> npt.NDArray[np.float32] | None:
+        """float32[words]: how sure the model is of the labels of each word, in [0, 1]; None if not asked for.
+
+        It is made of those of the labels that begin within the word's time, as ``confidence_aggregation`` says; 0 for a
+        word without any. It looks at the log-probs alone: ``word.confidence`` also knows what else could have been
+        said.
+        """
+        frames = self._results.frames
+        if frames is None or self.token_confidence is None:
+            return None
+        return frames.of_words(self.words, self._spans[1], self.token_confidence)
+
+    @property
+    def _spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        return self._graph.word_reader.tokens(self.arcs)
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """The paths within ``lattice_beam`` of this one; None if not asked for.
+
+        It is empty if the utterance could not be decoded, and has this path alone if the search died.
+        """
+        lattices = self._results.lattices
+        return None if lattices is None else Lattice(lattices, self._index)
+
+    @cached_property
+    def mbr(self) -> MbrWords | None:
+        """The words of the fewest expected errors, with times and confidences (Xu, Povey, Mangu & Zhu 2011).
+
+        They may be others than the hypothesis'. With ``mbr=True`` they were found while decoding; with a lattice they
+        are found when they are first looked at; without either this is None.
+        """
+        if self._has_mbr:
+            return mbr_words(self._mbr, self._name, self._results.frame_shift)
+        return None if self.lattice is None else self.lattice.mbr
+
+    @cached_property
+    def sausage(self) -> Sausage | None:
+        """The confusion network: for each position the words that compete there, by falling posterior.
+
+        ``""`` stands for no word. The posteriors of a position sum to 1. It is there when `mbr` is.
+        """
+        if self._has_mbr:
+            return sausage_of(self._mbr, self._name)
+        return None if self.lattice is None else self.lattice.sausage
+
+    def _name(self, word: int) -> str:
+        """The word with this number; the number if the graph does not know its words."""
+        symbols = self._graph.word_symbols
+        return "" if not word else str(word) if symbols is None else symbols[word]
+
+    @cached_property
+    def _has_mbr(self) -> bool:
+        return self._results.asked.mbr
+
+    @property
+    def _mbr(self) -> Mbr:
+        found = self._results.mbr(self._index)
+        assert found is not None
+        return found
 
     def to_dict(self) -> dict[str, Any]:
-        """All attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text."""
+        """All attributes as plain Python values for JSON: a score of -inf becomes None, and an error its text.
+
+        It has confidences, entries of an n-best list, minimum Bayes risk and the confusion network if they were asked
+        for; it has no lattice.
+        """
+        asked: dict[str, Any] = {}
+        if self.confidence is not None:
+            asked["confidence"] = self.confidence
+        if self.nbest is not None:
+            asked["nbest"] = [entry.to_dict() for entry in self.nbest]
+        if self._has_mbr and self.mbr is not None and self.sausage is not None:
+            asked["mbr"] = {**self.mbr._asdict(), "words": [as_dict(word) for word in self.mbr.words]}
+            asked["sausage"] = [[list(rival) for rival in rivals] for rivals in self.sausage]
+        if self.frame_confidence is not None and self.word_confidence is not None and self.labels is not None:
+            asked["labels"] = [label._asdict() for label in self.labels]
+            asked["word_confidence"] = self.word_confidence.tolist()
+            asked["frame_confidence"] = self.frame_confidence.tolist()
         return {
             "text": self.text,
-            "words": [word._asdict() for word in self.words],
+            "words": [as_dict(word) for word in self.words],
             "score": finite(self.score),
             "partial_score": finite(self.partial_score),
             "acoustic_score": finite(self.acoustic_score),
             "graph_score": finite(self.graph_score),
             "rescoring_score": finite(self.rescoring_score),
+            "boost_score": finite(self.boost_score),
             "reached_final": self.reached_final,
             "complete": self.complete,
             "error": None if self.error is None else str(self.error),
+            "boosts": [boosted._asdict() for boosted in self.boosts],
             "tokens": self.tokens.tolist(),
             "word_ids": self.word_ids.tolist(),
             "arcs": self.arcs.tolist(),
+            **asked,
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        for name in DERIVED:
+        for name in (*DERIVED, "mbr", "sausage") if self._has_mbr else DERIVED:
             getattr(self, name)
-        return {name: value for name, value in self.__dict__.items() if name not in ("_graph", "_rescoring")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_results", "_index")}
 
     def __repr__(self) -> str:
         if self.error is not None:

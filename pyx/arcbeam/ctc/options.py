@@ -15,10 +15,12 @@ from arcbeam.checks import (
     check_real,
     check_threads,
 )
+from arcbeam.confidence import AGGREGATIONS
 from arcbeam.gpu.devices import check_name
 from arcbeam.sizes import as_bytes
 
 UNKNOWN_WORDS = ("error", "unk", "small")
+DEFAULT_BOOST = 7.0  # the score of a phrase that comes without; chosen by benchmarks, `boost_score`
 PLACEMENTS = ("auto", "resident", "host", "host-direct", "cpu")
 
 
@@ -31,6 +33,14 @@ class DecoderOptions:
     """Cost above the best candidate of a frame that is still admitted; ``math.inf`` keeps everything."""
     max_active: int | None = 10_000
     """The most tokens that are expanded in a frame; ties for the last place are kept. None for no limit."""
+    lattice_beam: float = 8.0
+    """Cost above the best path up to which other paths are kept in a lattice; ``math.inf`` keeps all that the search
+    has admitted and that leads to an end."""
+    posterior_scale: float = 1.0
+    """Factor on costs where n-best lists and confidences make probabilities of them; below 1 they are less certain."""
+    confidence_aggregation: str = "min"
+    """How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
+    ``"prod"``."""
     acoustic_scale: float = 1.0
     """Factor on the log-probs."""
     blank_penalty: float = 0.0
@@ -68,6 +78,11 @@ class DecoderOptions:
 
     def __post_init__(self) -> None:
         check_real("beam", self.beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        check_real("posterior_scale", self.posterior_scale, "of at least 0", above=0.0, inclusive=True)
+        check_real("lattice_beam", self.lattice_beam, "of at least 0", above=0.0, inclusive=True, infinite=True)
+        if self.confidence_aggregation not in AGGREGATIONS:
+            known, got = ", ".join(AGGREGATIONS), self.confidence_aggregation
+            raise ValueError(f"confidence_aggregation: expected one of {known}, got {got!r}")
         check_real("acoustic_scale", self.acoustic_scale, "above 0", above=0.0)
         check_real("blank_penalty", self.blank_penalty, "that is finite", above=-math.inf)
         check_float32("acoustic_scale", self.acoustic_scale, SMALLEST, LARGEST_FACTOR)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.errors import GraphError, UnsupportedError
 from arcbeam.gpu.devices import resolve_device
+from arcbeam.graph.new_words import first_new_word
 from arcbeam.graph.symbols import is_far_beyond
 from arcbeam.lm.kenlm import KenLM, case_hint
 from arcbeam.lm.language_model import SENTENCE_END, SENTENCE_START, UNKNOWN_WORDS, LanguageModel
@@ -32,32 +34,32 @@ OPTIONS = (
 )  # fmt: skip
 
 
-class Rescoring:
-    """A large language model that replaces a graph's own: both models, and the graph's words in each.
+class WordLabels(NamedTuple):
+    """The graph's words in both models.
 
     Attributes
     ----------
-    large : LanguageModel or KenLM
-    small : LanguageModel
-        The model that the graph was built with.
-    large_labels, small_labels : uint32 [words]
-        The model's label (KenLM's number) for each output label of the graph; 0 if the model lacks the word.
+    large, small : uint32 [words]
+        The model's label (KenLM's number) for each output label of the graph; 0 if the model lacks the word. If the
+        graph has an open slot, the last one is for all new words.
     ranks : uint32, or None without KenLM
         Place of each word in the order of words, by KenLM's number: the unknown word, the start of a sentence, then the
         order in the graph. KenLM's numbers are not the same in all kinds of its files.
-    large_scale, small_scale : float
-        Factors on the costs.
     """
 
-    def __init__(self, graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> None:
-        self.large, self.small = large, small
-        self.check_files()
-        self.large_scale = float(options.lm_scale)
-        self.small_scale = _small_scale(graph, options.graph_lm_scale)
+    large: Labels
+    small: Labels
+    ranks: Labels | None
+
+    @classmethod
+    def find(cls, graph: Graph, large: LargeModel, small: LanguageModel, unknown_words: str) -> WordLabels:
+        """Looks every word of the graph up; GraphError if the graph was not built with `small`, or `large` lacks words.
+
+        It takes some tenths of a second for 200,000 words.
+        """
         _check_digest(graph, small)
         ids, words = _words_of(graph)
-        labels, is_absent = _in_automaton(words, small)
-        self.small_labels = _spread(ids, labels)
+        small_labels, is_absent = _in_automaton(words, small)
         absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
         if absent:
             raise GraphError(
@@ -66,7 +68,7 @@ class Rescoring:
             )
         labels, is_absent = _in_kenlm(words, large) if isinstance(large, KenLM) else _in_automaton(words, large)
         absent = [words[i] for i in np.flatnonzero(is_absent).tolist()]
-        if absent and options.unknown_words == "error":
+        if absent and unknown_words == "error":
             raise GraphError(
                 f"language_model: it lacks {_listed(absent)} of the graph{case_hint(absent, large)}; "
                 "unknown_words='unk' scores them as its unknown word, 'small' leaves them the score of the graph's own "
@@ -75,9 +77,46 @@ class Rescoring:
         if len(absent) * 2 > len(words):
             warn(f"language_model: it lacks {_listed(absent)}, most of the graph's words{case_hint(absent, large)}")
         unknown = large.unknown_label if isinstance(large, LanguageModel) else 0
-        unknown |= KEEPS_SMALL_COST if options.unknown_words == "small" else 0
-        self.large_labels = _spread(ids, np.where(is_absent, np.uint32(unknown), labels))
-        self.ranks = _ranks(ids, labels, large.model.start_word) if isinstance(large, KenLM) else None
+        unknown |= KEEPS_SMALL_COST if unknown_words == "small" else 0
+        ranks = _ranks(ids, labels, large.model.start_word) if isinstance(large, KenLM) else None
+        labels = np.where(is_absent, np.uint32(unknown), labels)
+        if graph.open_slot is not None:
+            # All new words of a request are one: the unknown word of both models, if they have one.
+            has_unknown = small.unknown_label and (isinstance(large, KenLM) or large.unknown_label)
+            unknown |= 0 if has_unknown else KEEPS_SMALL_COST
+            ids, labels = np.append(ids, first_new_word(graph)), np.append(labels, np.uint32(unknown))
+            small_labels = np.append(small_labels, np.uint32(small.unknown_label))
+        return cls(_spread(ids, labels), _spread(ids, small_labels), ranks)
+
+
+class Rescoring:
+    """A large language model that replaces a graph's own: both models, and the graph's words in each.
+
+    Attributes
+    ----------
+    large : LanguageModel or KenLM
+    small : LanguageModel
+        The model that the graph was built with.
+    large_labels, small_labels, ranks
+        See `WordLabels`.
+    large_scale, small_scale : float
+        Factors on the costs.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        large: LargeModel,
+        small: LanguageModel,
+        options: DecoderOptions,
+        words: WordLabels | None = None,
+    ) -> None:
+        self.large, self.small = large, small
+        self.check_files()
+        self.large_scale = float(options.lm_scale)
+        self.small_scale = _small_scale(graph, options.graph_lm_scale)
+        words = words or WordLabels.find(graph, large, small, options.unknown_words)
+        self.large_labels, self.small_labels, self.ranks = words
 
     @property
     def kenlm(self) -> KenLmModel | None:
@@ -94,6 +133,21 @@ class Rescoring:
         """Bytes of both models."""
         large = self.large.nbytes if isinstance(self.large, KenLM) else self.large.info().bytes
         return large + self.small.info().bytes
+
+
+# The words of each graph in the models that have rescored a lattice of it last.
+_LAST_WORDS: WeakKeyDictionary[Graph, tuple[ref[LargeModel], ref[LanguageModel], str, WordLabels]]
+_LAST_WORDS = WeakKeyDictionary()
+
+
+def rescoring_of_lattices(graph: Graph, large: LargeModel, small: LanguageModel, options: DecoderOptions) -> Rescoring:
+    """The same for lattices, which come one by one: words are looked up when the graph or a model is another one."""
+    known = _LAST_WORDS.get(graph)
+    if known is not None and (known[0](), known[1](), known[2]) == (large, small, options.unknown_words):
+        return Rescoring(graph, large, small, options, known[3])
+    words = WordLabels.find(graph, large, small, options.unknown_words)
+    _LAST_WORDS[graph] = ref(large), ref(small), options.unknown_words, words
+    return Rescoring(graph, large, small, options, words)
 
 
 def rescoring_device(device: str, placement: str, large: LargeModel) -> int | None:

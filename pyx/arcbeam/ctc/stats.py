@@ -90,6 +90,8 @@ class DecoderMemory:
     language_models : int
         The models that rescore, which are also shared, with the arc cache and the host's answers; a KenLM model counts
         with the size of its file.
+    boosts : int
+        Boost lists that are in use.
     bucketed : int
         The part of ``pinned`` for a model in buckets, whose index has no room on the device
         (``placement="host-direct"``).
@@ -104,9 +106,10 @@ class DecoderMemory:
     pinned: int = 0
     language_models: int = 0
     bucketed: int = 0
+    boosts: int = 0
 
     @property
     def device_bytes(self) -> int:
         """All but the pinned memory."""
-        parts = self.graph, self.lanes, self.token_log, self.paths, self.log_probs, self.batch, self.language_models
-        return sum(parts)
+        shared = self.graph, self.language_models, self.boosts
+        return sum(shared) + self.lanes + self.token_log + self.paths + self.log_probs + self.batch

@@ -1,5 +1,7 @@
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import Buffer
 
 from arcbeam.gpu._cuda import Context
@@ -46,3 +48,11 @@ class PinnedBuffer:
     def receive(self, source: DeviceBuffer, bytes: int, offset: int = 0) -> None: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __release_buffer__(self, buffer: memoryview, /) -> None: ...
+
+def read_ranges(
+    stream: Stream,
+    addresses: npt.NDArray[np.int64],
+    sizes: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    into: npt.NDArray[np.uint8],
+) -> None: ...

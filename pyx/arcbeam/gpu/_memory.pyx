@@ -1,7 +1,7 @@
 """Device and pinned memory that only grows, and copies that do not wait."""
 
 cimport cython
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcpy
 
 from arcbeam.gpu._cuda cimport Context, check, describe, driver, ignore
@@ -91,10 +91,11 @@ cdef class MemoryPool:
         return check(self.context.state, driver().pool_trim(self.handle, 0), b"trimming a memory pool")
 
     cdef int _raise_limit(self, size_t bytes, const char* what) except -1:
+        or_beam = ", max_active or lattice_beam" if b"lattice" in what else " or max_active"
         raise CapacityError(
             f"memory_limit: cannot allocate {bytes:,} bytes for {what.decode()} on cuda:{self.context.state.ordinal}, where "
-            f"{self.used_bytes:,} of {self.limit_bytes:,} are used; use a larger memory_limit, or a smaller batch, beam "
-            f"or max_active"
+            f"{self.used_bytes:,} of {self.limit_bytes:,} are used; use a larger memory_limit, or a smaller batch, beam"
+            f"{or_beam}"
         )
 
     cdef int _raise_allocate(self, size_t bytes, const char* what, int code) except -1:
@@ -333,6 +334,21 @@ cdef int copy_to_host(void* to, uint64_t source, size_t bytes, Stream stream) ex
         return 0
     return check(stream.context.state, driver().copy_to_host(to, source, bytes, stream.handle),
                  b"copying from the device")
+
+
+def read_ranges(Stream stream not None, const int64_t[::1] addresses, const int64_t[::1] sizes,
+                const int64_t[::1] places, unsigned char[::1] into):
+    """Copies ranges of device memory, as the stream finds them, to places in `into`: all of them in bytes."""
+    cdef Py_ssize_t i
+    for i in range(addresses.shape[0]):
+        if not 0 <= places[i] <= into.shape[0] - sizes[i]:
+            raise ValueError(f"expected places for {sizes[i]} bytes below {into.shape[0]}, got {places[i]}")
+    with stream.context:
+        with nogil:
+            for i in range(addresses.shape[0]):
+                if sizes[i] > 0:
+                    copy_to_host(&into[places[i]], <uint64_t> addresses[i], <size_t> sizes[i], stream)
+            stream.synchronize()
 
 
 cdef int copy_on_device(uint64_t to, uint64_t source, size_t bytes, Stream stream) except -1 nogil:

@@ -16,11 +16,13 @@ from arcbeam.graph import _graph, openfst
 from arcbeam.graph._words import WordReader
 from arcbeam.graph.info import GraphInfo
 from arcbeam.graph.inputs import Arcs, Meta, StrPath, Tokens, Wording, Words, as_tokens, as_words, check_width, unzip
+from arcbeam.graph.open_slot import OpenSlot, deepen
 from arcbeam.graph.pronunciations import Pronunciations
+from arcbeam.graph.spelling import spell
 from arcbeam.graph.symbols import SymbolTable, TokenTable, find_blank, is_far_beyond
 from arcbeam.show import shown_as
 
-__all__ = ["Graph", "GraphInfo", "Pronunciations"]
+__all__ = ["Graph", "GraphInfo", "OpenSlot", "Pronunciations"]
 
 if TYPE_CHECKING:
     from arcbeam.lm.kenlm import KenLM
@@ -65,6 +67,8 @@ class Graph:
         Column of a separator that is a token of its own.
     meta : dict of str to str, int or float
         Anything known about how the graph was made.
+    open_slot : OpenSlot or None
+        Where words of a request that the graph lacks may stand.
     """
 
     states: npt.NDArray[Any]
@@ -90,6 +94,7 @@ class Graph:
         separator: str | None = None,
         separator_column: int | None = None,
         meta: Meta | None = None,
+        open_slot: OpenSlot | None = None,
     ) -> None:
         wording = Wording(pronunciations, join, separator, separator_column, meta)
         for name in _graph.COLUMNS:
@@ -110,6 +115,7 @@ class Graph:
         self.separator = separator
         self.separator_column = separator_column if separator_column is not None else self._find_separator()
         self.meta: dict[str, str | int | float] = dict(meta or {})
+        self.open_slot = open_slot
         self._file: tuple[str, bytes] | None = None  # path and head of the file that the graph is mapped from
         self._map: Mapped | None = None
         if tokens is not None and len(tokens) != self.num_columns:
@@ -119,6 +125,8 @@ class Graph:
             for array in (pronunciations.words, pronunciations.offsets, pronunciations.columns):
                 array.flags.writeable = False
         self._check_words()
+        if open_slot is not None:
+            self._check_slot(open_slot)
 
     @classmethod
     @lists_options()
@@ -139,6 +147,7 @@ class Graph:
         separator: str | None = None,
         separator_column: int | None = None,
         meta: Meta | None = None,
+        open_slot: OpenSlot | None = None,
     ) -> Self:
         """Compiles arcs.
 
@@ -171,7 +180,10 @@ class Graph:
         separator_column : int, optional
             Column of a separator that is a token of its own; None looks for `separator` among the tokens.
         meta : mapping of str to str, int or float, optional
-            Anything known about how the graph was made.
+            Anything known about how the graph was made. New words in an open slot follow its ``topology`` and
+            ``token_self_loops``.
+        open_slot : OpenSlot, optional
+            Where words of a request that the graph lacks may stand.
 
         Raises
         ------
@@ -192,6 +204,8 @@ class Graph:
         labels = None if label_to_column is None else openfst.as_label_table(label_to_column)
         costs = openfst.as_finals(finals, num_states)
         columns, depth = _graph.compile_arrays(five, num_states, start, costs, labels, num_columns)
+        if open_slot is not None and int(open_slot.exits.max(initial=0)) < num_states:
+            depth = deepen(columns, depth, open_slot.exits)
         exact = num_columns is not None
         if num_columns is None:
             num_columns = openfst.used_columns(columns["columns"], labels)
@@ -209,6 +223,7 @@ class Graph:
             separator=separator,
             separator_column=separator_column,
             meta=meta,
+            open_slot=open_slot,
         )
 
     @classmethod
@@ -260,12 +275,14 @@ class Graph:
         blank: str | int | None = None,
         label_to_column: npt.ArrayLike | None = None,
         num_columns: int | None = None,
+        lexicon: "StrPath | Lexicon | None" = None,
         pronunciations: Pronunciations | None = None,
         join: str | None = None,
         separator: str | None = None,
         separator_column: int | None = None,
         meta: Meta | None = None,
         in_memory: bool = False,
+        max_bytes: int | str | None = None,
     ) -> Self:
         """Loads a file of arcbeam's own format, or an OpenFst `vector` or `const` file; its first bytes say which.
 
@@ -282,19 +299,38 @@ class Graph:
             As in `from_arcs` (`words` is its `word_symbols`). Tables in the file are used if none are given.
         label_to_column, num_columns, pronunciations, join, separator, separator_column, meta
             As in `from_arcs`, for an OpenFst file. A file of arcbeam's own contains them, so they cannot be given.
+        lexicon : path or Lexicon, optional
+            How the words of a graph without spellings are spelled, so that words have the times of the labels that
+            spell them: a file that `Lexicon.from_file` reads, or a `Lexicon` of the same columns. Without it a word
+            starts with the frame that writes it, which is late. Words are matched by name; those that the graph lacks
+            do not matter, those that the lexicon lacks keep the times of the frames that write them, with a warning.
+            If no `separator` is given it is the lexicon's, or else the usual one among the tokens; separators at the
+            ends of spellings belong to no word. `save` keeps the spellings.
         in_memory : bool
             Copy a file of arcbeam's own into memory, instead of mapping it: then the file may change or be deleted.
             OpenFst files are always copied.
+        max_bytes : int, str or None
+            Bytes, or a size such as ``"2GiB"``, that the text of a packed `lexicon` may have, as in `build`.
 
         Raises
         ------
         FormatError
-            The file is neither of these, or is truncated, corrupted, or of another version.
+            The file is neither of these, or is truncated, corrupted, or of another version; or the lexicon's is none.
         GraphError
             The file is in order, but the graph in it breaks a rule of `from_arcs`.
+        ValueError
+            Something is given that the file contains. With a `lexicon`: the graph has spellings, writes pieces, or has
+            no words, tokens or blank; or the lexicon has no word of the graph.
         OSError
             The file cannot be read.
+
+        Warns
+        -----
+        UserWarning
+            The lexicon lacks words that the graph writes.
         """
+        if lexicon is not None and pronunciations is not None:
+            raise ValueError("expected spellings once, got lexicon and pronunciations: give one of them")
         table, symbols = as_tokens(tokens, blank), as_words(words)
         check_width(num_columns, table)
         given = {
@@ -318,7 +354,9 @@ class Graph:
                     num_columns=num_columns,
                 )
                 wording = Wording(pronunciations, join or "words", separator, separator_column, meta)
-                return cls._from_compiled(compiled, symbols, blank, wording)
+                graph = cls._from_compiled(compiled, symbols, blank, wording)
+            graph._spell(lexicon, max_bytes)
+            return graph
         from arcbeam.graph import graph_file
         from arcbeam.lm import lm_file
 
@@ -330,7 +368,7 @@ class Graph:
         if names := ", ".join(name for name, value in given.items() if value is not None):
             raise ValueError(f"{path} is a graph of arcbeam, which contains {names}: leave them out")
         fields, mapped = graph_file.read(path, in_memory=in_memory)
-        overridden = words is not None or tokens is not None or blank is not None
+        overridden = any(given is not None for given in (words, tokens, blank, lexicon))
         if symbols is not None:
             fields["word_symbols"] = symbols
         if table is not None:
@@ -340,6 +378,7 @@ class Graph:
             fields["blank"] = blank
         with naming(path):
             graph = cls(**fields)
+        graph._spell(lexicon, max_bytes)
         graph._map = mapped
         graph._file = None if overridden or mapped is None else (os.path.abspath(path), head)
         return graph
@@ -367,6 +406,8 @@ class Graph:
         progress: "Progress | bool | None" = None,
         openfst: StrPath | None = None,
         max_bytes: int | str | None = None,
+        open_slot: bool = False,
+        open_slot_score: float | None = None,
     ) -> "Graph":
         """Builds T, L and G and composes them; needs ``arcbeam[build]``.
 
@@ -418,6 +459,11 @@ class Graph:
         max_bytes : int, str or None
             Bytes, or a size such as ``"20GiB"``, that the text of a packed `lm` or lexicon may have. None: 20 times the
             size of the file, but at least 32 MiB.
+        open_slot : bool
+            Leave a place for words that the graph lacks: those of a request's `Boost` are decoded there. A request
+            without new words is decoded as by a graph without the slot.
+        open_slot_score : float, optional
+            The score of a new word in place of the unigram ``<unk>`` of `lm`: a natural log, scaled by `lm_scale`.
 
         Raises
         ------
@@ -449,6 +495,8 @@ class Graph:
             progress=progress,
             openfst=openfst,
             max_bytes=max_bytes,
+            open_slot=open_slot,
+            open_slot_score=open_slot_score,
         )
 
     def save(self, path: StrPath) -> None:
@@ -470,6 +518,12 @@ class Graph:
     def word_reader(self) -> WordReader:
         """Reads the words of paths; made once for all hypotheses."""
         return WordReader(self)
+
+    @property
+    def weights(self) -> npt.NDArray[np.float32]:
+        """float32 [num_arcs]: the weights of the arcs."""
+        weights: npt.NDArray[np.float32] = self.targets["weight"]
+        return weights
 
     def info(self) -> GraphInfo:
         """Sizes and kinds of states and arcs; ``print(graph.info())`` shows them."""
@@ -504,6 +558,7 @@ class Graph:
             "separator",
             "separator_column",
             "meta",
+            "open_slot",
         )
         return {"columns": self._columns()} | {name: getattr(self, name) for name in names}
 
@@ -522,6 +577,10 @@ class Graph:
             blank=blank,
             **vars(wording),
         )
+
+    def _spell(self, lexicon: "StrPath | Lexicon | None", max_bytes: int | str | None) -> None:
+        if lexicon is not None:
+            self.pronunciations, self.separator, self.separator_column = spell(self, lexicon, max_bytes)
 
     def _find_blank(self, blank: str | int | None) -> int | None:
         if self.tokens is not None:
@@ -556,6 +615,13 @@ class Graph:
                 f"state {state}, arc {arc}: writes word {word}, which has no symbol among the "
                 f"{len(self.word_symbols)} words"
             )
+
+    def _check_slot(self, slot: OpenSlot) -> None:
+        if self.word_symbols is None or self.join == "pieces":
+            raise GraphError("open_slot: expected a graph of words with word symbols, got one without")
+        slot.check(self.states, self.num_states)
+        for array in (slot.entrances, slot.weights, slot.exits):
+            array.flags.writeable = False
 
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
         return {name: getattr(self, name) for name in _graph.COLUMNS}

@@ -14,6 +14,7 @@ from arcbeam.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.files.reading import reading
 from arcbeam.graph import _graph
+from arcbeam.graph.open_slot import OpenSlot
 from arcbeam.graph.pronunciations import Pronunciations
 from arcbeam.graph.symbols import SymbolTable, TokenTable
 
@@ -26,6 +27,9 @@ SECTIONS: dict[str, np.dtype[Any]] = {
     "pronunciation.words": np.dtype("<u4"),
     "pronunciation.offsets": np.dtype("<u4"),
     "pronunciation.columns": np.dtype("<u2"),
+    "slot.entrances": np.dtype("<u4"),
+    "slot.weights": np.dtype("<f4"),
+    "slot.exits": np.dtype("<u4"),
     "tokens.ids": np.dtype("<i8"),
     "tokens.offsets": np.dtype("<i8"),
     "tokens.text": np.dtype("u1"),
@@ -36,6 +40,7 @@ SECTIONS: dict[str, np.dtype[Any]] = {
 }
 TABLE_PARTS = ("ids", "offsets", "text")
 PRONUNCIATION_PARTS = ("words", "offsets", "columns")
+SLOT_PARTS = ("entrances", "weights", "exits")
 ABOUT: dict[str, tuple[type, ...]] = {
     "start": (int,),
     "max_depth": (int,),
@@ -63,6 +68,9 @@ def write(path: str | os.PathLike[str], graph: Any) -> None:
     if graph.pronunciations is not None:
         for part in PRONUNCIATION_PARTS:
             arrays[f"pronunciation.{part}"] = getattr(graph.pronunciations, part)
+    if graph.open_slot is not None:
+        for part in SLOT_PARTS:
+            arrays[f"slot.{part}"] = getattr(graph.open_slot, part)
     if graph.tokens is not None:
         add_table(arrays, "tokens", SymbolTable.from_list(graph.tokens.tokens))
     if graph.word_symbols is not None:
@@ -114,7 +122,7 @@ def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> d
             raise FormatError(f"section {name!r} has {len(columns[name])} elements, expected {expected}")
     if not 0 < states <= _graph.MOST_STATES or arcs > _graph.MOST_ARCS:
         raise FormatError(f"{states} states and {arcs} arcs are more than a graph can have")
-    for name, most in (("start", states - 1), ("max_depth", states - 1), ("num_columns", _graph.MOST_COLUMNS)):
+    for name, most in (("start", states - 1), ("max_depth", states), ("num_columns", _graph.MOST_COLUMNS)):
         if not 0 <= about[name] <= most:
             raise FormatError(f"{name} is {about[name]}; expected 0 to {most}")
     _graph.validate(columns, about["start"], about["max_depth"], about["num_columns"], None)
@@ -123,6 +131,7 @@ def read_fields(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any]) -> d
     about["word_symbols"] = read_table(arrays, "symbols")
     check_columns(about)
     about["pronunciations"] = read_pronunciations(arrays, about["num_columns"])
+    about["open_slot"] = read_slot(arrays)
     return {"columns": columns} | about
 
 
@@ -168,3 +177,13 @@ def read_pronunciations(arrays: dict[str, npt.NDArray[Any]], num_columns: int) -
     pronunciations = Pronunciations(**parts)  # type: ignore[arg-type]
     pronunciations.check(num_columns)
     return pronunciations
+
+
+def read_slot(arrays: dict[str, npt.NDArray[Any]]) -> OpenSlot | None:
+    """The open slot from its sections, or None if the file has none; `Graph` checks it."""
+    parts = [arrays[f"slot.{part}"] for part in SLOT_PARTS if f"slot.{part}" in arrays]
+    if not parts:
+        return None
+    if len(parts) != len(SLOT_PARTS):
+        raise FormatError("a section of the open slot is missing")
+    return OpenSlot(*parts)

@@ -4,16 +4,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from arcbeam.graph import _graph
+from arcbeam.graph.spelling import unspelled_words, written_words
 
 if TYPE_CHECKING:
     from arcbeam.graph.graph import Graph
 
 HOT_BYTES_PER_ARC = 10  # next state, weight, column
+WORD_TIMES = {  # how late: measured on recordings, docs/guide/word-times.md
+    "spellings": "of the labels that spell a word, to the frame",
+    "pieces": "of the pieces that make a word, to the frame",
+    "writing frames": "of the frames that write words: 0.1 s late in the median, seconds at worst; give a lexicon",
+}
 
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """Sizes of a graph. Bytes are those of its columns, without symbol tables."""
+    """Sizes of a graph, and what its word times mean. Bytes are those of its columns, without symbol tables.
+
+    `word_times` is "spellings" if words have the times of the labels that spell them, but for `unspelled_words` of
+    them; "pieces" if each output is one label; "writing frames" if all that is known is where a word is written.
+    """
 
     states: int
     final_states: int
@@ -28,6 +38,8 @@ class GraphInfo:
     width_is_exact: bool
     words: int | None
     pronunciations: int | None
+    word_times: str
+    unspelled_words: int
     blank: str | None
     hot_bytes_per_arc: int
     memory_bytes: int
@@ -37,6 +49,12 @@ class GraphInfo:
     def of(cls, graph: "Graph") -> Self:
         """Counts a graph."""
         counts = _graph.count_arcs(graph._columns())
+        if graph.join == "pieces":
+            word_times, unspelled = "pieces", 0
+        elif graph.pronunciations is not None:
+            word_times, unspelled = "spellings", len(unspelled_words(graph, graph.pronunciations))
+        else:
+            word_times, unspelled = "writing frames", len(written_words(graph))
         blank = None if graph.blank is None else f"column {graph.blank}"
         if graph.blank is not None and graph.tokens is not None:
             blank = f"{graph.tokens[graph.blank]} ({blank})"
@@ -54,6 +72,8 @@ class GraphInfo:
             width_is_exact=graph.width_is_exact,
             words=None if graph.word_symbols is None else len(graph.word_symbols),
             pronunciations=None if graph.pronunciations is None else len(graph.pronunciations.words),
+            word_times=word_times,
+            unspelled_words=unspelled,
             blank=blank,
             hot_bytes_per_arc=HOT_BYTES_PER_ARC,
             memory_bytes=sum(getattr(graph, name).nbytes for name in _graph.COLUMNS),
@@ -64,6 +84,9 @@ class GraphInfo:
         def share(part: int) -> str:
             return f"{part:,} ({100.0 * part / max(1, self.arcs):.1f} % of arcs)"
 
+        times = WORD_TIMES[self.word_times]
+        if self.word_times == "spellings" and self.unspelled_words:
+            times += f"; {self.unspelled_words:,} words have none, and the times of the frames that write them"
         lines = [
             ("states", f"{self.states:,} ({self.final_states:,} final)"),
             ("arcs", f"{self.arcs:,}"),
@@ -77,6 +100,7 @@ class GraphInfo:
             ("blank", self.blank or "not known"),
             ("words", "no symbols" if self.words is None else f"{self.words:,}"),
             ("pronunciations", "none" if self.pronunciations is None else f"{self.pronunciations:,}"),
+            ("word times", times),
             ("hot bytes an arc", f"{self.hot_bytes_per_arc}"),
             ("memory", f"{self.memory_bytes / 1e6:,.1f} MB"),
             *sorted((name, str(value)) for name, value in self.meta.items()),

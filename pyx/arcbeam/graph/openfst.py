@@ -4,7 +4,7 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from arcbeam.graph.symbols import SymbolTable, TokenTable, drop_epsilon
 
 FST_MAGIC = 2125659606
 VECTOR_VERSION = 2
+SYMBOLS_MAGIC = 2125658996
+HAS_INPUT_SYMBOLS, HAS_OUTPUT_SYMBOLS = 1, 2
 VECTOR_PROPERTIES = 0x3  # expanded and mutable; everything else unknown, for OpenFst to find out
 
 ROOMY_BYTES = 4 << 30
@@ -238,6 +240,9 @@ def write_vector(
     weights: npt.ArrayLike,
     finals: Mapping[int, float] | Sequence[float] | npt.NDArray[Any],
     num_states: int | None = None,
+    *,
+    input_symbols: bytes = b"",
+    output_symbols: bytes = b"",
 ) -> None:
     """Writes an OpenFst vector file with the standard arc type.
 
@@ -255,6 +260,8 @@ def write_vector(
         ``{state: cost}``, or costs [states] with +inf where not final.
     num_states
         Number of states; None takes the largest state that is mentioned.
+    input_symbols, output_symbols
+        What `symbol_bytes` makes of tables that the file is to contain.
     """
     arcs = as_arcs(sources, destinations, ilabels, olabels, weights)
     if num_states is None:
@@ -264,10 +271,32 @@ def write_vector(
     header = struct.pack("<i", FST_MAGIC) + b"".join(
         struct.pack("<i", len(text)) + text for text in (b"vector", b"standard")
     )
-    header += struct.pack("<iiQqqq", VECTOR_VERSION, 0, VECTOR_PROPERTIES, start, num_states, len(arcs[0]))
+    flags = HAS_INPUT_SYMBOLS * bool(input_symbols) | HAS_OUTPUT_SYMBOLS * bool(output_symbols)
+    header += struct.pack("<iiQqqq", VECTOR_VERSION, flags, VECTOR_PROPERTIES, start, num_states, len(arcs[0]))
     with replacing(path) as out:
-        out.write(header)
+        out.write(header + input_symbols + output_symbols)
         body.tofile(out)
+
+
+def symbol_bytes(name: str, symbols: Iterable[tuple[int, str]]) -> bytes:
+    """A table of symbols as OpenFst files contain it.
+
+    Parameters
+    ----------
+    name
+        The name of the table.
+    symbols
+        Pairs of id and symbol.
+    """
+    keys, texts = [], []
+    for key, symbol in symbols:
+        keys.append(key)
+        texts.append(symbol.encode())
+    head = struct.pack("<i", SYMBOLS_MAGIC) + struct.pack("<i", len(name.encode())) + name.encode()
+    head += struct.pack("<qq", max(keys, default=-1) + 1, len(keys))
+    return head + b"".join(
+        struct.pack("<i", len(text)) + text + struct.pack("<q", key) for key, text in zip(keys, texts, strict=True)
+    )
 
 
 def count_states(arcs: tuple[npt.NDArray[Any], ...], start: int, finals: Mapping[int, float] | npt.ArrayLike) -> int:

@@ -27,6 +27,17 @@ cdef extern from "arcbeam/lm/_language_model/validate.hpp" namespace "arcbeam" n
     Status validate_ "arcbeam::validate"(const LmView&, unsigned) except +
 
 
+cdef extern from *:
+    """
+    inline std::uint32_t label_of(const arcbeam::LmView& lm, std::uint32_t arc) { return lm.label(arc); }
+    inline std::uint32_t first_arc_of(const arcbeam::LmView& lm, std::uint32_t state) { return lm.first_arc(state); }
+    inline std::uint32_t backoff_state_of(const arcbeam::LmView& lm, std::uint32_t s) { return lm.backoff_state(s); }
+    """
+    uint32_t label_of(const LmView&, uint32_t) nogil
+    uint32_t first_arc_of(const LmView&, uint32_t) nogil
+    uint32_t backoff_state_of(const LmView&, uint32_t) nogil
+
+
 def validate(columns, about):
     """Raises FormatError unless the columns can be searched without further checks."""
     states, arcs = len(columns["backoff.weights"]), len(columns["arcs"])
@@ -67,3 +78,29 @@ def walk(columns, about, uint32_t state, const uint32_t[::1] labels):
             state = step.next_state
             cost[i], source[i], following[i] = step.cost, step.source, state
     return costs, sources, states
+
+
+def listed(columns, about):
+    """All arcs and back-off arcs, plainly.
+
+    Returns
+    -------
+    first_arcs : uint32[states + 1]
+    labels : uint32[arcs]
+        Ascending within a state.
+    backoff_states : uint32[states]
+    """
+    cdef LmView view = lm_view_of(columns, about)
+    first, backoff = np.empty(view.num_states + 1, np.uint32), np.empty(view.num_states, np.uint32)
+    label = np.empty(view.num_arcs, np.uint32)
+    cdef uint32_t[::1] first_arcs = first
+    cdef uint32_t[::1] labels = label
+    cdef uint32_t[::1] backoff_states = backoff
+    cdef uint32_t i
+    with nogil:
+        for i in range(view.num_states):
+            first_arcs[i], backoff_states[i] = first_arc_of(view, i), backoff_state_of(view, i)
+        first_arcs[view.num_states] = view.num_arcs
+        for i in range(view.num_arcs):
+            labels[i] = label_of(view, i)
+    return first, label, backoff

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.errors import FormatError
 from arcbeam.files.reading import reading
+from arcbeam.recipe import files
 from arcbeam.recipe.arrays import ArcArrays
-from arcbeam.recipe.backoff_model import read_text
+from arcbeam.recipe.backoff_model import UNKNOWN_WORDS, read_text
 from arcbeam.recipe.progress import Reporter
 
 
@@ -95,3 +97,31 @@ def read_language_model(
     of_root = inputs[offsets[0] : offsets[1]]
     words_in_lm[of_root[of_root != backoff_label]] = True
     return LanguageModel(acceptor, words_in_lm[1 : len(words) + 1], tally, digest)
+
+
+def with_unknown_word(acceptor: ArcArrays, label: int, cost: float) -> ArcArrays:
+    """G with an unknown word: a unigram, behind which histories begin anew."""
+    arcs = (acceptor.sources, acceptor.targets, acceptor.inputs, acceptor.outputs, acceptor.costs)
+    finals = dict(enumerate(acceptor.finals.tolist()))
+    return ArcArrays.join([arcs, (0, 0, label, label, cost)], finals, acceptor.start)
+
+
+def unknown_word_score(path: str | os.PathLike[str], max_bytes: int | str | None = None) -> float:
+    """The natural log of the probability of the unigram ``<unk>`` in an ARPA file; ValueError if there is none."""
+    inside = False
+    names = [name.decode() for name in UNKNOWN_WORDS]
+    for number, line in files.lines(path, max_bytes):
+        if line.startswith("\\"):
+            if inside:
+                break
+            inside = line.strip() == "\\1-grams:"
+        parts = files.fields(line)
+        if inside and len(parts) > 1 and parts[1] in names:
+            try:
+                return float(np.float64(parts[0]) * np.log(10.0))
+            except ValueError:
+                raise FormatError(f"{path}, line {number}: expected a log probability, got {parts[0]!r}") from None
+    raise ValueError(
+        f"{path}: expected a unigram <unk>, whose score new words get, got none; give open_slot_score= (on the command "
+        "line: --open-slot-score), a natural log such as -10"
+    )

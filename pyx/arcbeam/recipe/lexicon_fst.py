@@ -30,11 +30,17 @@ class Labels:
     ----------
     num_columns : int
     marked : dict of (int, int) to int
-        Maps (column, number from 1) to the label of that marked token.
+        Maps (column, number from 1) to the label of that marked token. The pseudo-token of an open slot is that of the
+        column behind all others, with the number 1.
     """
 
     num_columns: int
     marked: dict[tuple[int, int], int]
+
+    @property
+    def slot(self) -> int:
+        """The label of the pseudo-token."""
+        return self.mark(self.num_columns, 1)
 
     @property
     def backoff(self) -> int:
@@ -80,7 +86,12 @@ def ambiguous(lexicon: Lexicon, chosen: npt.NDArray[np.intp], prefixes: bool) ->
 
 
 def make_lexicon_fst(
-    lexicon: Lexicon, num_columns: int, words_in_lm: npt.NDArray[np.bool_], rule: str, mark_prefixes: bool = False
+    lexicon: Lexicon,
+    num_columns: int,
+    words_in_lm: npt.NDArray[np.bool_],
+    rule: str,
+    mark_prefixes: bool = False,
+    slot: bool = False,
 ) -> tuple[ArcArrays, Labels]:
     """Make L.
 
@@ -95,6 +106,8 @@ def make_lexicon_fst(
     mark_prefixes : bool
         Whether words that begin other words are marked. They always are if no separator has to follow a word: otherwise
         determinization would never end, or would take very long (with pieces that show where a word begins).
+    slot : bool
+        Whether there is one more word, of the label after that of #0, that the pseudo-token spells.
 
     Returns
     -------
@@ -140,6 +153,8 @@ def make_lexicon_fst(
         (0, 0, backoff, len(lexicon.words) + 1),
         (sources, targets, inputs, outputs, costs),
     ]
+    if slot:
+        groups.append((0, after, labels.slot, len(lexicon.words) + 2))
     # This keeps one path for each reading: if an epsilon leads from state 1 to state 0, only state 0 is final.
     finals = {0: 0.0} if rule == "optional" else {0: 0.0, after: 0.0}
     start = 0

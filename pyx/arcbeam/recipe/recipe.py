@@ -6,7 +6,7 @@ import numbers
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +16,16 @@ from arcbeam.errors import FormatError
 from arcbeam.files.writing import beside
 from arcbeam.lm.loading import arpa_of
 from arcbeam.recipe import algebra
-from arcbeam.recipe.language_model import LanguageModel, read_language_model
+from arcbeam.recipe.arrays import ArcArrays
+from arcbeam.recipe.language_model import (
+    LanguageModel,
+    read_language_model,
+    unknown_word_score,
+    with_unknown_word,
+)
 from arcbeam.recipe.lexicon import WORD_START, Lexicon, find_separator
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES, Labels, make_lexicon_fst
+from arcbeam.recipe.open_slot import add_slot
 from arcbeam.recipe.progress import Progress, Reporter
 from arcbeam.recipe.topology import TOPOLOGIES, make_topology
 from arcbeam.warn import warn
@@ -54,6 +61,8 @@ def build_graph(
     progress: Progress | bool | None = None,
     openfst: StrPath | None = None,
     max_bytes: int | str | None = None,
+    open_slot: bool = False,
+    open_slot_score: float | None = None,
 ) -> Graph:
     """Build a decoding graph: :meth:`arcbeam.Graph.build` documents the parameters, the result and the errors."""
     _check_choice("topology", topology, TOPOLOGIES)
@@ -61,11 +70,15 @@ def build_graph(
     _check_choice("token_encoding", token_encoding, ("names", "nemo"))
     _check_number("lm_scale", lm_scale, lowest=0.0)
     _check_number("word_insertion_penalty", word_insertion_penalty)
+    _check_slot(open_slot, open_slot_score, lexicon, epsilon_free, openfst)
     algebra.check_available()
     digest, lm = getattr(lm, "digest", None), arpa_of(lm)
     table = _as_tokens(tokens, blank)
     reporter = Reporter(progress)
-    unmarked = make_topology(topology, len(table), table.blank, token_self_loops)
+    topologies = [
+        make_topology(topology, len(table), table.blank, token_self_loops, slot)
+        for slot in ((False, True) if open_slot else (False,))
+    ]
     meta: dict[str, Any] = {
         "topology": topology,
         "token_self_loops": int(token_self_loops),
@@ -85,7 +98,7 @@ def build_graph(
     if lexicon is None:
         if separator == "auto":
             separator = find_separator(table)
-        fst, options = _open_vocabulary(table, lm, unmarked, token_encoding, weights, meta, reporter)
+        fst, options = _open_vocabulary(table, lm, topologies[0], token_encoding, weights, meta, reporter)
         options.update(join="pieces", separator=separator)
     else:
         if not isinstance(lexicon, Lexicon):
@@ -99,7 +112,12 @@ def build_graph(
         if rule == "auto":
             rule = "none" if lexicon.separator_column is None else DEFAULT_RULE
         meta["separator_rule"] = rule
-        fst, options = _closed_vocabulary(table, lexicon, lm, unmarked, rule, weights, meta, reporter)
+        slot_cost = None
+        if open_slot:
+            score = unknown_word_score(lm, max_bytes) if open_slot_score is None else float(open_slot_score)
+            slot_cost = word_insertion_penalty - lm_scale * score
+            meta["open_slot_score"] = score
+        fst, options = _closed_vocabulary(table, lexicon, lm, topologies, rule, weights, meta, reporter, slot_cost)
         options.update(join="words", separator=lexicon.separator, separator_column=lexicon.separator_column)
     if not epsilon_free:
         return _compile(fst, table, options, meta, openfst, reporter)
@@ -140,11 +158,12 @@ def _closed_vocabulary(
     table: TokenTable,
     lexicon: Lexicon,
     lm: StrPath,
-    topology: Any,
+    topologies: Sequence[ArcArrays],
     rule: str,
     weights: dict[str, Any],
     meta: dict[str, Any],
     reporter: Reporter,
+    slot_cost: float | None,
 ) -> tuple[Any, dict[str, Any]]:
     from arcbeam.graph.graph import Pronunciations
     from arcbeam.graph.symbols import SymbolTable
@@ -159,16 +178,18 @@ def _closed_vocabulary(
         raise ValueError(f"{lm}: no word of the language model is in the lexicon of {num_words:,} words")
     meta["lexicon_skipped"] = sum(lexicon.skipped.values())
     mark_prefixes = bool(meta["words_by_last_token"] or meta["epsilon_free"])
-    arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes)
-    meta["marked_pronunciations"] = len(labels.marked)
+    has_slot = slot_cost is not None
+    arrays, labels = make_lexicon_fst(lexicon, len(table), model.words_in_lm, rule, mark_prefixes, has_slot)
+    meta["marked_pronunciations"] = len(labels.marked) - has_slot
     # Each automaton is freed as soon as the next one exists, so the peak of memory is one composition.
-    left, right = arrays.to_kaldifst(), model.acceptor.to_kaldifst()
-    del arrays, model
+    acceptor = model.acceptor if slot_cost is None else with_unknown_word(model.acceptor, num_words + 2, slot_cost)
+    left, right = arrays.to_kaldifst(), acceptor.to_kaldifst()
+    del arrays, model, acceptor
     fst = algebra.compose(left, right)
     del left, right
     reporter.say("compose", f"L o G: {fst.num_states:,} states")
     fst = algebra.determinize_and_minimize(fst, reporter)
-    fst = algebra.compose(algebra.topology_reader(topology, labels.unmark()), fst)
+    fst, *with_slot = [algebra.compose(algebra.topology_reader(t, labels.unmark()), fst) for t in topologies]
     reporter.say("compose", f"T o LG: {fst.num_states:,} states")
     pronunciations = Pronunciations(
         words=(lexicon.word_index + 1).astype("<u4"),
@@ -178,7 +199,25 @@ def _closed_vocabulary(
     return fst, {
         "word_symbols": SymbolTable.from_list(["<eps>", *lexicon.words]),
         "pronunciations": pronunciations,
+        "with_slot": with_slot,
     }
+
+
+def _check_slot(
+    open_slot: bool, score: float | None, lexicon: object, epsilon_free: bool, openfst: StrPath | None
+) -> None:
+    if not open_slot:
+        if score is not None:
+            raise ValueError("open_slot_score: this needs open_slot=True")
+        return
+    if score is not None:
+        _check_number("open_slot_score", score)
+    if lexicon is None:
+        raise ValueError("open_slot: this needs a lexicon; a graph of tokens can write any word as it is")
+    if epsilon_free:
+        raise ValueError("open_slot: expected epsilon_free=False, because new words enter after a back-off")
+    if openfst is not None:
+        raise ValueError("open_slot: expected no openfst=, because OpenFst files have no slot; use graph.save")
 
 
 def _open_vocabulary(
@@ -257,7 +296,7 @@ def _compile(
 
     if fst.num_states == 0:
         raise ValueError("the graph is empty: no word of the language model can be spelled with the lexicon and tokens")
-    words = options.pop("word_symbols")
+    words, with_slot = options.pop("word_symbols"), options.pop("with_slot", ())
     with tempfile.TemporaryDirectory(prefix="arcbeam-") as folder:
         path = os.path.join(folder, "TLG.fst") if openfst is None else os.fspath(openfst)
         with beside(path) as name:
@@ -266,8 +305,24 @@ def _compile(
         del fst
         meta["build_seconds"] = round(reporter.seconds, 1)
         graph = Graph.load(path, words=words, tokens=table, meta=meta, **options)
+        for composed in with_slot:  # one, or none
+            composed.write(path)
+            graph = _with_slot(graph, path)
     reporter.say("graph", f"{graph.num_states:,} states, {graph.num_arcs:,} arcs")
     return graph
+
+
+def _with_slot(graph: Graph, path: str) -> Graph:
+    """A graph with the open slot of an OpenFst file, in which the pseudo-token reads the column behind all others."""
+    from arcbeam.graph import openfst
+    from arcbeam.graph.graph import Graph
+
+    composed = openfst.read_file(path, num_columns=graph.num_columns + 1)
+    fields = graph.fields()
+    fields["columns"], fields["max_depth"], fields["open_slot"] = add_slot(
+        fields["columns"], graph.start, graph.max_depth, composed.columns, composed.start, graph.num_columns
+    )
+    return Graph(**fields)
 
 
 def _as_tokens(tokens: Any, blank: str | int | None) -> TokenTable:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-def make_topology(name: str, num_columns: int, blank: int | None, token_self_loops: bool = True) -> ArcArrays:
+def make_topology(
+    name: str, num_columns: int, blank: int | None, token_self_loops: bool = True, slot: bool = False
+) -> ArcArrays:
     """Make T.
 
     Parameters
@@ -44,6 +46,9 @@ def make_topology(name: str, num_columns: int, blank: int | None, token_self_loo
         Column of the CTC blank. None leaves the blank arcs out, which only ``identity`` allows.
     token_self_loops : bool
         Whether a token may last more than one frame.
+    slot : bool
+        Add a pseudo-token, of the label after those of the columns, for words that stand in the open slot. It may
+        follow any token, and any token may follow it, with blanks between them or without.
 
     Returns
     -------
@@ -67,7 +72,15 @@ def make_topology(name: str, num_columns: int, blank: int | None, token_self_loo
     if blank is not None and not 0 <= blank < num_columns:
         raise ValueError(f"expected the blank among {num_columns} columns, got column {blank}")
     labels = np.array([c + 1 for c in range(num_columns) if c != blank], dtype=np.int32)
-    return maker(labels, 0 if blank is None else blank + 1, token_self_loops)
+    topology = maker(labels, 0 if blank is None else blank + 1, token_self_loops)
+    return _with_slot(name, topology, num_columns + 1) if slot else topology
+
+
+def _with_slot(name: str, topology: ArcArrays, label: int) -> ArcArrays:
+    # Blanks before the pseudo-token are read before it: in EESEN's topology behind the hub, in the others on it.
+    sources = {"eesen": np.array([1]), "normal": np.arange(topology.num_states)}.get(name, np.array([0]))
+    arcs = (topology.sources, topology.targets, topology.inputs, topology.outputs, topology.costs)
+    return ArcArrays.join([arcs, (sources, 0, label, label)], dict(enumerate(topology.finals.tolist())))
 
 
 def _compact(labels: npt.NDArray[np.int32], blank: int, loops: bool) -> ArcArrays:

@@ -5,8 +5,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam._pooled_engine import PooledEngine
-from arcbeam.transducer.confidence import Measure
+from arcbeam.confidence import Measure
 from arcbeam.transducer.states import State
+from arcbeam.transducer.token_automaton import Fusions
 
 def available_kernels() -> list[str]: ...
 
@@ -39,9 +40,14 @@ class CpuEngine(PooledEngine):
         frame_looping: bool,
         confidence: Measure | None,
         threads: int,
+        alphas: tuple[float, float] = (0.0, 0.0),
     ) -> Self: ...
     def decode(
-        self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool = True
+        self,
+        utterances: npt.NDArray[np.int64],
+        states: list[State | None],
+        on_host: bool = True,
+        fusions: Fusions = None,
     ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
 
 def apply(function: str, x: npt.NDArray[np.float32], kernels: str | None = None) -> npt.NDArray[np.float32]: ...

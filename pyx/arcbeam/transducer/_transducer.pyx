@@ -3,13 +3,15 @@
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from libcpp cimport bool as cbool
 from libcpp.memory cimport unique_ptr
 from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
+from arcbeam._confidence cimport Confidence, confidence_of
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
+from arcbeam.transducer._token_automaton cimport TokenAutomaton, automaton_of
 
 
 cdef extern from "shared/transducer_math.hpp" namespace "arcbeam::transducer" nogil:
@@ -81,6 +83,18 @@ cdef extern from "transducer/network.hpp" namespace "arcbeam::transducer" nogil:
     void multiply_rows(const Kernels&, const Matrix&, const float*, size_t, size_t, float*, size_t)
 
 
+cdef extern from "transducer/fusion.hpp" namespace "arcbeam::transducer" nogil:
+    cdef struct FusionModel:
+        TokenAutomaton automaton
+        float alpha
+
+    cdef cppclass Fusion:
+        FusionModel models[2]
+
+    cdef cppclass FusionStates:
+        uint32_t of[2]
+
+
 cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
     cdef struct EncoderOutput:
         const void* data
@@ -94,6 +108,7 @@ cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
         vector[int32_t] context
         int64_t skip
         int64_t frames
+        FusionStates fusion
 
     cdef enum class Outcome(uint8_t):
         kDecoded
@@ -113,22 +128,6 @@ cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
         uint32_t bad_frame
         uint32_t bad_column
 
-    cdef enum class Statistic "arcbeam::transducer::Confidence::Statistic"(uint8_t):
-        kNone
-        kLargest
-        kWeighted
-        kPower
-        kLogPower
-
-    cdef cppclass Confidence:
-        Statistic statistic
-        cbool exponential
-        float alpha
-        float factor
-        float offset
-        float scale
-        float shift
-
     cdef cppclass Options:
         uint32_t blank
         uint32_t max_symbols
@@ -138,9 +137,11 @@ cdef extern from "transducer/lane.hpp" namespace "arcbeam::transducer" nogil:
 
 
 cdef extern from "transducer/engine.hpp" namespace "arcbeam::transducer" nogil:
-    cdef struct Utterance:
+    cdef cppclass Utterance:
         EncoderOutput input
         const StreamState* start "from"
+        Fusion fusion
+        FusionStates fusion_start
 
     cdef cppclass Engine(AnyEngine):
         Engine(const CppNetwork&, const Options&, size_t threads) except +
@@ -224,24 +225,18 @@ cdef class CpuEngine(PooledEngine):
     cdef Network network
     cdef Options options
     cdef size_t threads
+    cdef float[2] alphas
 
     def __cinit__(self, Network network, *, uint32_t blank, uint32_t max_symbols, durations, bint frame_looping,
-                  confidence, size_t threads):
+                  confidence, size_t threads, alphas=(0.0, 0.0)):
         self.network = network
+        self.alphas = alphas
         self.options.blank = blank
         self.options.max_symbols = max_symbols
         self.options.durations = durations
         self.options.frame_looping = frame_looping
         if confidence is not None:
-            self.options.confidence.statistic = {
-                "largest": Statistic.kLargest, "weighted": Statistic.kWeighted, "power": Statistic.kPower,
-                "log power": Statistic.kLogPower}[confidence.statistic]
-            self.options.confidence.exponential = confidence.exponential
-            self.options.confidence.alpha = confidence.alpha
-            self.options.confidence.factor = confidence.factor
-            self.options.confidence.offset = confidence.offset
-            self.options.confidence.scale = confidence.scale
-            self.options.confidence.shift = confidence.shift
+            self.options.confidence = confidence_of(confidence)
         self.threads = threads
         self.ready()
 
@@ -256,7 +251,7 @@ cdef class CpuEngine(PooledEngine):
         """dict : bytes of the packed weights and tables."""
         return {"weights": self.network.nbytes}
 
-    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True):
+    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host=True, list fusions=None):
         """Decodes a batch.
 
         Parameters
@@ -266,6 +261,8 @@ cdef class CpuEngine(PooledEngine):
         states : list of None or (hidden, cell, context, skip, frames)
         on_host : bool
             Whether the addresses are the host's, as they are for an engine of the CPU.
+        fusions : list of Fusion, optional
+            For each utterance.
 
         Returns
         -------
@@ -276,13 +273,13 @@ cdef class CpuEngine(PooledEngine):
         """
         with self.turn():
             self.ready()
-            return self._decode(utterances, states)
+            return self._decode(utterances, states, fusions)
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, list states):
+    cdef _decode(self, const int64_t[:, ::1] utterances, list states, list fusions):
         cdef vector[StreamState] before
         cdef vector[Utterance] batch
         cdef StreamState state
-        cdef const StreamState* goes_on
+        cdef Utterance utterance
         cdef Py_ssize_t i
         before.reserve(utterances.shape[0])
         for i in range(utterances.shape[0]):
@@ -291,18 +288,27 @@ cdef class CpuEngine(PooledEngine):
                 into_vector(&state.hidden, hidden)
                 into_vector(&state.cell, cell)
                 state.context = context
+            if fusions is not None:
+                self._set_fusion(&utterance, &state, fusions[i])
             before.push_back(state)
-            goes_on = &before[i] if states[i] is not None else NULL
-            batch.push_back(Utterance(
-                EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
-                              <uint32_t> utterances[i, 2], utterances[i, 3] != 0),
-                goes_on,
-            ))
+            utterance.start = &before[i] if states[i] is not None else NULL
+            utterance.input = EncoderOutput(<const void*> <uintptr_t> utterances[i, 0], utterances[i, 1],
+                                            <uint32_t> utterances[i, 2], utterances[i, 3] != 0)
+            batch.push_back(utterance)
         self.engine.start(move(batch))
         self.finish()
         bad = self._bad()
         found = [self._result(i) for i in range(self.engine.results().size())]
         return [(found.__getitem__, i) for i in range(len(found))], bad
+
+    cdef int _set_fusion(self, Utterance* utterance, StreamState* state, fusion) except -1:
+        cdef TokenAutomaton none
+        memset(&none, 0, sizeof(none))
+        for i, automaton in enumerate(fusion[:2]):
+            utterance.fusion.models[i].automaton = none if automaton is None else automaton_of(automaton)
+            utterance.fusion.models[i].alpha = self.alphas[i]
+            utterance.fusion_start.of[i] = state.fusion.of[i] = fusion.states[i]
+        return 0
 
     cdef list _bad(self):
         """Where values are not finite; an error is raised for an utterance that ran out of room."""
@@ -332,6 +338,7 @@ cdef class CpuEngine(PooledEngine):
                 copied(result.state.context.data(), result.state.context.size(), np.int32),
                 result.state.skip,
                 result.state.frames,
+                (result.state.fusion.of[0], result.state.fusion.of[1]),
             ),
         )
 

@@ -13,12 +13,14 @@ from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
 from arcbeam.arrays.batches import Wanted
 from arcbeam.arrays.intake import take_batch
 from arcbeam.calls import lists_options
+from arcbeam.confidence import ConfidenceMethod
 from arcbeam.show import changed, shown_as
-from arcbeam.transducer.confidence import ConfidenceMethod
 from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
+from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
+from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import states_of
 from arcbeam.transducer.text import detokenizer
@@ -58,9 +60,17 @@ class TransducerDecoder:
     tokenizer : path, list of str or function, optional
         The source of text: a SentencePiece model, the pieces by token, or a function of a list of tokens.
     confidence : str, ConfidenceMethod or None
-        ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence.
+        ``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence.
     algorithm : str
         ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
+    boosting_tree_alpha : float
+        The factor of a boosting tree's scores, which are added to the logits of labels.
+    ngram_lm_model : path, LanguageModel or None
+        An n-gram model of tokens, which scores labels: an ARPA, packed or not, or a file of `LanguageModel.save`.
+    ngram_lm_alpha : float
+        The factor of its natural logs, which are added to the logits of labels.
+    ngram_lm_tokens : sequence of str or None, optional
+        The model's word for each token, None for tokens that it has not; by default NeMo's, the character 100 + token.
 
     Raises
     ------
@@ -97,6 +107,10 @@ class TransducerDecoder:
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
+        boosting_tree_alpha: float = 1.0,
+        ngram_lm_model: NgramLm | None = None,
+        ngram_lm_alpha: float = 0.2,
+        ngram_lm_tokens: Sequence[str | None] | None = None,
     ) -> None:
         if not isinstance(prediction, (LstmPrediction, StatelessPrediction)):
             got = type(prediction).__name__
@@ -115,6 +129,8 @@ class TransducerDecoder:
             frame_shift=frame_shift,
             confidence=confidence,
             algorithm=algorithm,
+            boosting_tree_alpha=boosting_tree_alpha,
+            ngram_lm_alpha=ngram_lm_alpha,
         )
         tokens, outputs = prediction.tokens, prediction.tokens + len(options.durations or ())
         if not 0 <= options.blank_id < tokens:
@@ -127,6 +143,11 @@ class TransducerDecoder:
                 f"got {list(joint.output_weight.shape)}"
             )
         detokenize = None if tokenizer is None else detokenizer(tokenizer, tokens)
+        self._ngram_lm = (
+            None
+            if ngram_lm_model is None
+            else token_automaton(ngram_lm_model, ngram_lm_tokens, tokens, options.blank_id)
+        )
         self._networks = prediction, joint
         self._tokens = tokens
         self._features = int(joint.encoder_weight.shape[1])
@@ -168,7 +189,9 @@ class TransducerDecoder:
 
     def _maker(self) -> Callable[..., TransducerDecoder]:
         """The callable that makes this decoder from its networks."""
-        return functools.partial(type(self), tokenizer=self._form.detokenize, **vars(self._options))
+        return functools.partial(
+            type(self), tokenizer=self._form.detokenize, ngram_lm_model=self._ngram_lm, **vars(self._options)
+        )
 
     @classmethod
     @lists_options()
@@ -188,6 +211,10 @@ class TransducerDecoder:
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
+        boosting_tree_alpha: float = 1.0,
+        ngram_lm_model: NgramLm | None = None,
+        ngram_lm_alpha: float = 0.2,
+        ngram_lm_tokens: Sequence[str | None] | None = None,
     ) -> TransducerDecoder:
         """A decoder from named weights, such as ``numpy.load("weights.npz")`` returns.
 
@@ -205,7 +232,8 @@ class TransducerDecoder:
             The joint network's activation: ``"tanh"``, ``"relu"`` or ``"sigmoid"``.
         relu : bool
             Whether a stateless network ends with a ReLU.
-        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
+        durations, max_symbols, precision, device, threads, frame_shift, tokenizer, confidence, algorithm, \
+boosting_tree_alpha, ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
         """
         prediction, joint = from_mapping(arrays, activation, relu)
@@ -222,6 +250,10 @@ class TransducerDecoder:
             tokenizer=tokenizer,
             confidence=confidence,
             algorithm=algorithm,
+            boosting_tree_alpha=boosting_tree_alpha,
+            ngram_lm_model=ngram_lm_model,
+            ngram_lm_alpha=ngram_lm_alpha,
+            ngram_lm_tokens=ngram_lm_tokens,
         )
 
     @classmethod
@@ -242,6 +274,10 @@ class TransducerDecoder:
         tokenizer: Tokenizer | None = "auto",
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
+        boosting_tree_alpha: float = 1.0,
+        ngram_lm_model: NgramLm | None = None,
+        ngram_lm_alpha: float = 0.2,
+        ngram_lm_tokens: Sequence[str | None] | None = None,
     ) -> TransducerDecoder:
         """A decoder from an RNN-T or TDT model of NeMo (``RNNTDecoder`` or ``StatelessTransducerDecoder``).
 
@@ -297,6 +333,10 @@ class TransducerDecoder:
                 threads=threads,
                 confidence=confidence,
                 algorithm=algorithm,
+                boosting_tree_alpha=boosting_tree_alpha,
+                ngram_lm_model=ngram_lm_model,
+                ngram_lm_alpha=ngram_lm_alpha,
+                ngram_lm_tokens=ngram_lm_tokens,
             )
 
     @classmethod
@@ -317,6 +357,10 @@ class TransducerDecoder:
         tokenizer: Tokenizer | None = None,
         confidence: str | ConfidenceMethod | None = None,
         algorithm: str = "label-looping",
+        boosting_tree_alpha: float = 1.0,
+        ngram_lm_model: NgramLm | None = None,
+        ngram_lm_alpha: float = 0.2,
+        ngram_lm_tokens: Sequence[str | None] | None = None,
     ) -> TransducerDecoder:
         """A decoder from a transducer of icefall with a stateless prediction network.
 
@@ -330,7 +374,8 @@ class TransducerDecoder:
             Tokens per frame; 1 by default, as in icefall's batched greedy search.
         max_bytes : int, str or None
             As in `from_nemo`.
-        durations, precision, device, threads, frame_shift, tokenizer, confidence, algorithm
+        durations, precision, device, threads, frame_shift, tokenizer, confidence, algorithm, boosting_tree_alpha, \
+ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             As the decoder itself takes them.
 
         Raises
@@ -360,6 +405,10 @@ class TransducerDecoder:
                 tokenizer=tokenizer,
                 confidence=confidence,
                 algorithm=algorithm,
+                boosting_tree_alpha=boosting_tree_alpha,
+                ngram_lm_model=ngram_lm_model,
+                ngram_lm_alpha=ngram_lm_alpha,
+                ngram_lm_tokens=ngram_lm_tokens,
             )
 
     @property
@@ -376,6 +425,12 @@ class TransducerDecoder:
     def has_text(self) -> bool:
         """Whether its hypotheses have text, because there is a tokenizer."""
         return self._form.detokenize is not None
+
+    @property
+    def pieces(self) -> tuple[str, ...] | None:
+        """The pieces by token, where the tokenizer is a list of them; None otherwise."""
+        pieces = getattr(self._form.detokenize, "pieces", None)
+        return None if pieces is None else tuple(pieces)
 
     @property
     def features(self) -> int:
@@ -411,6 +466,7 @@ class TransducerDecoder:
         lengths: Any = None,
         state: Sequence[TransducerState | None] | None = None,
         *,
+        boost: Boosts = None,
         cuda_stream: Any = None,
         errors: str = "raise",
     ) -> list[TransducerHypothesis]:
@@ -427,6 +483,8 @@ class TransducerDecoder:
         state : sequence of TransducerState or None, one for each utterance, optional
             The ``state`` of the hypotheses of the chunks before; None at the start of a stream. Chunks of any size
             give the same bytes as one piece.
+        boost : BoostingTree, or sequence of BoostingTree or None, one for each utterance, optional
+            Phrases that are made likelier. A stream goes on with the tree that it began with.
         cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
             Where arrays on a GPU are being written. By default their library is asked.
         errors : "raise" or "return"
@@ -444,7 +502,8 @@ class TransducerDecoder:
             Values that are not float32 or float16, lengths that are not integers, states of another type.
         ValueError
             NaN or an infinity among the frames, or computed from them, unless `errors` is "return"; wrong dimensions or
-            features; a length that is negative or beyond the frames; a state of another network; on a GPU an array that
+            features; a length that is negative or beyond the frames; a state of another network, boosting tree or
+            n-gram model; trees that are not one for each utterance, or of another vocabulary; on a GPU an array that
             is misaligned or not in one allocation of the device, and a stream of another device.
         MemoryError, CudaOutOfMemoryError
             The batch does not fit; the decoder can still be used.
@@ -454,15 +513,23 @@ class TransducerDecoder:
         check_errors(errors)
         utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
         states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
-        results, bad = self._engine.decode(utterances.table, states, on_host)
+        batch = len(utterances.table)
+        trees = trees_of(boost, batch, self._tokens, self._options.blank_id)
+        fusions, digests = fusions_of(trees, self._ngram_lm, [None] * batch if state is None else state)
+        results, bad = self._engine.decode(utterances.table, states, on_host, fusions)
         errors_found = encoder_output_errors(bad, utterances, errors)
         if errors_found:  # as if they had no frames: then their states are what they were
             empty = utterances.table[list(errors_found)]
             empty[:, 2] = 0
-            untouched, _ = self._engine.decode(empty, [states[i] for i in errors_found], on_host)
+            untouched, _ = self._engine.decode(
+                empty,
+                [states[i] for i in errors_found],
+                on_host,
+                None if fusions is None else [fusions[i] for i in errors_found],
+            )
             for i, result in zip(errors_found, untouched, strict=True):
                 results[i] = result
         return [
-            TransducerHypothesis(take, place, self._form, errors_found.get(i))
+            TransducerHypothesis(take, place, self._form, errors_found.get(i), digests[i])
             for i, (take, place) in enumerate(results)
         ]

@@ -29,6 +29,8 @@ class TransducerMemory:
         The tokens that utterances have written; their states, and the activations of a round.
     pinned : int
         Memory of the host: encoder output on its way to the device, results on their way back.
+    automata : int
+        Boosting trees and the n-gram model, of GPUs.
     """
 
     weights: int
@@ -37,11 +39,12 @@ class TransducerMemory:
     hypotheses: int = 0
     batch: int = 0
     pinned: int = 0
+    automata: int = 0
 
     @property
     def device_bytes(self) -> int:
         """All but the pinned memory."""
-        return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch
+        return self.weights + self.encoder_output + self.projected + self.hypotheses + self.batch + self.automata
 
 
 def ordinal_of(options: TransducerOptions, prediction: LstmPrediction | StatelessPrediction) -> int | None:

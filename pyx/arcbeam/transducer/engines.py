@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from arcbeam.arrays.engine import Bad, Engine, Table
+from arcbeam.confidence import ConfidenceMethod, Measure, measure
 from arcbeam.errors import CapacityError
 from arcbeam.threads import usable_cores
 from arcbeam.transducer._transducer import CpuEngine, Network
-from arcbeam.transducer.confidence import ConfidenceMethod, Measure, measure
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.precision import rounded
 from arcbeam.transducer.states import State
+from arcbeam.transducer.token_automaton import Fusions
 from arcbeam.transducer.weights import device_weights
 
-TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool], tuple[list[Any], list[Bad]]]
+TransducerEngine: TypeAlias = Engine[[Table, list[State | None], bool, Fusions], tuple[list[Any], list[Bad]]]
 
 
 def make_engine(
@@ -38,6 +39,7 @@ def make_engine(
             frame_looping=options.algorithm == "frame-looping",
             confidence=sure,
             threads=threads,
+            alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
         )
     except RuntimeError as error:  # std::system_error: the machine gives no more
         raise CapacityError(f"threads: {threads} threads cannot be started ({error}); use fewer") from None
@@ -97,4 +99,5 @@ def _cuda(
         durations=options.durations or (),
         frame_looping=options.algorithm == "frame-looping",
         confidence=confidence,
+        alphas=(options.ngram_lm_alpha, options.boosting_tree_alpha),
     )

@@ -27,6 +27,8 @@ class TransducerState:
         Frames of the next chunk that the duration of a token or blank (TDT) has already passed.
     frames : int
         Frames since the start of the stream.
+    boosting_tree, ngram_lm : (int, str)
+        The states in the boosting tree and in the n-gram model, and the digests of those; 0 and "" without one.
     """
 
     hidden: np.ndarray
@@ -34,6 +36,8 @@ class TransducerState:
     context: np.ndarray
     skip: int
     frames: int
+    boosting_tree: tuple[int, str] = (0, "")
+    ngram_lm: tuple[int, str] = (0, "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,9 @@ class TransducerHypothesis:
         place: int,
         form: HypothesisForm,
         error: ValueError | None = None,
+        digests: tuple[str, str] = ("", ""),
     ) -> None:
+        self._digests = digests
         self._take: Callable[[int], tuple[Any, ...]] | None = take
         self._place = place
         self._form = form
@@ -106,12 +112,15 @@ class TransducerHypothesis:
         state: tuple[Any, ...],
     ) -> None:
         form = self._form
-        hidden, cell, context, skip, passed = state
+        hidden, cell, context, skip, passed, (in_lm, in_tree) = state
+        of_lm, of_tree = self._digests
         self.tokens, self.frames, self.log_probs = tokens, frames, log_probs
         self.durations = durations if form.has_durations else None
         self.confidence = confidence if form.has_confidence else None
         hidden, cell = hidden.reshape(form.state_shapes["hidden"]), cell.reshape(form.state_shapes["cell"])
-        self.state = TransducerState(hidden, cell, context, skip, passed)
+        self.state = TransducerState(
+            hidden, cell, context, skip, passed, boosting_tree=(in_tree, of_tree), ngram_lm=(in_lm, of_lm)
+        )
         self._take = None  # it would keep the results of the other utterances alive
 
     def to_dict(self) -> dict[str, Any]:

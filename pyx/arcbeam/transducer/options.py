@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from arcbeam.calls import lists_fields
-from arcbeam.checks import check_frame_shift, check_threads, shown
+from arcbeam.checks import as_float, check_frame_shift, check_threads, shown
+from arcbeam.confidence import ConfidenceMethod, resolve
 from arcbeam.gpu.devices import check_name
-from arcbeam.transducer.confidence import ConfidenceMethod, resolve
 
 ALGORITHMS = ("label-looping", "frame-looping")
 PRECISIONS = ("float32", "bfloat16")
+LARGEST_ALPHA = 1000.0
 
 
 @lists_fields
@@ -37,9 +38,14 @@ class TransducerOptions:
     frame_shift: float | None = None
     """Seconds from one frame of the encoder output to the next; needed for times in seconds only."""
     confidence: str | ConfidenceMethod | None = None
-    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.transducer.ConfidenceMethod`; None for no confidence."""
+    """``"max_prob"``, ``"entropy"`` or a :class:`arcbeam.ConfidenceMethod`; None for no confidence."""
     algorithm: str = "label-looping"
     """``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed."""
+
+    boosting_tree_alpha: float = 1.0
+    """The factor of a boosting tree's scores, which are added to the logits of labels."""
+    ngram_lm_alpha: float = 0.2
+    """The factor of the n-gram model's natural logs, which are added to the logits of labels."""
 
     def __post_init__(self) -> None:
         if isinstance(self.blank_id, bool) or not isinstance(self.blank_id, numbers.Integral):
@@ -60,6 +66,13 @@ class TransducerOptions:
             check_threads(self.threads)
         check_frame_shift(self.frame_shift)
         object.__setattr__(self, "confidence", resolve(self.confidence))
+        for name in ("boosting_tree_alpha", "ngram_lm_alpha"):
+            value = as_float(name, getattr(self, name), "for the scores")
+            if not abs(value) <= LARGEST_ALPHA:  # NaN compares false
+                raise ValueError(
+                    f"{name}: expected a number from -{LARGEST_ALPHA:g} to {LARGEST_ALPHA:g}, got {value!r}"
+                )
+            object.__setattr__(self, name, value)
 
 
 def _durations(durations: Iterable[int]) -> tuple[int, ...]:

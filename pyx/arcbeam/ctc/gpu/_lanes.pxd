@@ -5,7 +5,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport MemoryPool
-from arcbeam.ctc.gpu._search cimport LaneState, SearchKind
+from arcbeam.ctc.gpu._search cimport LaneState, LatticeLane, SearchKind
 
 
 # What lanes lack after a launch.
@@ -26,6 +26,10 @@ cdef class Lanes:
     cdef int grow(self, LaneState* states, uint32_t lanes, Undone* undone) except -1
     cdef int keep_stopped(self, LaneState* states, uint32_t lanes) except -1
     cdef int have_spills(self, LaneState* states, uint32_t lanes, uint32_t capacity) except -1
+    cdef int have_links(self, uint32_t lanes, uint64_t links) except -1
+    cdef int forget_links(self) except -1
+    cdef int describe_links(self, LatticeLane* states, uint32_t lanes) except -1
+    cdef int note_links(self, const LatticeLane* states, uint32_t lanes) except -1
     cdef int clear(self) except -1
     cdef size_t room_bytes(self)
     cdef size_t log_bytes(self)

@@ -1,10 +1,10 @@
 """The lanes of an engine. Their memory grows by what they lack after a launch, and those that stopped go on."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
 from arcbeam.ctc.gpu._rescoring_search cimport kNeedsRequestRoom
-from arcbeam.ctc.gpu._search cimport LaneRoom, Need, kNoIndex
+from arcbeam.ctc.gpu._search cimport LaneRoom, LatticeLane, Link, Need, kNeedsLinks, kNoIndex
 
 
 cdef class Lanes:
@@ -49,6 +49,8 @@ cdef class Lanes:
                 self.most_states = max(self.most_states, room.capacity)
             elif state.need == Need.log:
                 room.grow_log(2 * <uint64_t> state.log_capacity)
+            elif state.need == kNeedsLinks:
+                room.grow_links(2 * <uint64_t> room.link_capacity)
             elif state.need == Need.paths:
                 undone.paths = True
             elif state.need == kNeedsRequestRoom:
@@ -78,6 +80,40 @@ cdef class Lanes:
             room.describe(&states[i])
         return 0
 
+    # Lattices
+
+    cdef int have_links(self, uint32_t lanes, uint64_t links) except -1:
+        """Makes room for so many links in each lane."""
+        cdef LaneRoom room
+        for room in self.rooms[:lanes]:
+            room.grow_links(links)
+        return 0
+
+    cdef int forget_links(self) except -1:
+        """No lane holds links."""
+        cdef LaneRoom room
+        for room in self.rooms:
+            room.num_links = 0
+        return 0
+
+    cdef int describe_links(self, LatticeLane* states, uint32_t lanes) except -1:
+        """Tells the kernel where the memory is."""
+        cdef LaneRoom room
+        for i in range(lanes):
+            room = self.rooms[i]
+            states[i].costs = <float*> <uintptr_t> room.costs.address
+            states[i].links = <Link*> <uintptr_t> room.links.address
+            states[i].link_capacity, states[i].num_links = room.link_capacity, room.num_links
+        return 0
+
+    cdef int note_links(self, const LatticeLane* states, uint32_t lanes) except -1:
+        """Keeps how many links the lanes hold after a launch."""
+        cdef LaneRoom room
+        for i in range(lanes):
+            room = self.rooms[i]
+            room.num_links = states[i].num_links
+        return 0
+
     cdef int clear(self) except -1:
         """Gives all memory back."""
         self.rooms, self.most_states = [], 0
@@ -94,5 +130,5 @@ cdef class Lanes:
         cdef LaneRoom room
         cdef size_t bytes = 0
         for room in self.rooms:
-            bytes += room.log.capacity
+            bytes += room.log.capacity + room.costs.capacity + room.links.capacity
         return bytes

@@ -65,3 +65,6 @@ cdef class DeviceRescoring:
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)
     cdef size_t bucketed_bytes(self)
+
+
+cdef DeviceWords device_words(graph, Context context)

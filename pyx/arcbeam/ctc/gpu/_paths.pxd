@@ -1,11 +1,16 @@
 """The results of a batch: paths and counters, taken from the results of the kernel."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from arcbeam.ctc.gpu._search cimport UtteranceResult
 
 cdef class Paths:
-    cdef readonly list paths  # (arcs uint32[n], total_cost, reached_final, complete), by utterance
+    cdef list arcs  # of the paths that have arrived, in pieces
+    cdef int64_t num_arcs
+    cdef tuple by_utterance  # begins, lengths, total costs, whether a final state was reached, whether complete
+    cdef int64_t[::1] begins, lengths
+    cdef double[::1] total_costs
+    cdef uint8_t[::1] reached_final, complete
     cdef readonly list bad  # (utterance, frame, column, value) of values that are no log-probs
     cdef uint64_t frames, tokens, leaving_arcs, admitted
     cdef int add(self, order, frames, const UtteranceResult* results, const uint32_t* pool) except -1

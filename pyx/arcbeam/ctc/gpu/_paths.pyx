@@ -13,7 +13,11 @@ cdef class Paths:
     """The results of so many utterances, which arrive in any order."""
 
     def __cinit__(self, Py_ssize_t utterances):
-        self.paths, self.bad = [None] * utterances, []
+        self.arcs, self.bad = [], []
+        self.by_utterance = (np.empty(utterances, np.int64), np.empty(utterances, np.int64), np.empty(utterances),
+                             np.empty(utterances, np.bool_), np.empty(utterances, np.bool_))
+        self.begins, self.lengths, self.total_costs = self.by_utterance[:3]
+        self.reached_final, self.complete = [bits.view(np.uint8) for bits in self.by_utterance[3:]]
 
     cdef int add(self, order, frames, const UtteranceResult* results, const uint32_t* pool) except -1:
         """Adds the results of some utterances.
@@ -32,7 +36,7 @@ cdef class Paths:
         cdef const int64_t[::1] index = order, given = frames
         cdef uint32_t[::1] into
         cdef size_t sum_of_lengths = 0, at = 0, arc
-        cdef Py_ssize_t i, n = index.shape[0]
+        cdef Py_ssize_t i, utterance, n = index.shape[0]
         for i in range(n):
             sum_of_lengths += results[i].path_length
         arcs = np.empty(sum_of_lengths, dtype=np.uint32)
@@ -43,19 +47,27 @@ cdef class Paths:
                 for arc in range(result.path_length):
                     into[at + arc] = pool[result.path_begin + result.path_length - 1 - arc]
                 at += result.path_length
-        at = 0
         for i in range(n):
             result = &results[i]
             self.frames += result.frames
             self.tokens += result.tokens
             self.leaving_arcs += result.leaving_arcs
             self.admitted += result.admitted
+            utterance = index[i]
             if result.outcome == Outcome.bad_log_prob:
-                self.bad.append((index[i], result.bad_frame, result.bad_column, result.bad_value))
-            self.paths[index[i]] = (arcs[at:at + result.path_length], result.total_cost, result.reached_final != 0,
-                                    <int64_t> result.frames == given[i])
-            at += result.path_length
+                self.bad.append((utterance, result.bad_frame, result.bad_column, result.bad_value))
+            self.begins[utterance], self.lengths[utterance] = self.num_arcs, result.path_length
+            self.total_costs[utterance], self.reached_final[utterance] = result.total_cost, result.reached_final != 0
+            self.complete[utterance] = <int64_t> result.frames == given[i]
+            self.num_arcs += result.path_length
+        self.arcs.append(arcs)
         return 0
+
+    @property
+    def paths(self):
+        """tuple : the fields of `arcbeam.ctc.hypothesis.Paths`."""
+        arcs = self.arcs[0] if len(self.arcs) == 1 else np.concatenate([np.empty(0, np.uint32), *self.arcs])
+        return arcs, *self.by_utterance
 
     def work(self):
         """dict : counters, None where the kernel does not count."""

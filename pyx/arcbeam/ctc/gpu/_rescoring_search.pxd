@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam.lm._lm_buckets cimport LmBuckets
 from arcbeam.lm._lm_view cimport RescoringView
+from arcbeam.ctc._boost cimport BoostView
 from arcbeam.ctc.gpu._requests cimport RequestView
 from arcbeam.ctc.gpu._search cimport Need, SearchParams
 
@@ -42,6 +43,7 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint32_t index_is_near
         uint32_t words_a_history
         LmBuckets buckets
+        const BoostView* boosts
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
     uint64_t rescoring_free_bytes(uint64_t table_size)

@@ -8,6 +8,36 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.graph._graph_view cimport ArcTarget
+from arcbeam.ctc._lattices cimport Link
+
+
+cdef extern from "decode/lattice_room.hpp" namespace "arcbeam" nogil:
+    const Need kNeedsLinks, kNeedsLatticePool
+
+    cdef struct LatticeLane:
+        float* costs
+        Link* links
+        uint32_t link_capacity
+        uint32_t num_links
+
+    cdef struct LatticeResult:
+        pass
+
+    cdef struct LatticeStep:
+        pass
+
+    cdef struct LatticeParams:
+        LatticeLane* lanes
+        LatticeResult* results
+        LatticeStep* steps
+        const uint32_t* first_step
+        unsigned char* pool
+        uint64_t* pool_used
+        uint64_t pool_capacity
+        float beam
+
+    uint64_t lattice_costs_bytes(uint32_t log_capacity)
+    uint64_t links_bytes(uint32_t capacity)
 
 
 cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
@@ -108,6 +138,7 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t team_tokens
         uint32_t hot_tokens
         uint32_t hot_lanes
+        const LatticeParams* lattice
 
     uint64_t padded(uint64_t bytes)
     uint64_t log_bytes(uint32_t capacity)
@@ -128,7 +159,8 @@ cdef class SearchKind:
     cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
 
-cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED
+cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED, BOOSTED
+cdef SearchKind with_lattices(SearchKind kind)
 
 
 cdef class DeviceGraph:
@@ -149,10 +181,12 @@ cdef class LaneRoom:
     cdef SearchKind kind
     cdef MemoryPool pool
     cdef Stream stream
-    cdef DeviceBuffer work, tokens, log
+    cdef DeviceBuffer work, tokens, log, costs, links
     cdef uint32_t capacity, log_entries
+    cdef uint32_t link_capacity, num_links  # of lattices; 0 until one is asked for
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1
     cdef int _move(self, DeviceBuffer to, uint64_t offset, uint64_t old_offset, uint64_t count) except -1
     cdef int grow_log(self, uint64_t entries) except -1
+    cdef int grow_links(self, uint64_t links) except -1
     cdef int describe(self, LaneState* lane) except -1
 

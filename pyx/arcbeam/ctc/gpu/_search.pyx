@@ -103,6 +103,12 @@ RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
 ASKING = SearchKind("asking", ("wide", "dense"), True)
 ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
+BOOSTED = SearchKind("boosted", ("wide", "dense"), True)
+
+
+cdef SearchKind with_lattices(SearchKind kind):
+    """The kind that also gives lattices."""
+    return SearchKind(f"{kind.name}_lattice", ("wide",) if kind.rescores else kind.entries, kind.rescores)
 
 
 @cython.no_gc
@@ -116,6 +122,8 @@ cdef class LaneRoom:
         self.work = DeviceBuffer(pool, stream, "the tokens of a frame")
         self.tokens = DeviceBuffer(pool, stream, "the tokens of a frame")
         self.log = DeviceBuffer(pool, stream, "the token log")
+        self.costs = DeviceBuffer(pool, stream, "the costs of a lattice")
+        self.links = DeviceBuffer(pool, stream, "the links of a lattice")
 
     cdef int grow_spill(self, uint32_t capacity, uint32_t num_tokens) except -1:
         """Makes room for so many states; the tokens that wait there move along."""
@@ -152,6 +160,20 @@ cdef class LaneRoom:
             raise TooManyTokens("an utterance keeps more than 2**32 tokens alive: use a smaller beam or max_active")
         self.log.reserve(log_bytes(<uint32_t> entries), True)
         self.log_entries = <uint32_t> entries
+        if self.link_capacity:
+            self.costs.reserve(lattice_costs_bytes(self.log_entries), True)
+        return 0
+
+    cdef int grow_links(self, uint64_t links) except -1:
+        """Makes room for so many links of a lattice, and for the costs of all entries of the log; keeps their content.
+        """
+        if links <= self.link_capacity:
+            return 0
+        if links >= kNoIndex:
+            raise TooManyTokens("the lattice of an utterance has more than 2**32 links: use a smaller lattice_beam")
+        self.costs.reserve(lattice_costs_bytes(self.log_entries), True)
+        self.links.reserve(links_bytes(<uint32_t> links), True)
+        self.link_capacity = <uint32_t> links
         return 0
 
     cdef int describe(self, LaneState* lane) except -1:

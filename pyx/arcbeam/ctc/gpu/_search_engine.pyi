@@ -1,15 +1,23 @@
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.arrays._looks import Looks
+from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc.gpu._requests import HostLookups
+from arcbeam.ctc.gpu._search import SearchKind
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
+from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph
+
+@final
+class Searches:
+    def __new__(cls, kind: SearchKind, pool: MemoryPool, stream: Stream) -> Self: ...
 
 class CudaEngine:
     @property
@@ -27,11 +35,19 @@ class CudaEngine:
         rescoring: Rescoring | None = None,
     ) -> None: ...
     def decode(
-        self, utterances: npt.NDArray[np.int64], columns: int, on_host: bool, looks: Looks | None = None
-    ) -> tuple[list[Any], dict[str, Any], list[tuple[int, ...]]]: ...
+        self,
+        utterances: npt.NDArray[np.int64],
+        columns: int,
+        on_host: bool,
+        looks: Looks | None = None,
+        lattice_beam: float | None = None,
+        boosts: BoostList | Sequence[BoostList | None] | None = None,
+    ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
     def memory(self) -> dict[str, int]: ...
     def release(self) -> None: ...
     @property
     def placement(self) -> str | None: ...
     @property
     def host_lookups(self) -> HostLookups | None: ...
+    @property
+    def numbering_s(self) -> float: ...

@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
@@ -14,17 +15,21 @@ from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport (
     DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
 )
+from arcbeam.ctc._boost cimport BoostView, each
+from arcbeam.ctc.gpu._boosts cimport DeviceBoosts
 from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.gpu._host_buffers cimport HostBuffer
+from arcbeam.ctc._lattices cimport Lattices
 from arcbeam.ctc.gpu._lanes cimport Lanes, Undone
+from arcbeam.ctc.gpu._lattice_memory cimport LatticeMemory
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 from arcbeam.ctc.gpu._search cimport (
-    ASKING, ASKING_ARCS, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
-    padded,
+    ASKING, ASKING_ARCS, BOOSTED, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
+    padded, with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
 from arcbeam.ctc.gpu._staging cimport Staging
@@ -32,7 +37,7 @@ from arcbeam.ctc.gpu._staging cimport Staging
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu._search import TooManyTokens
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError, UnsupportedError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
@@ -45,7 +50,7 @@ cdef enum:
     COUNTER_BYTES = 16
 
 
-# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces | stop
+# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces, boosts | stop
 cdef struct Layout:
     size_t lanes
     size_t results
@@ -53,8 +58,24 @@ cdef struct Layout:
     size_t utterances
     size_t order
     size_t pieces
+    size_t boosts
     size_t sent
     size_t bytes
+
+
+@cython.final
+@cython.no_gc
+cdef class Searches:
+    """What an engine keeps for a kind of search: its lanes, and its entries without lattices and with them."""
+
+    cdef SearchKind kind
+    cdef Lanes lanes
+    cdef Launches of_paths, of_lattices  # the second are loaded when lattices are first asked for
+
+    def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
+        self.kind = kind
+        self.lanes = Lanes(kind, pool, stream)
+        self.of_paths = Launches(pool.context, kind)
 
 
 cdef class CudaEngine:
@@ -76,19 +97,25 @@ cdef class CudaEngine:
     cdef Stream copies
     cdef MemoryPool pool
     cdef DeviceGraph graph
+    cdef object source  # the graph on the host
     cdef Event done
     cdef RescoringParams params  # the plain search uses only its own part
     cdef DeviceRescoring rescoring  # None: the plain search
     cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
-    cdef SearchKind kind
+    cdef SearchKind kind  # of this and the next two those of the batch
+    cdef Lanes lanes
+    cdef Launches launches
+    cdef Searches searches, boosted_searches  # the second are made when there is a first boost
+    cdef DeviceBoosts boosting
+    cdef list boosts  # of the batch's utterances, the longest first; None: there is none
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
     cdef HostBuffer batch_host, paths_host
     cdef DeviceLooks device_looks
     cdef Staging staging
-    cdef Lanes lanes
-    cdef Launches launches
+    cdef LatticeMemory lattices
+    cdef float lattice_beam  # of the batch that is being decoded; negative: no lattices are asked for
     cdef object room, turn
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef int halvings  # of the lanes and of the windows, because memory was short
@@ -100,6 +127,7 @@ cdef class CudaEngine:
         self.turn = threading.Lock()
         self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
+        self.source = graph
         if memory_limit and self.graph.bytes > memory_limit:
             raise CapacityError(f"memory_limit: the graph alone needs {self.graph.bytes:,} bytes on cuda:{ordinal}, "
                                 f"but {memory_limit:,} are allowed; use a larger memory_limit")
@@ -115,14 +143,15 @@ cdef class CudaEngine:
             self.requests = self.rescoring.open_requests(self.pool, self.stream)
             in_memory = BUCKETED if self.rescoring.bucketed_bytes() else RESCORING
             self.kind = in_memory if self.requests is None else ASKING if self.rescoring.large is None else ASKING_ARCS
-        self.lanes = Lanes(self.kind, self.pool, self.stream)
-        self.launches = Launches(self.context, self.kind)
+        self.searches = Searches(self.kind, self.pool, self.stream)
+        self.lanes = self.searches.lanes
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
         self.staging = Staging(self.pool, self.copies, threads)
         self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
         self.device_looks = DeviceLooks(self.copies)
+        self.lattices = LatticeMemory(self.pool, self.stream, graph, threads)
         self.room = search_plan.first_room(max_active)
         memset(&self.params, 0, sizeof(self.params))
         self.params.search.graph = self.graph.view
@@ -132,7 +161,8 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             self.rescoring.describe(&self.params)
 
-    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None):
+    def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None,
+               lattice_beam=None, boosts=None):
         """Decodes a batch.
 
         Parameters
@@ -144,10 +174,16 @@ cdef class CudaEngine:
             Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
         looks : arcbeam.arrays._looks.Looks, optional
             Looks at a few frames.
+        lattice_beam : float, optional
+            Asks for lattices: a cost of at least 0.
+        boosts : BoostList, sequence of BoostList or None, or None
+            Of all utterances, or of each.
 
         Returns
         -------
-        paths : list of (arcs uint32[n], total_cost, reached_final, complete)
+        paths : tuple
+            The fields of `arcbeam.ctc.hypothesis.Paths`, and after them, if lattices are asked for, an
+            `arcbeam.ctc._lattices.Lattices`.
         work : dict of counters, None where the kernel does not count
         bad : list of (utterance, frame, column, value)
             Where values are no log-probs, by utterance: the paths of these utterances are empty.
@@ -155,32 +191,45 @@ cdef class CudaEngine:
         # In a forked child this raises an error; the thread that held the turn at the fork does not exist there.
         with self.context:
             pass
+        lists = each(boosts, utterances.shape[0])
+        if self.rescoring is not None and any([one is not None for one in lists]):
+            raise UnsupportedError("boost: on a GPU expected a decoder without a language_model, which cannot be "
+                                   "combined there yet; use device='cpu'")
         with self.turn:
-            while True:
-                try:
-                    with self.context:
-                        found = self._decode(utterances, columns, on_host, looks)
-                    self.halvings, self.lean = max(0, self.halvings - 1), False
-                    return found
-                except TooManyTokens:
-                    self._give_back()
+            self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
+            self.boosts = lists if any([one is not None for one in lists]) else None
+            try:
+                return self._decode_somehow(utterances, columns, on_host, looks)
+            finally:
+                self.boosts = None
+
+    cdef _decode_somehow(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
+        """Decodes a batch, in fewer lanes at a time if memory is short."""
+        while True:
+            try:
+                with self.context:
+                    found = self._decode(utterances, columns, on_host, looks)
+                self.halvings, self.lean = max(0, self.halvings - 1), False
+                return found
+            except TooManyTokens:
+                self._give_back()
+                raise
+            except (CudaOutOfMemoryError, CapacityError):
+                self._give_back()
+                if self.lean:
+                    self.halvings, self.lean = 0, False
                     raise
-                except (CudaOutOfMemoryError, CapacityError):
-                    self._give_back()
-                    if self.lean:
-                        self.halvings, self.lean = 0, False
-                        raise
-                    if self.num_lanes > 1:
-                        self.halvings += 1
-                    else:
-                        self.lean = True
-                except BaseException:
-                    self._give_back()
-                    raise
+                if self.num_lanes > 1:
+                    self.halvings += 1
+                else:
+                    self.lean = True
+            except BaseException:
+                self._give_back()
+                raise
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
-        cdef size_t models = 0, bucketed = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
+        cdef size_t models = 0, bucketed = 0, boosts = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
         with self.context:
             pass
         with self.turn:
@@ -188,10 +237,16 @@ cdef class CudaEngine:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
                 bucketed = self.rescoring.bucketed_bytes()
-            host += self.device_looks.pinned_bytes()
-            return {"graph": self.graph.bytes, "language_models": models, "lanes": self.lanes.room_bytes(),
-                    "token_log": self.lanes.log_bytes(), "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
-                    "batch": self.batch.capacity, "pinned": host + self.staging.pinned_bytes(),
+            host += self.device_looks.pinned_bytes() + self.lattices.pinned_bytes()
+            kinds = [self.searches] if self.boosting is None else [self.searches, self.boosted_searches]
+            if self.boosting is not None:
+                host += self.boosting.pinned_bytes()
+                boosts = self.boosting.device_bytes()
+            return {"graph": self.graph.bytes, "language_models": models,
+                    "lanes": sum([(<Searches> one).lanes.room_bytes() for one in kinds]),
+                    "token_log": sum([(<Searches> one).lanes.log_bytes() for one in kinds]), "boosts": boosts,
+                    "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
+                    "batch": self.batch.capacity + self.lattices.device_bytes(), "pinned": host + self.staging.pinned_bytes(),
                     "bucketed": bucketed}
 
     def release(self):
@@ -203,6 +258,7 @@ cdef class CudaEngine:
             self.halvings, self.lean = 0, False
             self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
             self.device_looks.release()
+            self.lattices.release()
             self.staging.release()
             if self.requests is not None:
                 self.requests.release()
@@ -217,10 +273,18 @@ cdef class CudaEngine:
         """arcbeam.ctc.gpu._requests.HostLookups : the threads that answer lanes, for measurements, or None."""
         return None if self.requests is None else self.requests.lookups
 
+    @property
+    def numbering_s(self):
+        """float : seconds that lattices took from the pool to the host's arrays, all batches together; for
+        measurements."""
+        return self.lattices.numbering_s
+
     # A batch
 
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
         cdef Paths found = Paths(utterances.shape[0])
+        cdef Lattices lattices = Lattices()
+        lattices.found.resize(utterances.shape[0])
         table = np.asarray(utterances)
         frames = table[:, 2]
         order = np.argsort(-frames, kind="stable")  # the longest first
@@ -238,15 +302,21 @@ cdef class CudaEngine:
             looks.at(utterances)
         if self.rescoring is not None:
             self.rescoring.begin_batch(self.stream)
+        if self.boosts is None:
+            sorted_boosts = None
+        else:
+            self._begin_boosts()
+            sorted_boosts = [self.boosts[i] for i in order.tolist()]
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
                 if looking:
                     self.device_looks.begin(self.stream)
-                self._start(sorted_table[first:last], columns, on_host, room)
+                self._start(sorted_table[first:last], columns, on_host, room,
+                            None if sorted_boosts is None else sorted_boosts[first:last])
                 if looking:
                     self.device_looks.fetch(looks, utterances)
-                self._finish(on_host, room)
+                self._finish(on_host, room, order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), lattices)
                 if looking:
                     self.device_looks.look(looks)
             except BaseException:
@@ -258,10 +328,25 @@ cdef class CudaEngine:
             self.tokens = work["tokens"] / work["frames"]
         if self.rescoring is not None:
             work |= self.rescoring.work()
-        return found.paths, work, sorted(found.bad)
+        paths = found.paths
+        return (paths if self.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+
+    cdef int _begin_boosts(self) except -1:
+        """Sees to it that the lists of the batch are on the device."""
+        if self.boosting is None:
+            self.boosted_searches = Searches(BOOSTED, self.pool, self.stream)
+            self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
+            self.boosting.describe(&self.params)
+        self.boosting.have(self.boosts)
+        return 0
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
-        """Chooses the shape of the launch, and prepares the lanes."""
+        """Chooses the kernel and the shape of its launch, and prepares the lanes."""
+        cdef Searches searches = self.searches if self.boosts is None else self.boosted_searches
+        if self.lattice_beam >= 0 and searches.of_lattices is None:
+            searches.of_lattices = Launches(self.context, with_lattices(searches.kind))
+        self.kind, self.lanes = searches.kind, searches.lanes
+        self.launches = searches.of_paths if self.lattice_beam < 0 else searches.of_lattices
         shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
         self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
@@ -271,11 +356,15 @@ cdef class CudaEngine:
             memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
             states = max(states, search_plan.room_ahead(self.lanes.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
                                                       self.num_lanes, memory))
-        return self.lanes.have(self.num_lanes, states, room.log_entries)
+        self.lanes.have(self.num_lanes, states, room.log_entries)
+        if self.lattice_beam >= 0:
+            self.lanes.have_links(self.num_lanes, room.links)
+        return 0
 
     # A window of the batch
 
-    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room) except -1:
+    cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room,
+                    list boosts) except -1:
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
         cdef unsigned char* host
@@ -293,7 +382,8 @@ cdef class CudaEngine:
         layout.utterances = layout.returned
         layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
         layout.pieces = padded(layout.order + n * sizeof(uint32_t))
-        layout.sent = padded(layout.pieces + pieces * sizeof(uint32_t))
+        layout.boosts = padded(layout.pieces + pieces * sizeof(uint32_t))
+        layout.sent = padded(layout.boosts + (0 if boosts is None else n * sizeof(BoostView)))
         layout.bytes = layout.sent + 16
         self.batch_host.reserve(layout.bytes)
         self.batch.reserve(layout.bytes, False)
@@ -309,6 +399,8 @@ cdef class CudaEngine:
                 view.log_probs, view.row_stride = <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1]
                 view.first_piece = kNoIndex
             (<uint32_t*> (host + layout.order))[i] = i
+            if boosts is not None:
+                (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(boosts[i])
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
@@ -333,6 +425,12 @@ cdef class CudaEngine:
         self.params.search.piece_frames = self.staging.piece_frames
         self.params.search.wait_cycles = search_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
+        self.params.boosts = <const BoostView*> <uintptr_t> (self.batch.address + layout.boosts)
+        self.params.search.lattice = NULL
+        if self.lattice_beam >= 0:
+            self.lattices.begin(np.asarray(utterances[:, 2]), self.lanes, self.num_lanes, self.lattice_beam,
+                                room.lattice_bytes * (frames + n))
+            self.params.search.lattice = self.lattices.address()
         with nogil:
             copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if self.rescoring is not None:
@@ -347,6 +445,9 @@ cdef class CudaEngine:
 
     cdef LaneState* _states(self):
         return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes)
+
+    cdef const UtteranceResult* _results(self):
+        return <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results)
 
     cdef uint32_t* _counters(self):
         return <uint32_t*> self.batch_host.data
@@ -366,6 +467,7 @@ cdef class CudaEngine:
     cdef bint _asks_at_once(self) noexcept nogil:
         """Whether copies back do not wait for the kernel, which may itself wait for log-probs and answers."""
         return (self.batch_host.is_pinned() and self.paths_host.is_pinned()
+                and (self.lattice_beam < 0 or self.lattices.is_pinned())
                 and (self.rescoring is None or self.rescoring.counted.is_pinned()))
 
     cdef int _ask_back(self) except -1 nogil:
@@ -375,17 +477,24 @@ cdef class CudaEngine:
                      4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
         if self.rescoring is not None:
             self.rescoring.ask_back(self.stream)
+        if self.lattice_beam >= 0:
+            self.lattices.ask_back()
         return 0
 
-    cdef int _finish(self, bint on_host, room) except -1:
+    cdef int _finish(self, bint on_host, room, order, frames, Lattices lattices) except -1:
         """Waits for the kernel, and launches it again while a lane needs more room, a cluster or log-probs."""
         cdef LaneState* states
         while True:
             self._wait()
+            if self.lattice_beam >= 0:
+                self.lattices.note_links(self.lanes, self.num_lanes)
+                self.lattices.take(self._results(), order, frames, lattices)
             stopped = self._grow()
             if not stopped:
                 break
             self._give_clusters(stopped, room)
+            if self.lattice_beam >= 0:
+                self.lattices.again(self.lanes, self.num_lanes)
             if on_host:
                 self.stream.wait_for(self.staging.last_sent)
             set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
@@ -460,10 +569,12 @@ cdef class CudaEngine:
     cdef int _give_back(self) except -1:
         """Frees the memory that grows, after a failure."""
         cdef DeviceBuffer buffer
-        self.lanes.clear()
+        self.searches.lanes.clear()
+        if self.boosted_searches is not None:
+            self.boosted_searches.lanes.clear()
         self.path_entries = 0
         if self.context.enter_to_free():
-            for buffer in (self.batch, self.paths):
+            for buffer in (self.batch, self.paths, self.lattices.memory, self.lattices.steps):
                 buffer.clear()
             self.staging.clear()
             if self.requests is not None:
@@ -484,6 +595,5 @@ cdef class CudaEngine:
                 self.paths_host.reserve(4 * <size_t> used)
                 copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
                 self.stream.synchronize()
-        found.add(order, frames, <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results),
-                  <const uint32_t*> self.paths_host.data)
+        found.add(order, frames, self._results(), <const uint32_t*> self.paths_host.data)
         return 0

@@ -101,6 +101,10 @@ class Room:
         Tokens of a frame in device memory.
     log_entries : int
         Token-log entries of a lane, 8 bytes each.
+    links : int
+        Links of a lane that lost, 16 bytes each, where lattices are asked for.
+    lattice_bytes : int
+        Host memory for lattices, for each frame of the batch.
     path_entries : int or None
         Arcs of all paths, 4 bytes each; None for an estimate from the frames.
     window_bytes : int
@@ -111,6 +115,8 @@ class Room:
 
     spill_states: int
     log_entries: int
+    links: int = 1 << 17
+    lattice_bytes: int = 1 << 10
     path_entries: int | None = None
     window_bytes: int = 2 << 30
     shared_states: int | None = None
@@ -125,7 +131,7 @@ def room_ahead(states: int, lane_bytes: float, lanes: int, memory: int) -> int:
     return min(states, int(memory // (16 * lanes * lane_bytes)))
 
 
-LEAN = Room(spill_states=2048, log_entries=1 << 14, window_bytes=1)
+LEAN = Room(spill_states=2048, log_entries=1 << 14, links=1 << 12, window_bytes=1)
 
 
 def first_room(max_active: int) -> Room:

@@ -1,95 +1,191 @@
 #include "arcbeam/graph/_words/spans.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace arcbeam::words {
 namespace {
 
-// Depth-first search for the pronunciations that add up to the tokens.
+// The frames from the one that writes a label to the last token before the next label; within [earliest, latest).
+Span written_span(const PathTokens& tokens, std::size_t word, std::int64_t earliest, std::int64_t latest) {
+    const auto& frames = tokens.frames;
+    const std::int64_t start = std::max(tokens.labels_at[word], earliest);
+    const bool is_last = word + 1U == tokens.labels_at.size();
+    const std::int64_t limit = is_last ? latest : std::min(latest, tokens.labels_at[word + 1U]);
+    const auto behind = std::lower_bound(frames.begin(), frames.end(), limit,
+                                         [](const Span& span, std::int64_t at) { return span.start < at; });
+    const bool has_token = behind != frames.begin() && std::prev(behind)->start >= start;
+    const std::int64_t end = has_token ? std::prev(behind)->end : start + 1;
+    return {start, std::max(start + 1, std::min(end, limit))};
+}
+
+// Finds the words of a path among its tokens, one after the other.
 class Speller {
   public:
-    Speller(const WordSource& source, const PathTokens& tokens) : source_(source), tokens_(tokens) {}
+    Speller(const WordSource& source, const PathTokens& tokens)
+        : source_(source), tokens_(tokens), count_(static_cast<std::int64_t>(tokens.columns.size())) {}
 
-    // Token ranges [start, end) of the labels; false if no pronunciations explain the tokens.
-    bool spell(std::vector<Span>& chosen) {
-        const std::size_t count = tokens_.labels.size();
-        std::int64_t at = 0;
-        chosen.clear();
-        while (chosen.size() < count) {
-            const std::size_t word = chosen.size();
-            if (levels_.size() == word) {
-                levels_.push_back({options_.size(), options_.size()});
-                if (seen_.insert(static_cast<std::uint64_t>(word) << 32U | static_cast<std::uint64_t>(at)).second) {
-                    add_options(word, at);
-                }
+    std::vector<Span> spans() {
+        std::vector<Span> found;
+        std::int64_t spelled_until = 0;  // frame
+        for (std::size_t word = 0; word < tokens_.labels.size(); ++word) {
+            Span at{};
+            const bool is_spelled = find(word, at);
+            if (settled_ == word && is_certain(word, is_spelled, at)) {
+                ++settled_;
+                // The end of a word that is not found depends on where the next word begins.
+                last_is_spelled_ = is_spelled;
             }
-            Level& level = levels_[word];
-            if (level.next < options_.size()) {
-                chosen.push_back(options_[level.next++]);
-                at = chosen.back().end;
-            } else if (word == 0U) {
-                return false;
-            } else {
-                options_.resize(level.begin);
-                levels_.pop_back();
-                chosen.pop_back();  // the word before has its choices already
+            if (!is_spelled) {
+                found.push_back(written_span(tokens_, word, spelled_until, INT64_MAX));
+                from_ = std::max(from_, tokens_.tokens_with[word]);
+                follows_ = false;
+                continue;
             }
+            const std::int64_t end = at.end > 0 ? frame(at.end - 1).end : 0;
+            const Span span{at.start < at.end ? frame(at.start).start : end, end};  // a spelling may be empty
+            if (!follows_) {
+                found.back() = written_span(tokens_, word - 1U, spelled_until, span.start);
+            }
+            found.push_back(span);
+            spelled_until = end;
+            from_ = at.end;
+            follows_ = true;
         }
-        return true;
+        return found;
     }
 
-  private:
-    struct Level {
-        std::size_t begin;  // of a word's options
-        std::size_t next;   // to be tried
-    };
+    // Of the spans: how many, from the first, stay as they are whatever follows the path.
+    [[nodiscard]] std::size_t settled() const { return settled_ - (last_is_spelled_ ? 0U : 1U); }
 
-    void add_options(std::size_t word, std::int64_t begin) {
-        const auto count = static_cast<std::int64_t>(tokens_.columns.size());
-        std::int64_t at = begin;
-        while (at < count && tokens_.columns[static_cast<std::size_t>(at)] == source_.separator_column) {
+  private:
+    // Whether more tokens behind the path could not change what find() says of a word.
+    [[nodiscard]] bool is_certain(std::size_t word, bool is_spelled, const Span& found) const {
+        if (word + 1U == tokens_.labels.size()) {
+            return false;
+        }
+        if (follows_) {
+            const std::int64_t at = behind_separators(from_);
+            if (end_of(word, at) < 0 && begins(word, at, count_)) {  // a spelling may be complete later
+                return false;
+            }
+        }
+        return is_spelled ? found.end < count_ : closed_at(word) > from_;
+    }
+
+    [[nodiscard]] const Span& frame(std::int64_t token) const {
+        return tokens_.frames[static_cast<std::size_t>(token)];
+    }
+
+    // The tokens [start, end) that spell a word; false if they are not found.
+    bool find(std::size_t word, Span& found) const {
+        const std::int64_t closed = closed_at(word);
+        if (follows_) {
+            const std::int64_t at = behind_separators(from_);
+            found = {at, end_of(word, at)};
+            if (found.end < 0 && word + 1U == tokens_.labels.size() && at < count_ && begins(word, at, count_)) {
+                found.end = count_;
+            }
+            if (found.end >= 0) {
+                return true;
+            }
+        }
+        // Where labels are written ahead of their tokens, the next one tells nothing.
+        const std::int64_t limit = closed > from_ ? closed : count_;
+        const std::int64_t written = tokens_.tokens_with[word];
+        found.end = limit + 1;
+        for (std::int64_t at = std::min(written, limit) - 1; at >= from_; --at) {
+            const std::int64_t end = end_of(word, at);
+            if (end > at && end <= limit) {
+                found = {at, end};
+                return true;
+            }
+        }
+        for (std::int64_t at = std::max(written, from_); at < std::min(found.end, limit); ++at) {
+            const std::int64_t end = end_of(word, at);
+            if (end > at && end < found.end) {
+                found = {at, end};
+            }
+        }
+        return found.end <= limit;
+    }
+
+    // Tokens that are read before the arc that closes a word.
+    [[nodiscard]] std::int64_t closed_at(std::size_t word) const {
+        return word + 1U < tokens_.labels.size() ? tokens_.tokens_before[word + 1U] : count_;
+    }
+
+    // Where the spelling that begins at a token ends; -1 if none is complete.
+    [[nodiscard]] std::int64_t end_of(std::size_t word, std::int64_t at) const {
+        const std::int64_t closed = closed_at(word);
+        std::int64_t longest = -1, explained = -1, later = -1;
+        each_spelling(word, [&](const std::uint16_t* spelling, std::int64_t length) {
+            const std::int64_t end = at + length;
+            if (end > count_ || !equal(spelling, at, end)) {
+                return;
+            }
+            if (end > closed) {
+                later = later < 0 ? end : std::min(later, end);
+                return;
+            }
+            longest = std::max(longest, end);
+            if (end > explained && explains_rest(word, end)) {
+                explained = end;
+            }
+        });
+        return explained >= 0 ? explained : longest >= 0 ? longest : later;
+    }
+
+    // Whether the tokens behind a word, with the one of the arc that closes it, begin the next word; behind the
+    // last word, whether there are none.
+    [[nodiscard]] bool explains_rest(std::size_t word, std::int64_t end) const {
+        const std::int64_t at = behind_separators(end);
+        if (word + 1U == tokens_.labels.size()) {
+            return at == count_;
+        }
+        const std::int64_t read = tokens_.tokens_with[word + 1U];
+        return at < read && begins(word + 1U, at, read);
+    }
+
+    // Whether the tokens [at, end) and a spelling are equal as far as both go.
+    [[nodiscard]] bool begins(std::size_t word, std::int64_t at, std::int64_t end) const {
+        bool found = false;
+        each_spelling(word, [&](const std::uint16_t* spelling, std::int64_t length) {
+            found = found || (length > 0 && equal(spelling, at, std::min(end, at + length)));
+        });
+        return found;
+    }
+
+    [[nodiscard]] bool equal(const std::uint16_t* spelling, std::int64_t at, std::int64_t end) const {
+        return std::equal(spelling, spelling + (end - at), tokens_.columns.begin() + at);
+    }
+
+    [[nodiscard]] std::int64_t behind_separators(std::int64_t at) const {
+        while (at < count_ && tokens_.columns[static_cast<std::size_t>(at)] == source_.separator_column) {
             ++at;
         }
-        const Spellings& all = source_.spellings;
+        return at;
+    }
+
+    template <typename Visit>
+    void each_spelling(std::size_t word, Visit visit) const {
         const std::uint32_t label = tokens_.labels[word];
-        const bool last = word + 1U == tokens_.labels.size();
+        const Spellings& all = source_.spellings_of(label);
         for (auto i =
                  static_cast<std::size_t>(std::lower_bound(all.words, all.words + all.size, label) - all.words);
              i < all.size && all.words[i] == label; ++i) {
-            const std::uint16_t* spelling = all.columns + all.offsets[all.rows[i]];
-            const auto length = static_cast<std::int64_t>(all.offsets[all.rows[i] + 1]) - all.offsets[all.rows[i]];
-            const std::int64_t rest = std::min(length, count - at);
-            // The last word of a path that ends too early may lack its last tokens.
-            const bool fits = rest == length || (last && rest > 0);
-            if (fits && std::equal(spelling, spelling + rest, tokens_.columns.begin() + at)) {
-                options_.push_back({at, at + rest});
-            }
+            const std::int64_t begin = all.offsets[all.rows[i]];
+            visit(all.columns + begin, static_cast<std::int64_t>(all.offsets[all.rows[i] + 1]) - begin);
         }
     }
 
     const WordSource& source_;
     const PathTokens& tokens_;
-    std::vector<Span> options_;  // of all words chosen so far and of the next, in a row
-    std::vector<Level> levels_;
-    std::unordered_set<std::uint64_t> seen_;  // (word, token) that was tried
+    std::int64_t count_;
+    std::int64_t from_ = 0;  // the first token that the words before leave
+    bool follows_ = true;    // the word before was found, so the next one follows it
+    std::size_t settled_ = 0;
+    bool last_is_spelled_ = true;  // of the settled words
 };
-
-std::vector<Span> between_labels(const PathTokens& tokens) {
-    std::vector<Span> found;
-    const auto& frames = tokens.frames;
-    for (std::size_t i = 0; i < tokens.labels_at.size(); ++i) {
-        const std::int64_t start = tokens.labels_at[i];
-        const bool is_last = i + 1U == tokens.labels_at.size();
-        const std::int64_t limit = is_last ? INT64_MAX : tokens.labels_at[i + 1U];
-        const auto behind = std::lower_bound(frames.begin(), frames.end(), limit,
-                                             [](const Span& span, std::int64_t at) { return span.start < at; });
-        const bool has_token = behind != frames.begin() && std::prev(behind)->start >= start;
-        const std::int64_t end = has_token ? std::prev(behind)->end : start + 1;
-        found.push_back({start, std::max(start + 1, std::min(end, limit))});
-    }
-    return found;
-}
 
 }  // namespace
 
@@ -106,10 +202,8 @@ PathTokens path_tokens(const WordSource& source, const PathView& path) {
         const std::uint16_t column = source.graph.columns[arc];
         const std::uint32_t word = source.graph.words[arc];
         const std::uint32_t next_state = source.graph.targets[arc].next_state;
-        if (word != kNoWord) {
-            tokens.labels.push_back(word);
-            tokens.labels_at.push_back(frame);
-        }
+        const std::int64_t begin = frame;
+        const auto before_arc = static_cast<std::int64_t>(tokens.columns.size());
         if (column != kEpsilonColumn) {
             // A repeated token goes round its state's self-loop and writes nothing; any other non-blank arc is a
             // new token.
@@ -126,26 +220,38 @@ PathTokens path_tokens(const WordSource& source, const PathView& path) {
             before = column;
             ++frame;
         }
+        if (word != kNoWord) {
+            tokens.labels.push_back(word);
+            tokens.labels_at.push_back(begin);
+            tokens.tokens_before.push_back(before_arc);
+            tokens.tokens_with.push_back(static_cast<std::int64_t>(tokens.columns.size()));
+        }
         state = next_state;
     }
     return tokens;
 }
 
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens) {
-    if (source.pieces) {
-        return tokens.labels.size() == tokens.frames.size() ? tokens.frames : between_labels(tokens);
+    if (source.pieces && tokens.labels.size() == tokens.frames.size()) {
+        return tokens.frames;
     }
-    std::vector<Span> chosen;
-    if (source.spellings.words == nullptr || !Speller(source, tokens).spell(chosen)) {
-        return between_labels(tokens);
+    if (!source.pieces && source.spellings.words != nullptr) {
+        return Speller(source, tokens).spans();
     }
-    for (Span& span : chosen) {
-        const auto first = static_cast<std::size_t>(span.start);
-        const auto behind = static_cast<std::size_t>(span.end);
-        const std::int64_t end = behind > 0U ? tokens.frames[behind - 1U].end : 0;
-        span = {first < behind ? tokens.frames[first].start : end, end};  // the spelling of a word may be empty
+    std::vector<Span> found;
+    for (std::size_t word = 0; word < tokens.labels.size(); ++word) {
+        found.push_back(written_span(tokens, word, 0, INT64_MAX));
     }
-    return chosen;
+    return found;
+}
+
+std::size_t settled_labels(const WordSource& source, const PathTokens& tokens) {
+    if (!source.pieces && source.spellings.words != nullptr) {
+        Speller speller(source, tokens);
+        speller.spans();
+        return speller.settled();
+    }
+    return tokens.labels.empty() ? 0 : tokens.labels.size() - 1U;
 }
 
 }  // namespace arcbeam::words

@@ -28,7 +28,7 @@ std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t
     std::string piece;
     for (std::size_t i = 0; i < count; ++i) {
         piece.clear();
-        source.symbols.append(labels[i], piece);
+        source.symbols_of(labels[i]).append(labels[i], piece);
         std::size_t skipped = 0;
         if (source.pieces) {
             // A piece that starts with the separator opens a word; a piece that is only the separator just ends

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "shared/graph_view.hpp"
+#include "graph/open_graph.hpp"
 
 namespace arcbeam::words {
 
@@ -40,14 +40,23 @@ struct PathView {
 };
 
 struct WordSource {
-    GraphView graph;
+    OpenGraph graph;
     Symbols symbols;
     Spellings spellings;
+    Symbols new_symbols;  // those of a request's new words
+    Spellings new_spellings;
     std::int32_t blank = -1;             // column, or -1
     std::int32_t separator_column = -1;  // of spelled words, or -1
     bool pieces = false;                 // labels are pieces, which make words
     bool has_separator = false;
     std::string separator;  // what a piece that opens a word starts with
+
+    [[nodiscard]] const Symbols& symbols_of(std::uint32_t label) const {
+        return label < graph.first_word ? symbols : new_symbols;
+    }
+    [[nodiscard]] const Spellings& spellings_of(std::uint32_t label) const {
+        return label < graph.first_word ? spellings : new_spellings;
+    }
 };
 
 }  // namespace arcbeam::words

@@ -42,7 +42,7 @@ cdef class Group:
     cdef uint32_t ending(self) noexcept
     cdef uint32_t* wish(self) noexcept
     cdef uint64_t wish_address(self) noexcept
-    cdef int collect(self, members, list states, list results, list bad) except -1
+    cdef int collect(self, members, list states, fused, list results, list bad) except -1
     cdef size_t _record_bytes(self) noexcept nogil
     cdef uint64_t _send_frames(self, const int64_t[:, ::1] utterances) except? 0
     cdef int _fill_control(self, const int64_t[:, ::1] utterances, list states, uint64_t sent) except -1

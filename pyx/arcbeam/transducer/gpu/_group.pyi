@@ -19,6 +19,7 @@ class Collected:
     cell: npt.NDArray[np.float32]
     with_durations: bool
     with_confidence: bool
+    fused: npt.NDArray[np.uint32] | None
     def __init__(
         self,
         lanes: npt.NDArray[Any],
@@ -29,6 +30,7 @@ class Collected:
         cell: npt.NDArray[np.float32],
         with_durations: bool,
         with_confidence: bool,
+        fused: npt.NDArray[np.uint32] | None,
     ) -> None: ...
     def add_to(self, bad: list[tuple[int, ...]], members: Sequence[int]) -> None: ...
     def take(self, i: int) -> tuple[Any, ...]: ...

@@ -301,8 +301,11 @@ cdef class Group:
             self.stream.synchronize()  # the same memory takes the results
         return 0
 
-    cdef int collect(self, members, list states, list results, list bad) except -1:
-        """Takes over the results of all lanes at once: (take, lane) for each member; adds to `bad` what is not finite."""
+    cdef int collect(self, members, list states, fused, list results, list bad) except -1:
+        """Takes over the results of all lanes at once: (take, lane) for each member; adds to `bad` what is not finite.
+
+        `fused` : uint32[lanes, 2] or None, the states of n-gram model and boosting tree.
+        """
         cdef uint32_t n = self.params.num_lanes, layers = self.params.network.num_layers, longest = 0, i, l
         cdef size_t width = value_bytes(self.precision), values = self.params.network.units, at
         cdef const unsigned char* control = <const unsigned char*> self.control_host.data
@@ -337,7 +340,7 @@ cdef class Group:
                           np.int32).reshape(n, self.params.network.context),
             np.frombuffer(hidden, np.float32 if width == 4 else np.uint16).reshape(n, layers * values),
             np.frombuffer(cell, np.float32).reshape(n, layers * values),
-            self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none,
+            self.params.network.durations > 0, self.params.confidence.statistic != Statistic.none, fused,
         )
         for lane, member in enumerate(members):
             results[member] = (found.take, lane)
@@ -353,7 +356,8 @@ cdef bytes room_for(size_t bytes):
 class Collected:
     """The results of a group: arrays of all lanes, and (skip, frames) of the states before."""
 
-    def __init__(self, lanes, before, records, context, hidden, cell, with_durations, with_confidence):
+    def __init__(self, lanes, before, records, context, hidden, cell, with_durations, with_confidence, fused):
+        self.fused = fused
         self.lanes, self.before, self.records = lanes, before, records
         self.context, self.hidden, self.cell = context, hidden, cell
         self.with_durations, self.with_confidence = with_durations, with_confidence
@@ -380,5 +384,5 @@ class Collected:
             records["log_prob"].copy(),
             records["confidence"][:None if self.with_confidence else 0].copy(),
             (hidden, self.cell[i].copy(), self.context[i].copy(), end - here + skip - min(skip, here),
-             passed + here),
+             passed + here, (0, 0) if self.fused is None else tuple(self.fused[i].tolist())),
         )

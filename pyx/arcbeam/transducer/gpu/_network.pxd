@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from arcbeam.transducer._token_automaton cimport TokenAutomaton
+
 cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer" nogil:
     cdef enum:
         kMostLayers, kKeyBuffers
@@ -128,7 +130,20 @@ cdef extern from "transducer/device_network.hpp" namespace "arcbeam::transducer"
         uint32_t teams
         uint32_t joins_alone
 
+    cdef struct FusionParams:
+        const TokenAutomaton* automata
+        uint32_t* states
+        float* biases
+        uint32_t* next_states
+        uint64_t* keys
+        float[2] alphas
+
+    cdef struct FusedLoopParams:
+        LoopParams loop
+        FusionParams fusion
+
     uint64_t padded16(uint64_t bytes)
+    uint64_t fused_bytes(uint64_t lanes, uint64_t tests)
     uint64_t common_bytes(Precision precision, uint64_t lanes, uint64_t tests, uint64_t context, uint64_t warps)
     uint64_t together_bytes()
     uint64_t kept_bytes(Precision precision, const DeviceNetwork& network, uint32_t blocks)

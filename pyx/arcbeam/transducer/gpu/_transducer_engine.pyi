@@ -4,10 +4,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.confidence import Measure
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
-from arcbeam.transducer.confidence import Measure
 from arcbeam.transducer.states import State
+from arcbeam.transducer.token_automaton import Fusions
 
 class CudaEngine:
     @property
@@ -33,9 +34,10 @@ class CudaEngine:
         durations: Sequence[int],
         frame_looping: bool,
         confidence: Measure | None,
+        alphas: tuple[float, float],
     ) -> None: ...
     def decode(
-        self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool
+        self, utterances: npt.NDArray[np.int64], states: list[State | None], on_host: bool, fusions: Fusions = None
     ) -> tuple[list[tuple[Callable[[int], tuple[Any, ...]], int]], list[tuple[int, ...]]]: ...
     def memory(self) -> dict[str, int]: ...
     def release(self) -> None: ...

@@ -14,9 +14,10 @@ from arcbeam.gpu._launch cimport load as load_module
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._driver_table cimport LaunchShape
 from arcbeam.transducer.gpu._network cimport (
-    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, joined_bytes, JointActivation, kept_bytes, kMostLayers,
+    common_bytes, ConfidenceParams, DeviceMatrix, DeviceNetwork, fused_bytes, FusedLoopParams, joined_bytes, JointActivation, kept_bytes, kMostLayers,
     LoopParams, Precision, ProjectParams, staged_frames_bytes, Statistic, together_bytes,
 )
+from arcbeam.transducer.gpu._fusion cimport FusionMemory
 from arcbeam.transducer.gpu._group cimport Group
 
 from arcbeam.gpu import _cuda
@@ -41,7 +42,7 @@ cdef class CudaEngine:
     precision : str
     tokens, units, features, joint, layers, context, relu, activation
         Sizes and kinds of the network; joint: of the joint network's hidden layer; layers=0: a stateless one.
-    blank, max_symbols, durations, frame_looping, confidence
+    blank, max_symbols, durations, frame_looping, confidence, alphas
         As for the CPU's engine.
     """
 
@@ -54,16 +55,18 @@ cdef class CudaEngine:
     cdef LaunchShape shape
     cdef DeviceBuffer weights
     cdef Group group
+    cdef FusionMemory fusion
+    cdef bint fuses  # the batch that is being decoded
     cdef LoopParams* params  # of the group
     cdef Precision precision
     cdef int halvings  # of the groups, because memory was short
     cdef bint in_flight
     cdef object turn, precision_name
-    cdef dict kernels
+    cdef dict kernels, fused_kernels  # the latter are loaded when a batch first needs them
 
     def __init__(self, dict weights, int ordinal, *, str precision, uint32_t tokens, uint32_t units, uint32_t features,
                  uint32_t joint, uint32_t layers, uint32_t context, bint relu, str activation, uint32_t blank,
-                 uint32_t max_symbols, durations, bint frame_looping, confidence):
+                 uint32_t max_symbols, durations, bint frame_looping, confidence, alphas):
         if layers > kMostLayers:
             raise ValueError(f"layers: expected at most {kMostLayers} LSTM layers on a GPU, got {layers}; decode on the CPU")
         self.precision_name = precision
@@ -79,6 +82,8 @@ cdef class CudaEngine:
                         for kernel in transducer_plan.KERNELS}
         self.weights = DeviceBuffer(self.pool, self.stream, "the weights")
         self.group = Group(self.pool, self.stream, self.precision)
+        self.fusion = FusionMemory(self.pool, self.stream, alphas)
+        self.fused_kernels = {}
         self.params = &self.group.params
         memset(&self.shape, 0, sizeof(self.shape))
         cdef DeviceNetwork* network = &self.params.network
@@ -144,7 +149,10 @@ cdef class CudaEngine:
         with self.context:  # in a forked child this raises an error: the thread that held the turn does not exist
             pass
         with self.turn:
-            return {"weights": self.weights.capacity, **self.group.memory()}
+            fused = self.fusion.memory()
+            found = {"weights": self.weights.capacity, "automata": fused["automata"], **self.group.memory()}
+            found["batch"] += fused["rows"]
+            return found
 
     def release(self):
         """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
@@ -155,7 +163,7 @@ cdef class CudaEngine:
             self.halvings = 0
             self.group.release()
 
-    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host):
+    def decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions=None):
         """Decodes a batch.
 
         Parameters
@@ -165,6 +173,8 @@ cdef class CudaEngine:
         states : list of None or (hidden, cell, context, skip, frames)
         on_host : bool
             Whether the addresses are the host's. Otherwise the engine's stream must have been told to wait for them.
+        fusions : list of Fusion, optional
+            For each utterance.
 
         Returns
         -------
@@ -179,7 +189,8 @@ cdef class CudaEngine:
             while True:
                 try:
                     with self.context:
-                        found = self._decode(utterances, states, on_host)
+                        self._fuse(fusions is not None)
+                        found = self._decode(utterances, states, on_host, fusions)
                     self.halvings = max(0, self.halvings - 1)
                     return found
                 except CudaOutOfMemoryError:
@@ -194,7 +205,18 @@ cdef class CudaEngine:
 
     # A batch
 
-    cdef _decode(self, const int64_t[:, ::1] utterances, list states, bint on_host):
+    cdef int _fuse(self, bint wanted) except -1:
+        self.fuses = wanted
+        if wanted and not self.fused_kernels:
+            module = load_module(self.context, "transducer_fused")
+            found = {kernel: module.function(f"arcbeam_transducer_{kernel}_fused_{self.precision_name}")
+                     for kernel in transducer_plan.KERNELS}
+            for kernel in found.values():
+                (<Function> kernel).allow_shared(self.context.state.shared_per_block)
+            self.fused_kernels = found
+        return 0
+
+    cdef _decode(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions):
         cdef Py_ssize_t n = utterances.shape[0], i
         cdef int64_t frames = 0
         cdef bint longest_first = True
@@ -204,25 +226,28 @@ cdef class CudaEngine:
             frames += utterances[i, 2]
             longest_first = longest_first and (i == 0 or utterances[i, 2] <= utterances[i - 1, 2])
         if n > 0 and longest_first and n <= lanes and (n == 1 or frames <= transducer_plan.MOST_FRAMES):
-            self._decode_group(utterances, range(n), states, on_host, results, bad)
+            self._decode_group(utterances, range(n), states, on_host, fusions, results, bad)
         else:
             table = np.asarray(utterances)
             order = np.argsort(-table[:, 2], kind="stable")
             for first, last in transducer_plan.groups(table[order, 2], lanes):
                 members = order[first:last].tolist()
                 self._decode_group(np.ascontiguousarray(table[members]), members, [states[i] for i in members], on_host,
-                                   results, bad)
+                                   None if fusions is None else [fusions[i] for i in members], results, bad)
         return results, sorted(bad)
 
-    cdef int _decode_group(self, const int64_t[:, ::1] utterances, members, list states, bint on_host, list results,
-                           list bad) except -1:
+    cdef int _decode_group(self, const int64_t[:, ::1] utterances, members, list states, bint on_host, list fusions,
+                           list results, list bad) except -1:
+        fused = None
         try:
-            self._start(utterances, states, on_host)
+            self._start(utterances, states, on_host, fusions)
             self._finish()
+            if self.fuses:
+                fused = self.fusion.states()
         except BaseException:
             self._cancel()
             raise
-        self.group.collect(members, states, results, bad)
+        self.group.collect(members, states, fused, results, bad)
         return 0
 
     cdef uint32_t _most_lanes(self) except 0:
@@ -259,6 +284,8 @@ cdef class CudaEngine:
         if <uint32_t> shape.teams > blocks:
             return <uint64_t> -1 >> 1  # more than any block has
         cdef uint64_t bytes = common_bytes(self.precision, lanes, tests, self.params.network.context, shape.threads // 32)
+        if self.fuses:
+            bytes += fused_bytes(lanes, tests)
         if shape.kernel == "many":
             bytes += together_bytes()
         else:
@@ -272,7 +299,7 @@ cdef class CudaEngine:
         cdef uint64_t bytes
         for shape in transducer_plan.loop_shapes(lanes, self.precision_name, self.params.network.durations > 0):
             bytes = self._shared_bytes(shape, lanes)
-            self.kernel = self.kernels[shape.kernel]
+            self.kernel = (self.fused_kernels if self.fuses else self.kernels)[shape.kernel]
             if bytes > self.context.state.shared_per_block:
                 continue
             if self.kernel.blocks_per_multiprocessor(shape.threads, bytes) < 1:
@@ -290,8 +317,10 @@ cdef class CudaEngine:
 
     # A group of it
 
-    cdef int _start(self, const int64_t[:, ::1] utterances, list states, bint on_host) except -1:
+    cdef int _start(self, const int64_t[:, ::1] utterances, list states, bint on_host, list fusions) except -1:
         self._plan(<uint32_t> utterances.shape[0])
+        if self.fuses:  # before the group, because this waits for the stream
+            self.fusion.begin(fusions, self.params.network.tokens, self.params.most_tests)
         self.group.begin(utterances, states, on_host)
         self._launch_project()
         self._launch()
@@ -316,8 +345,13 @@ cdef class CudaEngine:
         return 0
 
     cdef int _launch(self) except -1:
+        cdef FusedLoopParams fused
         self.group.prepare()
-        launch(self.kernel, &self.shape, &self.params[0], self.stream)
+        if self.fuses:
+            fused.loop, fused.fusion = self.params[0], self.fusion.params
+            launch(self.kernel, &self.shape, &fused, self.stream)
+        else:
+            launch(self.kernel, &self.shape, &self.params[0], self.stream)
         self.in_flight = True
         if self.group.fetches_at_once():
             self.group.fetch()
@@ -347,6 +381,8 @@ cdef class CudaEngine:
             if self.group.ending() != ROOM:
                 return 0
             self.group.grow()
+            if self.fuses:
+                self.fusion.begin_again()
             self._launch()
 
     cdef int _cancel(self) except -1:
@@ -366,6 +402,7 @@ cdef class CudaEngine:
         """Frees the memory that grows, after a failure."""
         if self.context.enter_to_free():
             self.group.clear()
+            self.fusion.clear()
             # Freed memory returns to the pool when the stream reaches this point; trimming returns it to the device.
             ignore(self.context.state, driver().stream_synchronize(self.stream.handle))
             ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))

@@ -1,4 +1,4 @@
-"""The confidence of a transducer in a token: NeMo's measures, by NeMo's names."""
+"""How sure a model is of a token or a frame: NeMo's measures, by NeMo's names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from arcbeam.checks import check_real
 NAMES = ("max_prob", "entropy")
 ENTROPY_TYPES = ("gibbs", "tsallis", "renyi")
 ENTROPY_NORMS = ("lin", "exp")
+AGGREGATIONS = ("mean", "min", "max", "prod")
 
 
 @lists_fields
@@ -18,12 +19,13 @@ ENTROPY_NORMS = ("lin", "exp")
 class ConfidenceMethod:
     """A measure of confidence, 1 for a certain token and 0 for a uniform distribution.
 
-    The fields, their defaults and the formulas are those of NeMo's ``confidence_method_cfg`` (Laptev & Ginsburg 2022);
-    the probabilities are those of all tokens, the blank included, on the frame that wrote the token.
+    The fields, their defaults and the formulas are those of NeMo's ``confidence_method_cfg`` (Laptev & Ginsburg 2023,
+    *Fast Entropy-Based Methods of Word-Level Confidence Estimation*); the probabilities are those of all tokens, the
+    blank included: of a transducer on the frame that wrote the token, with CTC on each frame.
     """
 
     name: str = "entropy"
-    """``"max_prob"``: the probability of the token; ``"entropy"``: the entropy of the distribution."""
+    """``"max_prob"``: the largest probability; ``"entropy"``: the entropy of the distribution."""
     entropy_type: str = "tsallis"
     """``"gibbs"``, ``"tsallis"`` or ``"renyi"``; for ``"entropy"``."""
     alpha: float = 0.33
@@ -55,15 +57,13 @@ class Measure:
     shift: float
 
 
-def resolve(confidence: str | ConfidenceMethod | None) -> ConfidenceMethod | None:
-    """The method that the option stands for."""
+def resolve(confidence: str | ConfidenceMethod | None, option: str = "confidence") -> ConfidenceMethod | None:
+    """The method that the option with this name stands for."""
     if confidence is None or isinstance(confidence, ConfidenceMethod):
         return confidence
     if isinstance(confidence, str) and confidence in NAMES:
         return ConfidenceMethod(name=confidence)
-    raise ValueError(
-        f"confidence: expected {_either(NAMES)}, an arcbeam.transducer.ConfidenceMethod or None, got {confidence!r}"
-    )
+    raise ValueError(f"{option}: expected {_either(NAMES)}, an arcbeam.ConfidenceMethod or None, got {confidence!r}")
 
 
 def measure(method: ConfidenceMethod, tokens: int) -> Measure:

@@ -1,0 +1,200 @@
+"""Lists of rare words, as in Le et al. 2021, compared with pyctcdecode's hotwords: WER, recall, false alarms, time.
+
+Every utterance has a list of its own: its rare words (those that the graph can write and that are outside the 5,000
+most frequent of the books) and 100 to 2,000 other rare words, drawn for it alone. Recall is the share of the listed
+words that were said and are found, by their counts; a false alarm is a listed word that was not said. All decode the
+same log-probs with the same 3-gram and words, at acoustic scale 1.5. `test-other-100` is measured; the score of each
+decoder is the one with the fewest word errors on the first 50 utterances of `ljspeech-200` with 1,000 other words (rows
+`tuning`; of equals the smaller one), and arcbeam's default is shown as well. pyctcdecode's beams are its default of
+100; its other settings were not tuned. Times are one core's, up to the texts, of the first 30 utterances with lists of
+1,000 others, in turns; pyctcdecode makes its tables of hotwords anew in every call, and so does arcbeam in the rows
+`new lists`, which make and compile the lists, too. Before that the answers of a turn are checked to be those of the
+rows above, and boosts to be the listed words of the text.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import arcbeam
+from arcbeam.ctc.options import DEFAULT_BOOST
+from benchmarks.adapters import SearchOptions
+from benchmarks.data import datasets, graphs
+from benchmarks.harness import timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import boosting, contest
+from benchmarks.tasks.contest import Contender
+
+ORDER = 39
+TITLE = "Lists of rare words, compared with pyctcdecode's hotwords"
+SET = "test-other-100"
+DISTRACTORS = (100, 500, 1_000, 2_000)
+TIMED = 1_000
+BEAMS = (17.0, 12.0)
+SCORES = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0)
+OURS, PEER, NEW_LISTS = "arcbeam", "pyctcdecode", "new lists"
+PEER_BEAMS, PEER_PRUNE = 100, 10.0
+TUNING_UTTERANCES, TIMED_UTTERANCES = 50, 30
+TAKES: dict[str, str] = {}
+COLUMNS = [
+    Column("set", "set"),
+    Column("decoder", "decoder"),
+    Column("other words in a list", "others", "{:,}"),
+    Column("score", "score", "{:g}"),
+    Column("what for", "why"),
+    Column("WER, %", "wer", "{:.2f}"),
+    Column("listed words said", "listed"),
+    Column("recall, %", "recall", "{:.1f}"),
+    Column("false alarms in 100 utterances", "false", "{:.1f}"),
+    Column("RTFx", "rtfx", "{:,.0f}"),
+    Column("spread", "rtfx_spread", "{:,.0f}"),
+    Column("compared with", "compared"),
+    Column("arcbeam is faster by", "ratio", "{:,.0f}"),
+    Column("spread of that", "ratio_spread", "{:,.0f}"),
+    Column("in CPU time", "cpu_ratio", "{:,.0f}"),
+    Column("status", "status"),
+]
+
+Texts = Callable[[Any, Sequence[Sequence[str]], float], list[str]]
+
+
+def ours(graph: "arcbeam.Graph", beam: float) -> Texts:
+    """Texts by arcbeam; the score 0 decodes without a boost."""
+    decoder = boosting.decoder(graph, beam, threads=1)
+
+    def texts(utterances: Any, lists: Sequence[Sequence[str]], score: float) -> list[str]:
+        boosts = [arcbeam.Boost(words, score) for words in lists] if score else None
+        found = decoder.decode(utterances, boost=boosts)
+        for hypothesis, words in zip(found, lists, strict=True):
+            listed = frozenset(words) if score else frozenset()
+            if [each.phrase for each in hypothesis.boosts] != [w for w in hypothesis.text.split() if w in listed]:
+                raise AssertionError(f"{hypothesis.boosts} are not the listed words of {hypothesis.text!r}")
+        return [hypothesis.text for hypothesis in found]
+
+    return texts
+
+
+def theirs(adapter: Any) -> Texts:
+    def texts(utterances: Any, lists: Sequence[Sequence[str]], score: float) -> list[str]:
+        prepared = adapter.prepare(utterances)
+        decoded = adapter.decode_with_hotwords(prepared, lists, score) if score else adapter.decode(prepared)
+        return [answer.text for answer in adapter.answers(decoded)]
+
+    return texts
+
+
+def row(dataset: datasets.Dataset, found: Sequence[str], lists: Sequence[Sequence[str]]) -> Row:
+    got = boosting.outcome(dataset.references, found, lists)
+    return {
+        "set": dataset.name, "wer": got.wer, "listed": got.listed, "recall": got.recall, "false": got.false_alarms,
+    }  # fmt: skip
+
+
+def tuned(
+    label: str, texts: Texts, dataset: datasets.Dataset, lists: Sequence[Sequence[str]]
+) -> tuple[float, list[Row]]:
+    """The score with the fewest word errors, and the rows of all of them."""
+    rows: list[Row] = [
+        {"decoder": label, "others": TIMED, "score": score, "why": "tuning"}
+        | row(dataset, texts(dataset.utterances, lists, score), lists)
+        for score in SCORES
+    ]
+    each: Any = rows
+    return float(min(each, key=lambda r: (r["wer"], r["score"]))["score"]), rows
+
+
+def run(context: Context) -> Iterator[Row]:
+    files = graphs.get(boosting.GRAPH, context.progress)
+    rare = boosting.RareWords(files.graph)
+    options = SearchOptions(PEER_PRUNE, acoustic_scale=boosting.ACOUSTIC_SCALE)
+    seat = contest.seat(Contender(PEER, PEER, {"beam_width": PEER_BEAMS}), files, options)
+    decoders = {f"{OURS}, beam {beam:g}": ours(files.graph, beam) for beam in BEAMS}
+    if seat.adapter is not None:
+        decoders[PEER] = theirs(seat.adapter)
+    else:
+        yield seat.row | {"decoder": PEER}
+
+    tuning = datasets.load(boosting.TUNED_ON).first(min(context.utterances or TUNING_UTTERANCES, TUNING_UTTERANCES))
+    tuning_lists = rare.lists(tuning.references, TIMED)
+    best: dict[str, float] = {}
+    for label, texts in decoders.items():
+        context.progress(f"scores of {label}")
+        best[label], rows = tuned(label, texts, tuning, tuning_lists)
+        yield from rows
+
+    dataset = datasets.load(SET).first(context.utterances)
+    outcomes: dict[str, Row] = {}
+    answers: dict[str, list[str]] = {}
+    lists = {count: rare.lists(dataset.references, count) for count in DISTRACTORS}
+    for label, texts in decoders.items():
+        context.progress(f"{SET} by {label}")
+        plain = {"decoder": label, "score": 0.0, "why": "no boost"}
+        yield plain | row(dataset, texts(dataset.utterances, lists[TIMED], 0.0), lists[TIMED])
+        scores = {best[label]: "tuned"}
+        if label != PEER:
+            scores[DEFAULT_BOOST] = "tuned, the default" if best[label] == DEFAULT_BOOST else "the default"
+        for score, why in scores.items():
+            for count, listed in lists.items():
+                found = texts(dataset.utterances, listed, score)
+                made = {"decoder": label, "others": count, "score": score, "why": why}
+                made |= row(dataset, found, listed)
+                yield made
+                if count == TIMED and score == best[label]:
+                    outcomes[label], answers[label] = made, found
+    first = dataset.first(TIMED_UTTERANCES)
+    yield from timed(context, files.graph, seat.adapter, first, lists[TIMED][: len(first.ids)], best, outcomes, answers)
+
+
+def timed(
+    context: Context,
+    graph: "arcbeam.Graph",
+    adapter: Any,
+    dataset: datasets.Dataset,
+    lists: Sequence[Sequence[str]],
+    best: dict[str, float],
+    outcomes: dict[str, Row],
+    answers: dict[str, list[str]],
+) -> Iterator[Row]:
+    """Decoding with lists of 1,000 others, at the score that was tuned."""
+    turns: dict[str, Callable[[], list[str]]] = {}
+    for beam in BEAMS:
+        label = f"{OURS}, beam {beam:g}"
+        decoder, score = boosting.decoder(graph, beam, threads=1), best[label]
+        kept = [arcbeam.Boost(words, score) for words in lists]
+        for boost in kept:
+            boost.compiled(graph)
+
+        def warm(decoder: "arcbeam.CtcDecoder" = decoder, kept: list["arcbeam.Boost"] = kept) -> list[str]:
+            return [hypothesis.text for hypothesis in decoder.decode(dataset.utterances, boost=kept)]
+
+        def new(decoder: "arcbeam.CtcDecoder" = decoder, score: float = score) -> list[str]:
+            boosts = [arcbeam.Boost(words, score) for words in lists]
+            return [hypothesis.text for hypothesis in decoder.decode(dataset.utterances, boost=boosts)]
+
+        turns[label], turns[f"{label}, {NEW_LISTS}"] = warm, new
+    if adapter is not None:
+        prepared = adapter.prepare(dataset.utterances)
+
+        def peer() -> list[str]:
+            found = adapter.decode_with_hotwords(prepared, lists, best[PEER])
+            return [answer.text for answer in adapter.answers(found)]
+
+        turns[PEER] = peer
+    for label, turn in turns.items():
+        if turn() != answers[label.removesuffix(f", {NEW_LISTS}")][: len(lists)]:
+            raise AssertionError(f"{label}: what is timed is not what was measured")
+    times = timing.interleave(turns, context.repeats, warm_up=False, step=context.step)
+    for label, mine in times.items():
+        made = {
+            **outcomes[label.removesuffix(f", {NEW_LISTS}")],
+            "decoder": label,
+            "why": "timed",
+            "rtfx": dataset.seconds / mine.seconds,
+            "rtfx_spread": [dataset.seconds / s for s in reversed(mine.spread())],
+            "wall": mine.wall,
+            "cpu": mine.cpu,
+        }
+        if PEER in times and label != PEER:
+            made["compared"] = PEER
+            made["ratio"], made["ratio_spread"] = timing.ratio(times[PEER], mine)
+            made["cpu_ratio"] = timing.cpu_ratio(times[PEER], mine)
+        yield made

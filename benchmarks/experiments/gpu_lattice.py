@@ -1,0 +1,204 @@
+"""More than one answer on one GPU: what lattices, n-best lists and confidences cost, and riva's beside them.
+
+Log-probs are on the device; batches of 264 utterances, and one utterance alone. First lattices, n-best lists and
+confidences are compared with the CPU engine's as bytes. Then all are timed in turns by the clock, from the call until
+they are arrays of the host: `best` asks for the best paths alone, `lattice` for lattices, `n-best` for ten entries with
+posteriors and the confidence of every word, and `texts` also makes the texts of all entries and all words with times.
+
+Where the time of `lattice` and `n-best` goes: `kernel` and `copies` are what CUPTI saw of one decode, without a lattice
+and with it; `numbering` is the time from the end of a launch until the lattices are numbered; `answers` that of n-best
+lists and confidences. riva gets the fastest of the settings of `gpu_riva`. Its entries may be others than ours, and so
+may its words of minimum Bayes risk: the shares are in the table, the first differences in the result file.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from arcbeam.ctc.hypothesis import Asked
+from benchmarks import adapters
+from benchmarks.adapters import SearchOptions, gpu
+from benchmarks.data import datasets, graphs
+from benchmarks.engine import profiler
+from benchmarks.experiments import gpu_riva
+from benchmarks.harness import record, timing
+from benchmarks.harness.registry import Column, Context, Row
+from benchmarks.tasks import riva_answers
+
+ON_GPU = True
+ORDER = 205
+TITLE = "Lattices, n-best lists and confidences"
+KERNELS = ("search", "search_lattice")
+NBEST = 10
+SHOWN = 20  # differences from riva that the result file lists
+COLUMNS = [
+    Column("graph", "graph"),
+    Column("set", "set"),
+    Column("minutes", "minutes", "{:.1f}"),
+    Column("beam / max_active", "search"),
+    Column("lattice beam", "lattice_beam", "{:g}"),
+    Column("best, ms", "best_ms", "{:.1f}"),
+    Column("lattice, ms", "lattice_ms", "{:.1f}"),
+    Column("lattice / best", "lattice_ratio", "{:.2f}"),
+    Column("spread", "lattice_spread", "{:.2f}"),
+    Column("n-best, ms", "nbest_ms", "{:.1f}"),
+    Column("texts, ms", "texts_ms", "{:.1f}"),
+    Column("alone: best, ms", "alone_best_ms", "{:.2f}"),
+    Column("lattice, ms", "alone_lattice_ms", "{:.2f}"),
+    Column("n-best, ms", "alone_nbest_ms", "{:.2f}"),
+    Column("kernel of best, ms", "best_kernel_ms", "{:.1f}"),
+    Column("kernel of lattice, ms", "lattice_kernel_ms", "{:.1f}"),
+    Column("copies of lattice, ms", "lattice_copies_ms", "{:.1f}"),
+    Column("numbering, ms", "numbering_ms", "{:.1f}"),
+    Column("answers, ms", "answers_ms", "{:.1f}"),
+    Column("links a frame", "links", "{:.1f}"),
+    Column("entries", "entries", "{:.1f}"),
+    Column("riva decode_nbest, ms", "riva_nbest_ms", "{:.1f}"),
+    Column("ratio", "nbest_ratio", "{:.1f}"),
+    Column("spread", "nbest_spread", "{:.1f}"),
+    Column("riva decode_mbr, ms", "riva_mbr_ms", "{:.1f}"),
+    Column("ratio", "mbr_ratio", "{:.1f}"),
+    Column("spread", "mbr_spread", "{:.1f}"),
+    Column("its entries among ours, %", "among", "{:.2f}"),
+    Column("confidences within 0.02, %", "within", "{:.2f}"),
+    Column("settings of riva", "peer_settings"),
+    Column("status", "status"),
+]
+
+
+def run(context: Context) -> Iterator[Row]:
+    for graph_name, set_name in gpu.WORKLOADS:
+        files = graphs.get(graph_name, context.progress)
+        dataset = datasets.load(set_name).first(context.utterances or gpu_riva.BATCH)
+        for options in gpu.BEAMS:
+            context.progress(f"{graph_name}, {set_name}, beam {options.beam:g}")
+            what = {"graph": graph_name, "set": set_name, "search": gpu.beam_text(options)}
+            work = (context, files, dataset, replace(options, batch=gpu_riva.BATCH))
+            told: list[object] = []  # riva can take its process with it; our figures are worth having then
+            for choice in (gpu_riva.RIVA_SETTINGS, gpu_riva.RIVA_SETTINGS[1:], ()):
+                rows = list(gpu.rows_or_failure(what, one, *work, choice))
+                failed = [row["status"] for row in rows if record.failed(row)]
+                if not failed:
+                    break
+                told += failed
+            yield from rows if choice or failed else (row | {"status": told[0]} for row in rows)
+
+
+def one(
+    context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, options: SearchOptions,
+    choice: gpu_riva.Settings,
+) -> Iterator[Row]:  # fmt: skip
+    gpu.require()
+    more = {"lattice_beam": options.lattice_beam, "frame_shift": dataset.frame_shift}
+    decoder = gpu.decoder(files.graph, options, **more)
+    arrays = gpu.send(dataset.utterances)
+    found = decoder.decode(arrays, nbest=NBEST, confidence=True, lattice=True)
+    twin = gpu.decoder(files.graph, options, device="cpu", **more)
+    utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
+    compare(found, twin.decode(utterances, nbest=NBEST, confidence=True, lattice=True))
+    frames = sum(map(len, utterances))
+    row: Row = {
+        "graph": files.name,
+        "set": dataset.name,
+        "minutes": dataset.seconds / 60,
+        "utterances": len(dataset.ids),
+        "search": gpu.beam_text(options),
+        "lattice_beam": options.lattice_beam,
+        "links": sum(h.lattice.num_links for h in found) / frames,
+        "tokens": sum(h.lattice.num_tokens for h in found) / frames,
+        "entries": statistics.mean(len(h.nbest) for h in found),
+        **split(context, decoder, arrays, found),
+    }
+    timed = contenders(decoder, arrays)
+    theirs = None
+    try:
+        if choice:
+            theirs, row["tried"] = gpu_riva.fastest(context, files, dataset, options, choice, nbest=NBEST)
+    except (ImportError, OSError) as error:
+        row["status"] = f"missing: {adapters.why(error)}"
+    if theirs is not None:
+        ready = theirs.look_into(arrays)
+        row |= beside(found, theirs.decode_nbest(ready), theirs.decode_mbr(ready)) | {"peer_settings": theirs.settings}
+        timed |= {"riva_nbest": lambda: theirs.decode_nbest(ready), "riva_mbr": lambda: theirs.decode_mbr(ready)}
+    timings = timing.interleave(timed, context.repeats)
+    alone = timing.interleave(contenders(decoder, arrays[:1]), 3 * context.repeats)
+    row |= {f"{name}_ms": 1e3 * taken.seconds for name, taken in timings.items()}
+    row |= {f"{name}_wall": taken.wall for name, taken in timings.items()}
+    row |= {f"alone_{name}_ms": 1e3 * taken.seconds for name, taken in alone.items()}
+    row["lattice_ratio"], row["lattice_spread"] = timing.ratio(timings["lattice"], timings["best"])
+    if theirs is not None:
+        row["nbest_ratio"], row["nbest_spread"] = timing.ratio(timings["riva_nbest"], timings["nbest"])
+        row["mbr_ratio"], row["mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["nbest"])
+    yield row
+
+
+def contenders(decoder: Any, arrays: Sequence[Any]) -> dict[str, Callable[[], object]]:
+    """What is timed: each returns when its answers are arrays of the host; `texts` when they are Python strings."""
+
+    def texts() -> object:
+        found = decoder.decode(arrays, nbest=NBEST, confidence=True)
+        return [([entry.text for entry in h.nbest], h.words) for h in found]
+
+    return {
+        "best": lambda: decoder.decode(arrays),
+        "lattice": lambda: decoder.decode(arrays, lattice=True),
+        "nbest": lambda: decoder.decode(arrays, nbest=NBEST, confidence=True),
+        "texts": texts,
+    }
+
+
+def compare(found: Sequence[Any], wanted: Sequence[Any]) -> None:
+    """Raises Wrong unless paths, lattices, n-best lists and confidences are the same bytes."""
+    gpu.compare(found, wanted)
+    for i, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        for name in ("links", "states", "steps", "scores", "final_scores", "best"):
+            if getattr(one.lattice, name).tobytes() != getattr(other.lattice, name).tobytes():
+                raise gpu.Wrong(f"utterance {i}: {name} of its lattice differ from the twin's")
+        entries = [[(a.score, a.posterior, a.arcs.tobytes()) for a in h.nbest] for h in (one, other)]
+        if entries[0] != entries[1]:
+            raise gpu.Wrong(f"utterance {i}: its n-best list differs from the twin's")
+        if (one.words, one.confidence) != (other.words, other.confidence):
+            raise gpu.Wrong(f"utterance {i}: confidences are {one.words!r}, expected {other.words!r}")
+
+
+def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> Row:
+    """Where the time goes, in milliseconds."""
+    engine, lattices = decoder._engine, found[0]._results.lattices.lattices
+    numbering, answers = [], []
+    for _ in range(context.repeats):
+        before = engine.numbering_s
+        decoder.decode(arrays, lattice=True)
+        numbering.append(1e3 * (engine.numbering_s - before))
+        taken = timing.interleave(
+            {"it": lambda: decoder._answers(lattices, None, Asked(NBEST, True), 1.0)}, 1, warm_up=False
+        )
+        answers.append(1e3 * taken["it"].seconds)
+    row: Row = {"numbering_ms": statistics.median(numbering), "answers_ms": statistics.median(answers)}
+    try:
+        for name, wants in (("best", False), ("lattice", True)):
+            events = profiler.record(lambda wants=wants: decoder.decode(arrays, lattice=wants))
+            for kind, category in (("kernel", "kernel"), ("copies", "gpu_memcpy")):
+                spans = [event for event in events if event.get("ph") == "X" and event.get("cat") == category]
+                row |= {f"{name}_{kind}_ms": sum(float(event["dur"]) for event in spans) / 1e3}
+                row |= {f"{name}_{kind}_count": len(spans)}
+    except Exception as error:  # whatever torch, CUPTI or the file may do: the other figures are worth having
+        row["profile"] = f"none: {type(error).__name__}: {error}"
+    return row
+
+
+def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any]) -> Row:
+    """How far riva's answers agree with ours."""
+    missing = riva_answers.missing_entries(found, lists)
+    others = riva_answers.other_words(found, words)
+    differences = np.abs(riva_answers.confidence_differences(found, words))
+    return {
+        "riva_entries": statistics.mean(map(len, lists)),
+        "among": 100 - 100 * len(missing) / max(1, sum(map(len, lists))),
+        "missing": missing[:SHOWN],
+        "other_words": others[:SHOWN],
+        "within": 100 * float(np.mean(differences <= riva_answers.CONFIDENCE)) if len(differences) else None,
+        "largest_difference": float(differences.max(initial=0)),
+    }

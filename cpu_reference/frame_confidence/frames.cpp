@@ -1,0 +1,97 @@
+#include "frame_confidence/frames.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "shared/half.hpp"
+
+namespace arcbeam::frame_confidence {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// Values that are no log-probs, or a sum that vanishes, may lead out of [0, 1], or to NaN, which becomes 0.
+ARCBEAM_INLINED float of_row(const Confidence& measure, const float* row, std::size_t n) {
+    float found = row[0];
+    if (measure.statistic == Confidence::Statistic::kLargest) {
+        for (std::size_t i = 1; i < n; ++i) {
+            found = row[i] > found ? row[i] : found;
+        }
+    } else {
+        const bool weighted = measure.statistic == Confidence::Statistic::kWeighted;
+        found = transducer::powers_added(row, n, 0.0F, 0.0F, measure.alpha, weighted);
+    }
+    const float value = measure.of(found);
+    return value > 0.0F ? std::min(value, 1.0F) : 0.0F;
+}
+
+float anywhere(const Confidence& measure, const float* row, std::size_t n) { return of_row(measure, row, n); }
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#pragma GCC optimize("no-trapping-math")  // otherwise selects stay branches; no value depends on it
+float by_avx2(const Confidence& measure, const float* row, std::size_t n) { return of_row(measure, row, n); }
+#pragma GCC pop_options
+
+auto fastest() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? by_avx2 : anywhere;
+}
+#else
+auto fastest() { return anywhere; }
+#endif
+
+}  // namespace
+
+Worker::Worker(bool portable) : of_row_(portable ? anywhere : fastest()) {}
+
+void Worker::decode(const std::vector<Query>& batch, const std::vector<std::size_t>& members,
+                    const std::atomic<bool>& cancel, std::vector<Answer>& answers) {
+    for (const std::size_t member : members) {
+        row_.reserve(batch[member].log_probs.columns);
+        for (std::uint32_t frame = 0; frame < batch[member].log_probs.frames; ++frame) {
+            if (cancel) {
+                return;
+            }
+            measure(batch[member], frame);
+        }
+        answers[member].outcome = Outcome::kDone;
+    }
+}
+
+void Worker::measure(const Query& query, std::uint32_t frame) {
+    const twin::LogProbs& log_probs = query.log_probs;
+    row_.clear();
+    for (std::uint32_t column = 0; column < log_probs.columns; ++column) {
+        const float value = log_probs.at(frame, column);
+        if (value != kNever) {
+            row_.push_back(value);
+        }
+    }
+    query.into[frame] = row_.empty() ? 0.0F : of_row_(*query.measure, row_.data(), row_.size());
+}
+
+Engine::Engine(std::size_t threads, bool portable)
+    : BatchEngine([portable] { return std::make_unique<Worker>(portable); }, threads) {}
+
+float aggregated(const float* confidences, std::size_t n, Aggregation aggregation) {
+    if (n == 0) {
+        return 0.0F;
+    }
+    if (aggregation == Aggregation::kMin) {
+        return *std::min_element(confidences, confidences + n);
+    }
+    if (aggregation == Aggregation::kMax) {
+        return *std::max_element(confidences, confidences + n);
+    }
+    const bool is_mean = aggregation == Aggregation::kMean;
+    double found = is_mean ? 0.0 : 1.0;
+    for (std::size_t i = 0; i < n; ++i) {
+        found = is_mean ? found + static_cast<double>(confidences[i]) : found * static_cast<double>(confidences[i]);
+    }
+    return static_cast<float>(is_mean ? found / static_cast<double>(n) : found);
+}
+
+}  // namespace arcbeam::frame_confidence

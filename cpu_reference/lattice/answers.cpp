@@ -1,0 +1,59 @@
+#include "lattice/answers.hpp"
+
+#include <memory>
+
+namespace arcbeam::lattice {
+
+// Arcs are scattered over a graph that no cache holds, so their words are asked for in advance.
+void words_of_links(const Lattice& lattice, const OpenColumn<std::uint32_t>& words_of_arcs,
+                    std::vector<std::uint32_t>& words) {
+    constexpr std::size_t kAhead = 16;
+    words.resize(lattice.links.size());
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (i + kAhead < words.size()) {
+            __builtin_prefetch(words_of_arcs + lattice.links[i + kAhead].arc);
+        }
+        words[i] = words_of_arcs[lattice.links[i].arc];
+    }
+}
+
+void Answerer::decode(const std::vector<Query>& batch, const std::vector<std::size_t>& members,
+                      const std::atomic<bool>& cancel, std::vector<Answer>& answers) {
+    for (const std::size_t member : members) {
+        if (cancel) {
+            return;
+        }
+        if (batch[member].lattice->num_tokens() > 0) {
+            answer(batch[member], answers[member]);
+        }
+        answers[member].outcome = AnswerOutcome::kAnswered;
+    }
+}
+
+void Answerer::answer(const Query& query, Answer& answer) {
+    const Lattice& lattice = *query.lattice;
+    const AnswerOptions& options = *query.options;
+    words_of_links(lattice, query.words, words_);
+    weights_.set(lattice, options.posterior_scale);
+    if (options.nbest > 0) {
+        sum_backward(lattice, weights_, sums_);
+        const Scaled total = sums_[0];
+        nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest);
+    }
+    if (!options.confidence && !options.mbr) {
+        return;
+    }
+    sum_forward(lattice, weights_, sums_);
+    if (options.confidence) {
+        answer.confidence_truncated =
+            mbr_.confidences(lattice, words_.data(), weights_, sums_, options.step_limit, answer.confidences);
+    }
+    if (options.mbr) {
+        mbr_.decode(lattice, words_.data(), weights_, sums_, options.step_limit, answer.mbr);
+    }
+}
+
+AnswerEngine::AnswerEngine(std::size_t threads)
+    : BatchEngine([] { return std::make_unique<Answerer>(); }, threads) {}
+
+}  // namespace arcbeam::lattice

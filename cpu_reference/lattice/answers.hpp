@@ -1,0 +1,71 @@
+// What is asked of the lattices of a batch: n-best lists, confidences and minimum Bayes risk, on a pool of threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "graph/open_graph.hpp"
+#include "lattice/lattice.hpp"
+#include "lattice/mbr.hpp"
+#include "lattice/nbest.hpp"
+#include "lattice/posteriors.hpp"
+#include "pool/batch_engine.hpp"
+
+namespace arcbeam::lattice {
+
+struct AnswerOptions {
+    std::uint32_t nbest;       // word sequences; 0: none are searched for
+    bool confidence;           // of each word of the hypothesis
+    bool mbr;                  // the words of the fewest expected errors, and the confusion network
+    double posterior_scale;    // finite, at least 0
+    std::uint64_t step_limit;  // of each search in one lattice
+};
+
+// Lattice, words and options must outlive the batch.
+struct Query {
+    const Lattice* lattice;
+    OpenColumn<std::uint32_t> words;  // [arcs of the graph and its new words]: 0 for none
+    const AnswerOptions* options;
+};
+
+inline std::size_t frames_of(const Query& query) { return query.lattice->links.size(); }
+
+enum class AnswerOutcome : std::uint8_t { kAnswered, kOutOfMemory, kCancelled };
+
+// A lattice without tokens has no entries and no words.
+struct Answer {
+    Nbest nbest;
+    std::vector<double> confidences;  // [words of the hypothesis], if asked for
+    bool confidence_truncated = false;
+    Mbr mbr;  // if asked for
+    AnswerOutcome outcome = AnswerOutcome::kCancelled;
+};
+
+// The words of a lattice's links.
+void words_of_links(const Lattice& lattice, const OpenColumn<std::uint32_t>& words_of_arcs,
+                    std::vector<std::uint32_t>& words);
+
+// Answers for one lattice at a time, with buffers that are kept for the next.
+class Answerer {
+  public:
+    void decode(const std::vector<Query>& batch, const std::vector<std::size_t>& members,
+                const std::atomic<bool>& cancel, std::vector<Answer>& answers);
+
+  private:
+    void answer(const Query& query, Answer& answer);
+
+    std::vector<std::uint32_t> words_;  // [links]
+    Weights weights_;
+    std::vector<Scaled> sums_;  // [tokens]
+    NbestSearch nbest_;
+    MbrDecoder mbr_;
+};
+
+class AnswerEngine final : public twin::BatchEngine<Answerer, Query, Answer> {
+  public:
+    explicit AnswerEngine(std::size_t threads);
+};
+
+}  // namespace arcbeam::lattice

@@ -1,0 +1,73 @@
+// The structs through which the host and a search kernel talk about lattices; both compile them.
+//
+// While an utterance is decoded, a lane keeps beside its token log the cost of each entry, and the links that lost
+// against their targets' winners; the winners' links are the log itself. When it ends, what is within the lattice
+// beam goes to the pool, which is memory of the host.
+#pragma once
+
+#include <cstdint>
+
+#include "decode/search.hpp"
+#include "shared/lattice_link.hpp"
+
+namespace arcbeam {
+
+// What a lane lacks: room for links, or room in the pool.
+constexpr Need kNeedsLinks = Need{18U};
+constexpr Need kNeedsLatticePool = Need{19U};
+
+// The memory of a lane. `costs` has room for two words for each entry of the log: its cost, and its extra while the
+// lattice is pruned. Behind the links lie their marks.
+struct LatticeLane {
+    float* costs;
+    lattice::Link* links;
+    std::uint32_t link_capacity;
+    std::uint32_t num_links;
+};
+
+constexpr std::uint64_t lattice_costs_bytes(std::uint32_t log_capacity) {
+    return 8U * static_cast<std::uint64_t>(log_capacity);
+}
+
+constexpr std::uint64_t links_bytes(std::uint32_t capacity) {
+    return sizeof(lattice::Link) * static_cast<std::uint64_t>(capacity) +
+           8U * static_cast<std::uint64_t>(mark_words(capacity));
+}
+
+// A step of the search: the closure of the start state, or a frame.
+struct LatticeStep {
+    double offset;  // after the step
+    std::uint32_t entries_end;
+    std::uint32_t links_end;  // of the links into the step's tokens
+};
+
+// The place of a lattice in the pool: steps, links, entries of the log, their costs, and the extras of the last
+// step's entries, in this order.
+struct LatticeResult {
+    std::uint64_t begin;
+    std::uint32_t steps;  // 0: there is no lattice
+    std::uint32_t links;
+    std::uint32_t entries;
+    std::uint32_t best_end;  // an entry
+};
+
+constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, std::uint32_t entries,
+                                      std::uint32_t ends) {
+    return padded(sizeof(LatticeStep) * static_cast<std::uint64_t>(steps) +
+                  sizeof(lattice::Link) * static_cast<std::uint64_t>(links) +
+                  (sizeof(LogEntry) + sizeof(float)) * static_cast<std::uint64_t>(entries) +
+                  sizeof(float) * static_cast<std::uint64_t>(ends));
+}
+
+struct LatticeParams {
+    LatticeLane* lanes;               // [lanes]
+    LatticeResult* results;           // [utterances]
+    LatticeStep* steps;               // of all utterances, one step more than frames for each
+    const std::uint32_t* first_step;  // [utterances]
+    unsigned char* pool;
+    std::uint64_t* pool_used;
+    std::uint64_t pool_capacity;
+    float beam;  // cost
+};
+
+}  // namespace arcbeam

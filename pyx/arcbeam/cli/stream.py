@@ -1,0 +1,166 @@
+"""The command ``arcbeam stream``: log-probs in chunks, and what is known of the words after each chunk."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from arcbeam.cli import options as opt
+from arcbeam.cli.console import Failure, guarded, note
+from arcbeam.words import as_dict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from arcbeam.ctc.stream import Partial, Stream
+
+STDIN = "-"
+
+
+class Shown(StrEnum):
+    """What is printed."""
+
+    text = "text"
+    json = "json"
+
+
+@guarded
+def stream(
+    graph: opt.GraphFile,
+    inputs: Annotated[list[str], typer.Argument(
+        metavar="INPUT", help="Log-probs (natural logs): .npz, .npy, Kaldi .ark or .scp, or a folder of them; or - for "
+        "the standard input: float32 values of the graph's columns, one frame after the other.")],
+    format: Annotated[Shown, typer.Option(
+        "--format", "-f", help="text: 'id words' at the end of each utterance, and on a terminal what is said so far; "
+        "json: an object after each chunk.")] = Shown.text,
+    chunk_frames: Annotated[int, typer.Option(
+        "--chunk-frames", metavar="FRAMES", min=1, help="Frames of a chunk.")] = 20,
+    real_time: Annotated[bool, typer.Option(
+        "--real-time", help="Decode a chunk when it would have been said; needs --frame-shift.")] = False,
+    frame_shift: opt.FrameShift = None,
+    beam: opt.Beam = opt.DEFAULT.beam,
+    max_active: opt.MaxActive = opt.DEFAULT.max_active or 0,
+    acoustic_scale: opt.AcousticScale = opt.DEFAULT.acoustic_scale,
+    blank_penalty: opt.BlankPenalty = opt.DEFAULT.blank_penalty,
+    boost: opt.BoostFile = None,
+    boost_map: opt.BoostMap = None,
+    boost_score: opt.BoostScore = opt.DEFAULT_BOOST,
+    boost_lexicon: opt.BoostLexicon = None,
+    words: opt.Words = None,
+    tokens: opt.Tokens = None,
+    lexicon: opt.Lexicon = None,
+    blank: opt.Blank = None,
+    label_to_column: opt.LabelToColumn = None,
+    max_bytes: opt.MaxBytes = None,
+    debug: opt.Debug = False,
+) -> None:  # fmt: skip
+    """Decode log-probs chunk by chunk, as they would arrive while someone speaks."""
+    if real_time and frame_shift is None:
+        raise typer.BadParameter(
+            "real time needs the seconds of a frame: set --frame-shift", param_hint="'--real-time'"
+        )
+    if STDIN in inputs and len(inputs) > 1:
+        raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
+    import numpy as np
+
+    from arcbeam import CtcDecoder
+    from arcbeam.cli.boosts import BoostFiles
+    from arcbeam.cli.graphs import load_graph
+    from arcbeam.cli.inputs import find_inputs, read_all
+    from arcbeam.cli.run import check_width
+
+    boosts = BoostFiles(boost, boost_map, boost_score, boost_lexicon) if boost or boost_map else None
+    loaded = load_graph(
+        graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
+        label_to_column=label_to_column, max_bytes=max_bytes,
+    )  # fmt: skip
+    decoder = CtcDecoder(
+        loaded, beam=beam, max_active=max_active or None, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
+        frame_shift=frame_shift, threads=1, device="cpu",
+    )  # fmt: skip
+    pace = frame_shift if real_time and frame_shift is not None else None
+    seconds: list[float] = []
+
+    def follow(name: str, chunks: Iterator["np.ndarray"]) -> None:
+        began, ours = time.monotonic(), decoder.stream(boost=None if boosts is None else boosts(name))
+        with _shown(name, format) as show:
+            for chunk in chunks:
+                if pace is not None:
+                    time.sleep(max(0.0, began + pace * (ours.num_frames + len(chunk)) - time.monotonic()))
+                show(_timed(ours, chunk, seconds))
+            show(ours.finish())
+
+    if STDIN in inputs:
+        follow(STDIN, _rows(sys.stdin.buffer, loaded.num_columns, chunk_frames))
+    else:
+        for utterance in read_all(find_inputs(inputs, max_bytes)):
+            check_width(loaded, [utterance])
+            rows = utterance.log_probs
+            follow(utterance.id, (rows[at : at + chunk_frames] for at in range(0, len(rows), chunk_frames)))
+    if not seconds:
+        raise Failure("the input contains no frames")
+    milliseconds = 1e3 * np.asarray(seconds)
+    note(
+        f"decoded {len(seconds)} chunks of {chunk_frames} frames: {np.median(milliseconds):.2f} ms a chunk in the "
+        f"median, {np.percentile(milliseconds, 95):.2f} ms at most for 95 %"
+    )
+
+
+def _timed(stream: "Stream", chunk: "np.ndarray", seconds: list[float]) -> "Partial":
+    start = time.perf_counter()
+    partial = stream.decode_chunk(chunk)
+    seconds.append(time.perf_counter() - start)
+    return partial
+
+
+def _rows(source: BinaryIO, columns: int, frames: int) -> Iterator["np.ndarray"]:
+    """Chunks of frames from a pipe, each as soon as it is there."""
+    import numpy as np
+
+    size = 4 * columns
+    while data := source.read(size * frames):
+        if more := len(data) % size:
+            raise Failure(
+                f"standard input: expected frames of {columns} float32 values, {size} bytes each, got {more} bytes more"
+            )
+        yield np.frombuffer(data, "<f4").reshape(-1, columns)
+
+
+@contextmanager
+def _shown(name: str, format: Shown) -> Iterator[Callable[["Partial"], None]]:
+    """Prints results: as JSON, or the last one and, on a terminal, the others in place with what is stable in bold."""
+    if format is Shown.json:
+        yield lambda partial: print(json.dumps(_fields(name, partial), ensure_ascii=False), flush=True)
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with Live(console=console, transient=True, auto_refresh=False) as live:
+
+        def show(partial: "Partial") -> None:
+            if partial.is_final:
+                live.stop()
+                print(f"{name} {partial.text}".rstrip(), flush=True)
+            elif console.is_terminal:
+                guess = " ".join(word.word for word in partial.words[partial.num_stable :])
+                live.update(Text.assemble((partial.stable_text, "bold"), " ", (guess, "dim")), refresh=True)
+
+        yield show
+
+
+def _fields(name: str, partial: "Partial") -> dict[str, object]:
+    return {
+        "utterance": name,
+        "frames": partial.num_frames,
+        "stable_text": partial.stable_text,
+        "text": partial.text,
+        "stable_words": [as_dict(word) for word in partial.stable_words],
+        "is_final": partial.is_final,
+    }

@@ -1,0 +1,30 @@
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.new_words import NewWords, OpenGraph
+from arcbeam.graph.symbols import SymbolTable
+
+STATE: np.dtype[np.void]
+ARC: np.dtype[np.void]
+
+class WordIndex:
+    def __init__(self, symbols: SymbolTable, words: npt.NDArray[np.uint32]) -> None: ...
+    def __contains__(self, word: str, /) -> bool: ...
+
+class BoostList:
+    is_known: npt.NDArray[np.uint8]
+    new_words: NewWords | None
+    @property
+    def states(self) -> npt.NDArray[np.void]: ...
+    @property
+    def arcs(self) -> npt.NDArray[np.void]: ...
+
+def compiled(
+    index: WordIndex,
+    text: bytes,
+    scores: npt.NDArray[np.int64],
+    depth_scaling: float,
+    new_words: NewWords | None = None,
+) -> tuple[BoostList, float]: ...
+def boost_cost(graph: Graph | OpenGraph, boost: BoostList, arcs: npt.NDArray[np.uint32]) -> float: ...

@@ -1,0 +1,20 @@
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam._pooled_engine import PooledEngine
+from arcbeam.confidence import Measure
+
+class FrameConfidenceEngine(PooledEngine):
+    def __new__(cls, *, threads: int, portable: bool = False) -> Self: ...
+    def confidences(
+        self, utterances: npt.NDArray[np.int64], columns: int, measure: Measure
+    ) -> npt.NDArray[np.float32]: ...
+
+def aggregated(
+    confidences: npt.NDArray[np.float32],
+    begins: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
+    aggregation: str,
+) -> npt.NDArray[np.float32]: ...

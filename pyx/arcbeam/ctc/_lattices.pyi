@@ -1,0 +1,13 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LINK: np.dtype[np.void]
+
+class Lattices:
+    def __init__(self) -> None: ...
+    @classmethod
+    def of_arrays(cls, lattices: list[dict[str, Any]]) -> Lattices: ...
+    def __len__(self) -> int: ...
+    def arrays(self, index: int) -> dict[str, npt.NDArray[Any] | float | bool]: ...

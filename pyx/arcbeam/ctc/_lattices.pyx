@@ -1,0 +1,65 @@
+"""The lattices of a batch in C++, and their arrays for Python."""
+
+import numpy as np
+
+from libc.stdint cimport uint32_t
+from libc.string cimport memcpy
+
+LINK = np.dtype([("source", np.uint32), ("target", np.uint32), ("arc", np.uint32), ("slack", np.float32)])
+
+
+cdef class Lattices:
+    """The lattices of a batch: `cpu_reference/lattice/lattice.hpp` says what their arrays mean."""
+
+    @classmethod
+    def of_arrays(cls, lattices):
+        """Makes them from dicts such as `arrays` returns, which are trusted."""
+        cdef Lattices made = cls()
+        cdef Lattice* one
+        made.found.resize(len(lattices))
+        for i, given in enumerate(lattices):
+            one = &made.found[i]
+            one.first_token = np.asarray(given["first_token"], np.uint32)
+            one.states = np.asarray(given["states"], np.uint32)
+            one.costs = np.asarray(given["costs"], np.float64)
+            one.first_link = np.asarray(given["first_link"], np.uint32)
+            one.end_extras = np.asarray(given["end_extras"], np.float32)
+            one.best = np.asarray(given["best"], np.uint32)
+            links = np.ascontiguousarray(given["links"], LINK)
+            one.links.resize(len(links))
+            if len(links):
+                copy_from(links.view(np.uint8), one.links.data(), len(links) * sizeof(Link))
+            one.total_cost, one.reached_final = given["total_cost"], given["reached_final"]
+            one.complete = given["complete"]
+        return made
+
+    def __len__(self):
+        return self.found.size()
+
+    def arrays(self, size_t index):
+        """Copies of the arrays of one lattice, by the names of the struct's members; links have the dtype `LINK`."""
+        if index >= self.found.size():
+            raise IndexError(f"expected an index below {self.found.size()}, got {index}")
+        cdef const Lattice* one = &self.found[index]
+        links = np.empty(one.links.size(), LINK)
+        if len(links):
+            copy_to(links.view(np.uint8), one.links.data(), len(links) * sizeof(Link))
+        return {"first_token": uint32s(one.first_token), "states": uint32s(one.states),
+                "costs": np.asarray(one.costs, np.float64), "links": links, "first_link": uint32s(one.first_link),
+                "end_extras": np.asarray(one.end_extras, np.float32), "best": uint32s(one.best),
+                "total_cost": one.total_cost, "reached_final": one.reached_final, "complete": one.complete}
+
+
+cdef uint32s(const vector[uint32_t]& values):
+    found = np.empty(values.size(), np.uint32)
+    if values.size():
+        copy_to(found.view(np.uint8), values.data(), values.size() * sizeof(uint32_t))
+    return found
+
+
+cdef void copy_to(unsigned char[::1] into, const void* source, size_t size) noexcept:
+    memcpy(&into[0], source, size)
+
+
+cdef void copy_from(const unsigned char[::1] source, void* into, size_t size) noexcept:
+    memcpy(into, &source[0], size)

@@ -1,0 +1,451 @@
+"""Lists of words and phrases that a request makes likelier, or less likely."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from arcbeam.calls import lists_options
+from arcbeam.checks import as_float, check_real
+from arcbeam.ctc._boost import BoostList, WordIndex, compiled
+from arcbeam.ctc.options import DEFAULT_BOOST
+from arcbeam.ctc.spellings import Pronounced, Spellings
+from arcbeam.errors import FormatError, GraphError, UnsupportedError
+from arcbeam.graph.graph import Graph
+from arcbeam.graph.new_words import NewWords, OpenGraph
+from arcbeam.graph.symbols import is_far_beyond, read_lines
+from arcbeam.show import shown_as
+from arcbeam.warn import warn
+
+if TYPE_CHECKING:
+    from arcbeam.ctc.decoder import CtcDecoder
+
+UNITS = 1024  # scores are rounded to 1/1024
+LARGEST_SCORE = 1000.0
+LARGEST_SUM = 8192.0  # below which sums of multiples of 1/1024 are exact in float32
+SHOWN = 10
+
+Boosts: TypeAlias = "Boost | Sequence[Boost | None] | None"
+"""Of all utterances, or of each."""
+
+_indices: WeakKeyDictionary[Graph, WordIndex] = WeakKeyDictionary()
+
+
+class Boosted(NamedTuple):
+    """A phrase of a boost list where it occurs in a hypothesis.
+
+    Attributes
+    ----------
+    phrase : str
+    score : float
+        What it added to the hypothesis' score, a natural log.
+    first_word, end_word : int
+        Its words are ``hypothesis.words[first_word:end_word]``.
+    start_frame, end_frame : int
+    start, end : float or None
+        The same in seconds; None if the decoder was given no ``frame_shift``.
+    """
+
+    phrase: str
+    score: float
+    first_word: int
+    end_word: int
+    start_frame: int
+    end_frame: int
+    start: float | None
+    end: float | None
+
+
+class Boost:
+    """Words and phrases with scores that are added to the score of every path that contains them.
+
+    A path gets parts of a phrase's score as it writes the phrase's words, and gives them back if it goes on in another
+    way, so that the beam does not lose the phrase before it is complete. In the end each occurrence of a phrase has
+    added its score once, and nothing else has changed. A phrase within a longer one counts, too. (On-the-fly
+    composition with an automaton, as in Galvez & Kaldewey 2023, extended to phrases of several words.)
+
+    A list is compiled when a decoder first uses it, once for each graph; requests and decoders may share it.
+
+    Parameters
+    ----------
+    phrases : mapping of str to float, or sequence of str
+        Phrases, their words as the graph writes them, each with its score: a natural log, so that 2.3 makes a phrase
+        ten times as likely. A negative score makes it less likely. Scores are rounded to 1/1024.
+    score : float, optional
+        The score of all phrases if they come without; 7 if it is not given.
+    depth_scaling : float
+        The part of the score that is given in advance with each word after the first, against that of the first word.
+        It changes what the beam keeps, but not the sum.
+    pronunciations : mapping of str to str or sequence of str, or path, optional
+        How words that the graph lacks are spelled, for a graph with an open slot: the names of the model's tokens with
+        spaces between them, one str for each spelling; or a file with lines ``word token token ...``. Other new words
+        are spelled in characters, or in all ways in which the tokens make pieces of them, those of few pieces first.
+    segmentations : int
+        The most spellings in pieces of a word without pronunciations.
+
+    Raises
+    ------
+    TypeError
+        Phrases that are not str, scores that are not numbers, or a single str instead of a list.
+    ValueError
+        A phrase without words, one that occurs twice, or a score that is NaN or beyond 1000 in size; the message names
+        the phrase. A word with an empty spelling.
+    FormatError
+        A file of pronunciations breaks its format; the message names the line.
+
+    Examples
+    --------
+    >>> boost = arcbeam.Boost({"viterbi lattice": 6.0, "beam": 2.5})
+    >>> hypotheses = decoder.decode(log_probs, lengths, boost=boost)
+    """
+
+    @lists_options()
+    def __init__(
+        self,
+        phrases: Mapping[str, float] | Iterable[str],
+        score: float | None = None,
+        *,
+        depth_scaling: float = 1.0,
+        pronunciations: Pronounced | str | os.PathLike[str] | None = None,
+        segmentations: int = 8,
+    ) -> None:
+        if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
+            raise TypeError(
+                f"phrases: expected a mapping of phrases to scores, or a list of phrases, got {type(phrases).__name__}"
+                + (f"; for one phrase write [{phrases!r}]" if isinstance(phrases, str) else "")
+            )
+        if isinstance(phrases, Mapping):
+            if score is not None:
+                raise ValueError("score: expected None, because every phrase has its own score")
+            names, scores = list(phrases), list(phrases.values())
+        else:
+            names, scores = list(phrases), None
+        check_real("depth_scaling", depth_scaling, "above 0", above=0.0)
+        self.depth_scaling = float(depth_scaling)
+        self._spellings = Spellings(pronunciations, segmentations)
+        normal = _normalised(names)
+        if scores is None:  # one for all, which is checked once
+            [value] = _checked(names[:1] or ["no phrase"], [DEFAULT_BOOST if score is None else score])
+            self._phrases = dict.fromkeys(normal, value)
+        else:
+            self._phrases = dict(zip(normal, _checked(names, scores), strict=True))
+        self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
+
+    @classmethod
+    @lists_options()
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        score: float | None = None,
+        *,
+        depth_scaling: float = 1.0,
+        pronunciations: Pronounced | str | os.PathLike[str] | None = None,
+        segmentations: int = 8,
+    ) -> Self:
+        """Reads a text file with a phrase on each line; a tab and a score may follow it.
+
+        Parameters
+        ----------
+        path
+            UTF-8 text. Empty lines mean nothing.
+        score, depth_scaling, pronunciations, segmentations
+            As for the class; `score` is that of the lines without one.
+
+        Raises
+        ------
+        FormatError
+            A line whose phrase has no words or occurs twice, or whose score is not a number; the message names it.
+        OSError
+            The file cannot be read.
+        """
+        phrases: dict[str, float] = {}
+        for number, line in read_lines(path):
+            if not line.strip():
+                continue
+            text, tab, given = line.partition("\t")
+            phrase = " ".join(text.split())
+            try:
+                value = float(given) if tab else DEFAULT_BOOST if score is None else score
+                if phrase in phrases:
+                    raise ValueError(f"phrase {phrase!r} occurs twice")
+                _normalised([text])
+                _checked([text], [value])
+            except ValueError as error:
+                raise FormatError(f"{path}, line {number}: {error}") from None
+            phrases[phrase] = value
+        return cls(phrases, depth_scaling=depth_scaling, pronunciations=pronunciations, segmentations=segmentations)
+
+    @property
+    def phrases(self) -> Mapping[str, float]:
+        """Each phrase and its score."""
+        return dict(self._phrases)
+
+    def __len__(self) -> int:
+        return len(self._phrases)
+
+    def __repr__(self) -> str:
+        shown = [f"{phrase!r}: {score:g}" for phrase, score in itertools.islice(self._phrases.items(), 3)]
+        more = "..." if len(self) > len(shown) else ""
+        return shown_as(f"Boost of {len(self):,} phrase{'s'[: len(self) != 1]}", ", ".join([*shown, more][: len(self)]))
+
+    def __reduce__(self) -> Any:
+        return _restored, (self._phrases, self.depth_scaling, self._spellings)
+
+    def with_scores(self, phrases: Mapping[str, float]) -> Boost:
+        """A list of these phrases and scores, with the spellings of this one."""
+        return _restored(dict(phrases), self.depth_scaling, self._spellings)
+
+    def unknown(self, graph: Graph) -> dict[str, list[str]]:
+        """The phrases that a graph cannot write, each with the words that the graph lacks.
+
+        They are left out when a decoder of that graph uses the list. A graph with an open slot can write all.
+        """
+        return self._lacking(self.compiled(graph), _index_of(graph))
+
+    def new_words(self, graph: Graph) -> dict[str, list[tuple[str, ...]]]:
+        """The words that a graph lacks and writes in its open slot, each with its spellings, as tuples of tokens."""
+        found = self.compiled(graph).new_words
+        if found is None:
+            return {}
+        name = str if graph.tokens is None else graph.tokens.tokens.__getitem__
+        return {
+            word: [tuple(map(name, spelling)) for spelling in found.pronunciations.of(number)]
+            for number, word in found.symbols.items()
+        }
+
+    def _lacking(self, made: BoostList, index: WordIndex) -> dict[str, list[str]]:
+        left_out = itertools.compress(self._phrases, made.is_known == 0)
+        return {phrase: [word for word in phrase.split() if word not in index] for phrase in left_out}
+
+    def compiled(self, graph: Graph) -> BoostList:
+        """The list as the engines of this graph read it.
+
+        Raises
+        ------
+        GraphError
+            The graph has no word symbols.
+        UnsupportedError
+            The graph writes pieces of words.
+        ValueError
+            So many phrases end with the same word that they change a score by more than 8192. A new word cannot be
+            spelled in the tokens of a graph with an open slot; the message names it.
+
+        Warns
+        -----
+        UserWarning
+            Once for each graph: it cannot write some of the phrases.
+        """
+        made = self._lists.get(graph)
+        if made is not None:
+            return made
+        text = "\n".join(self._phrases).encode()
+        units = np.rint(np.fromiter(self._phrases.values(), np.float64, len(self)) * UNITS).astype(np.int64)
+        index = _index_of(graph)
+        made, largest = compiled(index, text, units, self.depth_scaling)
+        if graph.open_slot is not None and not made.is_known.all():
+            lacking = self._lacking(made, index).values()
+            new_words = NewWords(graph, self._spellings.of(itertools.chain.from_iterable(lacking), graph))
+            made, largest = compiled(index, text, units, self.depth_scaling, new_words)
+        if largest >= LARGEST_SUM:
+            raise ValueError(
+                f"boost: phrases within one another change a score by {largest:g} at one word; expected less than "
+                f"{LARGEST_SUM:g}, up to which sums are exact"
+            )
+        self._lists[graph] = made
+        if not made.is_known.all():
+            unknown = self._lacking(made, index)
+            words = list(dict.fromkeys(word for lacking in unknown.values() for word in lacking))
+            shown = ", ".join(map(repr, words[:SHOWN])) + (", ..." if len(words) > SHOWN else "")
+            warn(
+                f"boost: {len(unknown):,} of {len(self):,} phrases are left out, because the graph cannot write "
+                f"{len(words):,} word{'s'[: len(words) != 1]} of them ({shown}); boost.unknown(graph) lists them"
+            )
+        return made
+
+    @lists_options()
+    def calibrate(
+        self,
+        decoder: CtcDecoder,
+        log_probs: Any,
+        lengths: Any = None,
+        *,
+        false_alarms: float = 0.01,
+        largest: float | None = None,
+    ) -> Boost:
+        """The same phrases with the largest scores that seldom put one of them where nobody said it.
+
+        All scores above 0 are multiplied by one factor, so that phrases without scores of their own get the same one.
+        An utterance has a false alarm if its hypothesis contains a phrase with a score above 0 more often than the
+        hypothesis of the same decoder without a boost does. Of the given utterances at most the share `false_alarms`
+        has one, whatever the length of the list: a longer list gets lower scores.
+
+        Parameters
+        ----------
+        decoder : CtcDecoder
+            With the options that will be used; beam and acoustic scale matter most.
+        log_probs : array [batch, frames, columns], or sequence of arrays [frames, columns]
+            Speech in which none of the phrases is said, as `CtcDecoder.decode` takes it. It is decoded about eight
+            times. With fewer than ``1 / false_alarms`` utterances not a single false alarm is accepted.
+        lengths : sequence or array of int [batch], optional
+            Frames of each utterance.
+        false_alarms : float
+            The largest share of the utterances that may have a false alarm, from 0 to below 1.
+        largest : float or None
+            The largest score that any phrase may get, a natural log; None for half the decoder's beam.
+
+        Returns
+        -------
+        Boost
+            A new list, whose largest score is a multiple of 1/8; negative scores are as they were. The search for it
+            halves the range that is left, as if false alarms never became fewer with larger scores; the scores that
+            are returned were tried and keep to the share.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A decoder of another kind, no utterance, a share or a largest score out of range, an infinite beam without
+            `largest`, no phrase above 0 that the graph can write, or false alarms even with scores up to 1/8. And what
+            `compiled` and `CtcDecoder.decode` raise.
+
+        Warns
+        -----
+        UserWarning
+            As `compiled` does.
+
+        Examples
+        --------
+        >>> boost = arcbeam.Boost(["norland", "mister dashwood"]).calibrate(decoder, other_speech)
+        """
+        from arcbeam.ctc.boost_calibration import calibrated
+
+        return calibrated(self, decoder, log_probs, lengths, false_alarms, largest)
+
+    def occurrences(self, words: Sequence[str]) -> list[tuple[str, float, int, int]]:
+        """Where phrases occur among words: phrase, score, and the range of its words, by their ends."""
+        lengths = self._lengths
+        found = []
+        for end in range(1, len(words) + 1):
+            for length in lengths:
+                phrase = " ".join(words[end - length : end]) if length <= end else None
+                if phrase in self._phrases:
+                    found.append((phrase, self._phrases[phrase], end - length, end))
+        return found
+
+    @property
+    def _lengths(self) -> list[int]:
+        """The numbers of words that phrases have, the largest first."""
+        return sorted({1 + phrase.count(" ") for phrase in self._phrases}, reverse=True)
+
+
+def boost_of(boosts: Boosts, index: int) -> Boost | None:
+    """The boost of an utterance."""
+    return boosts if boosts is None or isinstance(boosts, Boost) else boosts[index]
+
+
+def compiled_for(graph: Graph, boosts: Boosts) -> BoostList | list[BoostList | None] | None:
+    """The boosts of a call as its engine takes them.
+
+    Raises TypeError for something else, and errors as `Boost.compiled` does.
+    """
+    if boosts is None or isinstance(boosts, Boost):
+        return None if boosts is None else boosts.compiled(graph)
+    if isinstance(boosts, str) or not isinstance(boosts, Sequence):
+        raise TypeError(f"boost: expected an arcbeam.Boost, or a list of them, got {type(boosts).__name__}")
+    for at, boost in enumerate(boosts):
+        if boost is not None and not isinstance(boost, Boost):
+            raise TypeError(
+                f"boost: expected an arcbeam.Boost or None for each utterance, got {type(boost).__name__} for "
+                f"utterance {at}"
+            )
+    return [None if boost is None else boost.compiled(graph) for boost in boosts]
+
+
+def opened(graph: Graph, boost: Boost | None) -> Graph | OpenGraph:
+    """The graph of an utterance, with the new words of its boost if it has any."""
+    new_words = None if boost is None or graph.open_slot is None else boost.compiled(graph).new_words
+    return graph if new_words is None else OpenGraph(graph, new_words)
+
+
+def graphs_of(graph: Graph, boosts: Boosts, utterances: int) -> list[Graph | OpenGraph] | None:
+    """The graph of each utterance with its new words; None if there are none."""
+    if boosts is None or graph.open_slot is None:
+        return None
+    return [opened(graph, boost_of(boosts, index)) for index in range(utterances)]
+
+
+def refuse_new_words(lists: BoostList | list[BoostList | None] | None, device: str) -> None:
+    """UnsupportedError if a list has new words, which GPUs do not decode yet."""
+    for one in lists if isinstance(lists, list) else [lists]:
+        if one is not None and one.new_words is not None:
+            names = [name for _, name in itertools.islice(one.new_words.symbols.items(), SHOWN)]
+            raise UnsupportedError(
+                f"boost: expected words that the graph has, because {device} does not decode new ones yet, got "
+                f"{', '.join(map(repr, names))}; decode with CtcDecoder(graph, device='cpu') (on the command line: "
+                "--device cpu)"
+            )
+
+
+def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spellings) -> Boost:
+    made = Boost(phrases, depth_scaling=depth_scaling)
+    made._spellings = spellings
+    return made
+
+
+def _normalised(names: Sequence[Any]) -> list[str]:
+    """The phrases with one space between words."""
+    for at, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"phrases: expected str, got {type(name).__name__} for phrase {at}")
+    normal = [" ".join(name.split()) for name in names]
+    if "" in normal:
+        raise ValueError(f"phrases: expected phrases with at least one word, got {names[normal.index('')]!r}")
+    if len(set(normal)) != len(normal):
+        seen: set[str] = set()
+        for phrase in normal:
+            if phrase in seen:
+                raise ValueError(f"phrases: {phrase!r} occurs twice")
+            seen.add(phrase)
+    return normal
+
+
+def _checked(names: Sequence[str], scores: Sequence[Any]) -> list[float]:
+    """The scores, rounded; errors name the phrase."""
+    rounded = []
+    for name, score in zip(names, scores, strict=True):
+        # Lists are long, and nearly all scores are plain floats.
+        value = score if type(score) is float else as_float(f"score of {name!r}", score, "that is a natural log")
+        if not abs(value) <= LARGEST_SCORE:  # NaN compares false
+            raise ValueError(
+                f"score of {name!r}: expected a natural log from -{LARGEST_SCORE:g} to {LARGEST_SCORE:g}, got {value!r}"
+            )
+        rounded.append(round(value * UNITS) / UNITS)
+    return rounded
+
+
+def _index_of(graph: Graph) -> WordIndex:
+    index = _indices.get(graph)
+    if index is not None:
+        return index
+    if graph.word_symbols is None:
+        raise GraphError("boost: the graph has no word symbols, so phrases cannot be found in it; give words=")
+    if graph.join == "pieces":
+        raise UnsupportedError(
+            'boost: the graph writes pieces of words (join="pieces"), but phrases consist of words; build a graph with '
+            "a lexicon"
+        )
+    most = int(graph.words.max(initial=0))
+    if is_far_beyond(most, len(graph.word_symbols) + graph.num_arcs):
+        raise GraphError(
+            f"boost: expected words numbered from 1, because the engines make a table of them, got the output label "
+            f"{most} in a graph of {len(graph.word_symbols)} words"
+        )
+    index = _indices[graph] = WordIndex(graph.word_symbols, graph.words)
+    return index
+
+
+__all__ = ["Boost", "Boosted", "Boosts", "boost_of", "compiled_for", "graphs_of", "opened", "refuse_new_words"]

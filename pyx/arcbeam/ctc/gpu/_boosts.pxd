@@ -1,0 +1,26 @@
+"""Boost lists on a device, and what a search with boosts needs beside them."""
+
+from libc.stddef cimport size_t
+
+from arcbeam.gpu._cuda cimport Context
+from arcbeam.gpu._host_buffers cimport HostBuffer
+from arcbeam.gpu._launch cimport Stream
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
+from arcbeam.ctc._boost cimport BoostView
+from arcbeam.ctc.gpu._models cimport DeviceWords
+from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+
+
+cdef class DeviceBoosts:
+    cdef MemoryPool pool
+    cdef Stream stream
+    cdef DeviceWords words
+    cdef DeviceBuffer counters
+    cdef HostBuffer staging
+    cdef object places  # of the lists on the device
+    cdef object nothing  # the list of an utterance that has none
+    cdef int describe(self, RescoringParams* params) except -1
+    cdef int have(self, list lists) except -1
+    cdef BoostView view(self, boost) except *
+    cdef size_t device_bytes(self)
+    cdef size_t pinned_bytes(self)

@@ -1,0 +1,85 @@
+"""The frame of Kaldi's archives: the ids before their entries, and indexes (``.scp``), which name the entries' places.
+
+An ``.scp`` line that is a shell command would be run by Kaldi; it is refused.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from arcbeam.errors import FormatError
+from arcbeam.files.reading import check_is_file
+
+LONGEST_ID = 4096
+RANGE = re.compile(r"\[\d{0,9}:?\d{0,9}(,\d{0,9}:?\d{0,9})?\]$")
+
+
+def scp_entries(path: Path) -> Iterator[tuple[str, Path, int, str]]:
+    """Yield (utterance id, archive, byte offset, range or "") for each line of an index."""
+    with open(path, encoding="utf-8") as lines:
+        try:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                utterance, _, target = line.strip().partition(" ")
+                target = target.strip()
+                if not target:
+                    raise FormatError(f"{path}:{number}: expected 'id archive:offset', got {line.strip()!r}")
+                if target.endswith("|") or target.startswith("|"):
+                    raise FormatError(
+                        f"{path}:{number}: {utterance!r} is a shell command, and arcbeam runs none; "
+                        "write its output to an .ark file first"
+                    )
+                cut = RANGE.search(target)
+                rows = cut.group() if cut else ""
+                archive, colon, offset = target.removesuffix(rows).rpartition(":")
+                if not (colon and offset.isascii() and offset.isdigit()):
+                    archive, offset = target.removesuffix(rows), "0"
+                if len(offset) > 18:
+                    raise FormatError(f"{path}:{number}: {utterance!r}: no file has an offset of {offset}")
+                yield utterance, _locate(archive, path), int(offset), rows
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: expected text in UTF-8, got {error.reason} at byte {error.start}") from None
+
+
+def open_archive(archive: Path, index: Path) -> BinaryIO:
+    """Opens an archive that an index names."""
+    try:
+        check_is_file(archive)  # an index may name a pipe, which would never end
+        return open(archive, "rb")
+    except ValueError as error:  # a NUL in the name
+        raise FormatError(f"{index}: {str(archive)!r} is not a valid file name: {error}") from None
+
+
+def _locate(archive: str, index: Path) -> Path:
+    beside = index.parent / archive
+    return beside if not os.path.exists(archive) and beside.exists() else Path(archive)
+
+
+def read_id(file: BinaryIO, path: Path) -> str | None:
+    """Reads the id of the next entry and the space or tab after it; None at the end of the file.
+
+    An id may also end with its line, which is left to be read: what follows is text then.
+    """
+    start = file.tell()
+    name = bytearray()
+    while byte := file.read(1):
+        if byte in b" \t\r\n":
+            if name:
+                break
+            continue  # a text archive ends its entries with line feeds, which come before the next id
+        name += byte
+        if len(name) > LONGEST_ID:
+            raise FormatError(f"{path}: byte {start}: no utterance id here; is this a Kaldi archive?")
+    if not byte:
+        if name:
+            raise FormatError(f"{path}: byte {start}: the file ends after {bytes(name[:40])!r}, expected an utterance")
+        return None
+    if byte in b"\r\n":
+        file.seek(-1, os.SEEK_CUR)
+    try:
+        return name.decode("utf-8")
+    except UnicodeDecodeError:
+        raise FormatError(f"{path}: byte {start}: the utterance id is not UTF-8; is this a Kaldi archive?") from None

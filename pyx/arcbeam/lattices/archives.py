@@ -1,0 +1,162 @@
+"""Files of Kaldi's compact lattices: archives (``.ark``), indexes (``.scp``) and files of one lattice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Protocol, TypeAlias
+
+from arcbeam.calls import lists_options
+from arcbeam.errors import FormatError
+from arcbeam.files.kaldi_archives import open_archive, read_id, scp_entries
+from arcbeam.files.reading import check_is_file
+from arcbeam.files.writing import replacing
+from arcbeam.lattices import kaldi_binary, kaldi_text
+from arcbeam.lattices.kaldi_lattice import KaldiLattice
+
+StrPath: TypeAlias = str | os.PathLike[str]
+
+
+class HasKaldiForm(Protocol):
+    """A lattice that Kaldi's form can be made of: `arcbeam.Lattice`."""
+
+    def to_kaldi(self, acoustic_scale: float | None = None) -> KaldiLattice:
+        """The lattice as Kaldi's programs have it."""
+
+
+@lists_options()
+def write_lattices(
+    path: StrPath,
+    lattices: Mapping[str, HasKaldiForm | KaldiLattice] | Iterable[tuple[str, HasKaldiForm | KaldiLattice]],
+    *,
+    text: bool = False,
+    acoustic_scale: float | None = None,
+    scp: StrPath | None = None,
+) -> None:
+    """Writes an archive of compact lattices, which Kaldi's programs read as ``ark:path``.
+
+    Parameters
+    ----------
+    path
+        The archive; it gets its name when it is complete.
+    lattices
+        ``{utterance: lattice}``, or pairs of them, which are taken one at a time. A lattice is one of a hypothesis, or
+        a `KaldiLattice`.
+    text : bool
+        Write Kaldi's text form.
+    acoustic_scale : float, optional
+        The decoder's: Kaldi's acoustic costs are not scaled, so they are divided by it. None takes that of the decoder
+        which made the lattice. It does not concern a `KaldiLattice`.
+    scp
+        Also write an index, with the place of each lattice in the archive.
+
+    Raises
+    ------
+    ValueError
+        An utterance's name is empty or has white space.
+    """
+    pairs = lattices.items() if isinstance(lattices, Mapping) else lattices
+    encode = kaldi_text.encode if text else kaldi_binary.encode
+    with replacing(path) as archive:
+        if scp is None:
+            _write(archive, pairs, encode, acoustic_scale, None, path)
+        else:
+            with replacing(scp, "w", encoding="utf-8") as index:
+                _write(archive, pairs, encode, acoustic_scale, index, path)
+
+
+@contextmanager
+def lattice_archive(path: StrPath, *, text: bool = False) -> Iterator[Callable[[str, HasKaldiForm], None]]:
+    """Opens an archive for lattices that come one by one: yields what writes (utterance, lattice) to it."""
+    encode = kaldi_text.encode if text else kaldi_binary.encode
+    with replacing(path) as archive:
+        yield lambda utterance, lattice: _write(archive, [(utterance, lattice)], encode, None, None, path)
+
+
+def _write(
+    archive: IO[bytes], pairs: Iterable[Any], encode: Any, scale: float | None, index: IO[str] | None, path: StrPath
+) -> None:
+    place = 0
+    for utterance, lattice in pairs:
+        if (
+            not isinstance(utterance, str)
+            or not utterance
+            or len(utterance.split()) != 1
+            or utterance.strip() != utterance
+        ):
+            raise ValueError(f"lattices: expected names of utterances without white space, got {utterance!r}")
+        kaldi = lattice if isinstance(lattice, KaldiLattice) else lattice.to_kaldi(scale)
+        head = utterance.encode() + b" "
+        data = head + encode(kaldi)
+        if index is not None:
+            index.write(f"{utterance} {os.fsdecode(path)}:{place + len(head)}\n")
+        archive.write(data)
+        place += len(data)
+
+
+@lists_options()
+def read_lattices(path: StrPath) -> Iterator[tuple[str, KaldiLattice]]:
+    """Reads compact lattices one at a time: (utterance, lattice).
+
+    Parameters
+    ----------
+    path
+        An archive, binary or text; an index whose name ends with ``.scp``; or a file of one lattice, whose utterance is
+        the file's name without its ending.
+
+    Raises
+    ------
+    FormatError
+        The file is empty, damaged or cut short, or of another kind; the message names the utterance and the byte.
+    OSError
+        The file cannot be read.
+    """
+    place = Path(os.fspath(path))
+    check_is_file(place)
+    return _read_index(place) if place.suffix == ".scp" else _read_archive(place)
+
+
+def _read_archive(path: Path) -> Iterator[tuple[str, KaldiLattice]]:
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(4)
+        file.seek(0)
+        if not head:
+            raise FormatError(f"{path}: expected a Kaldi archive of lattices, got an empty file")
+        if head == kaldi_binary.MAGIC or head[:1].isspace():
+            yield path.stem, _lattice(file, size, str(path))
+            if rest := file.read(64).strip():
+                raise FormatError(f"{path}: expected nothing after a file's only lattice, got {rest!r}")
+            return
+        while (utterance := read_id(file, path)) is not None:
+            yield utterance, _lattice(file, size, f"{path}: {utterance!r}")
+
+
+def _read_index(path: Path) -> Iterator[tuple[str, KaldiLattice]]:
+    opened: Path | None = None  # entries that stand side by side in an index are mostly of one archive
+    with ExitStack() as archive:
+        for utterance, target, offset, cut in scp_entries(path):
+            where = f"{path}: {utterance!r} ({target}:{offset})"
+            if cut:
+                raise FormatError(f"{where}: expected no range, because lattices have none, got {cut}")
+            if target != opened:
+                archive.close()
+                file = archive.enter_context(open_archive(target, path))
+                opened, size = target, os.fstat(file.fileno()).st_size
+            if offset > size:
+                raise FormatError(f"{where}: starts beyond the end of the file, which has {size} bytes")
+            file.seek(offset)
+            yield utterance, _lattice(file, size, where)
+
+
+def _lattice(file: BinaryIO, size: int, where: str) -> KaldiLattice:
+    start = file.tell()
+    head = file.read(4)
+    file.seek(start)
+    if head[:1].isspace():
+        return kaldi_text.Decoder(file, where).lattice()
+    if head != kaldi_binary.MAGIC:
+        raise FormatError(f"{where}: byte {start}: expected a lattice, binary or text, got {head!r}")
+    return kaldi_binary.Decoder(file, size, where).lattice()

@@ -1,0 +1,80 @@
+"""The border to boosting trees in C++: phrases to the arrays of an automaton, and steps in an automaton."""
+
+import numpy as np
+
+from libc.stdint cimport uint32_t, uintptr_t
+from libcpp.vector cimport vector
+
+from arcbeam.transducer._token_automaton cimport TokenArc, TokenAutomaton, TokenStep, automaton_of, token_step
+
+ARC = np.dtype([("next_state", "<u4"), ("weight", "<f4")])
+
+
+cdef extern from "arcbeam/transducer/_boosting_tree/boosting_tree.hpp" namespace "arcbeam::transducer" nogil:
+    cdef struct Phrases:
+        const uint32_t* tokens
+        const size_t* ends
+        const double* scores
+        size_t count
+
+    cdef struct TreeOptions:
+        double depth_scaling
+        double unk_score
+        const double* logs
+        uint32_t num_tokens
+
+    cdef cppclass BoostingTree:
+        vector[uint32_t] first_arcs
+        vector[uint32_t] arc_tokens
+        vector[TokenArc] arcs
+        vector[TokenArc] backoffs
+
+    BoostingTree build_boosting_tree(const Phrases&, const TreeOptions&) except +
+
+
+def build(const uint32_t[::1] tokens, const size_t[::1] ends, const double[::1] scores, const double[::1] logs, *,
+          double depth_scaling, double unk_score, uint32_t num_tokens):
+    """The boosting tree of phrases.
+
+    Parameters
+    ----------
+    tokens : uint32[all phrases' tokens]
+        Below `num_tokens`; they are not checked.
+    ends : uintp[phrases]
+        Of each phrase's tokens; there is at least one phrase, and none is empty.
+    scores : float64[phrases]
+    logs : float64[longest phrase + 1]
+        Natural logs, of 1 on.
+
+    Returns
+    -------
+    first_arcs, arc_tokens, arcs, backoffs : uint32, uint32, ARC, ARC
+        As ``cuda/shared/token_automaton.hpp`` has them.
+    """
+    cdef BoostingTree tree
+    cdef Phrases phrases = Phrases(&tokens[0], &ends[0], &scores[0], ends.shape[0])
+    cdef TreeOptions options = TreeOptions(depth_scaling, unk_score, &logs[0], num_tokens)
+    with nogil:
+        tree = build_boosting_tree(phrases, options)
+    return (
+        np.array(<uint32_t[:tree.first_arcs.size()]> tree.first_arcs.data()),
+        np.array(<uint32_t[:tree.arc_tokens.size()]> tree.arc_tokens.data()),
+        np.frombuffer(bytes((<unsigned char*> tree.arcs.data())[:tree.arcs.size() * sizeof(TokenArc)]), ARC),
+        np.frombuffer(bytes((<unsigned char*> tree.backoffs.data())[:tree.backoffs.size() * sizeof(TokenArc)]), ARC),
+    )
+
+
+def walk(automaton, uint32_t state, const uint32_t[::1] tokens):
+    """Scores f4 [tokens] of a TokenAutomaton after a state, and the states u4 that follow; neither is checked."""
+    cdef Py_ssize_t n = tokens.shape[0], i
+    scores, states = np.empty(n, np.float32), np.empty(n, np.uint32)
+    cdef float[::1] score = scores
+    cdef uint32_t[::1] following = states
+    cdef TokenAutomaton view = automaton_of(automaton)
+    cdef TokenStep step
+    with nogil:
+        for i in range(n):
+            step = token_step(view, state, tokens[i])
+            score[i], state = step.score, step.next_state
+            following[i] = state
+    return scores, states

@@ -1,0 +1,331 @@
+"""Phrases that a request makes likelier, as tokens: the boosting tree of a transducer."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from collections.abc import Iterable, Mapping
+from decimal import Context, Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.calls import lists_options
+from arcbeam.checks import as_float, check_count
+from arcbeam.errors import FormatError
+from arcbeam.files.reading import reading
+from arcbeam.show import shown_as
+from arcbeam.transducer._boosting_tree import build
+from arcbeam.transducer.phrase_tokens import PhraseTokenizer, Sampler, TokensOf
+from arcbeam.transducer.token_automaton import TokenAutomaton
+
+LARGEST_SCORE = 1000.0
+MOST_STATES = 2**31 - 1
+LARGEST_VOCABULARY = 2**24
+
+Phrase: TypeAlias = str | tuple[int, ...]
+
+
+class BoostingTree:
+    """Phrases whose tokens get a higher score, with the names and the scores of NeMo's boosting tree.
+
+    The blank is decided without it. Where a label is written, each token's logit has ``boosting_tree_alpha`` (an
+    option of the decoder) times its score added. A phrase's first token gets `context_score`, its d-th token
+    ``context_score * depth_scaling + ln d``; tokens that phrases share get the largest. Where a phrase is left before
+    its end, all tokens that leave it have what it got subtracted, so that going on with it stays likelier.
+    (Andrusenko et al. 2025, *TurboBias*; the trie with failure arcs: Aho & Corasick 1975.)
+
+    A tree is compiled once and can be shared by requests and decoders of the same vocabulary.
+
+    Parameters
+    ----------
+    phrases : mapping of phrase to float, or sequence of phrases
+        A phrase is a str, or a tuple of tokens. With a mapping, each has its own context score. A negative one makes a
+        phrase less likely: it is added to the score of its last token, and changes nothing else.
+    tokenizer : path, sequence of str or function, optional
+        What turns text into tokens: a SentencePiece model, a function from str to tokens, or the pieces by token,
+        from which the fewest are taken, of equally many the longest first. Not needed for tuples of tokens.
+    vocab_size : int, optional
+        The number of tokens, with or without a blank at their end; by default that of the tokenizer. Needed where that
+        is a function or None.
+    context_score : float
+        The score of every token of a phrase, a natural log, for phrases without their own.
+    depth_scaling : float
+        The factor of the context score for all tokens but a phrase's first. NeMo 3.0 has 2 for RNN-T and TDT, too.
+    unk_score : float
+        The score of tokens that begin no phrase, at a place where no phrase has begun.
+    use_bpe_dropout : bool
+        Whether a phrase of text gets other segmentations, too, drawn at random; for SentencePiece models.
+    num_of_transcriptions : int
+        The most segmentations of a phrase.
+    bpe_alpha : float
+        How they are drawn, as SentencePiece takes it: the power of a unigram model's probabilities (at 0 all
+        segmentations are alike), or the share of a BPE model's merges that is left out.
+    seed : int
+        For these draws, which are the same in every process.
+
+    Attributes
+    ----------
+    vocab_size : int
+    automaton : TokenAutomaton
+        What the engines read.
+
+    Raises
+    ------
+    TypeError
+        Phrases that are neither str nor tuples of whole numbers, scores that are not numbers, or a single phrase
+        instead of a list.
+    ValueError
+        No phrases; a phrase that is empty, or occurs twice, or has tokens that are not in the vocabulary or characters
+        that the tokenizer does not know; a score that is NaN or beyond 1000 in size. The message names the phrase.
+
+    Examples
+    --------
+    >>> tree = arcbeam.BoostingTree(["arcbeam", "viterbi lattice"], "tokenizer.model")
+    >>> hypotheses = decoder.decode(encoder_output, lengths, boost=tree)
+    """
+
+    @lists_options()
+    def __init__(
+        self,
+        phrases: Mapping[Phrase, float] | Mapping[str, float] | Iterable[Phrase],
+        tokenizer: PhraseTokenizer | None = None,
+        *,
+        vocab_size: int | None = None,
+        context_score: float = 1.0,
+        depth_scaling: float = 2.0,
+        unk_score: float = 0.0,
+        use_bpe_dropout: bool = False,
+        num_of_transcriptions: int = 5,
+        bpe_alpha: float = 0.3,
+        seed: int = 1234,
+    ) -> None:
+        if isinstance(phrases, (str, bytes, tuple)) or not isinstance(phrases, Iterable):
+            raise TypeError(
+                f"phrases: expected a list of phrases, or a mapping of phrases to scores, got {type(phrases).__name__}"
+                + (f"; for one phrase write [{phrases!r}]" if isinstance(phrases, (str, tuple)) else "")
+            )
+        for option, value in (("depth_scaling", depth_scaling), ("unk_score", unk_score)):
+            _check_score(option, value)
+        if not 0.0 <= as_float("bpe_alpha", bpe_alpha, "from 0 to 1") <= 1.0:
+            raise ValueError(f"bpe_alpha: expected a number from 0 to 1, got {bpe_alpha!r}")
+        check_count("num_of_transcriptions", num_of_transcriptions)
+        names = list(phrases)
+        if not names:
+            raise ValueError("phrases: expected at least one phrase, got none; give boost=None to boost nothing")
+        if isinstance(phrases, Mapping):
+            scores = [_check_score(f"score of {_shown(name)}", score) for name, score in phrases.items()]
+        else:
+            scores = [_check_score("context_score", context_score)] * len(names)
+        tokens_of = None if tokenizer is None else TokensOf(tokenizer)
+        if vocab_size is None and tokens_of is not None:
+            vocab_size = tokens_of.size
+        self.vocab_size = _vocabulary(vocab_size)
+        self._phrases: dict[Phrase, float] = {}
+        for name, score in zip(names, scores, strict=True):
+            key = _key(name)
+            if key in self._phrases:
+                raise ValueError(f"phrases: {_shown(key)} occurs twice")
+            self._phrases[key] = score
+        segmented = [[_tokens_of(phrase, tokens_of, self.vocab_size)] for phrase in self._phrases]
+        if use_bpe_dropout:
+            if tokens_of is None or tokens_of.model is None:
+                raise ValueError("use_bpe_dropout: expected a SentencePiece model as tokenizer, which alone can draw")
+            sampler = Sampler(tokens_of.model, bpe_alpha, seed)
+            for phrase, found in zip(self._phrases, segmented, strict=True):
+                if isinstance(phrase, str):
+                    found += sampler.alternatives(phrase, found[0], num_of_transcriptions)
+        self.automaton = _compiled(segmented, list(self._phrases.values()), depth_scaling, unk_score, self.vocab_size)
+        self._used = frozenset(token for alternatives in segmented for tokens in alternatives for token in tokens)
+        self._segmented = segmented
+
+    @classmethod
+    @lists_options()
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        tokenizer: PhraseTokenizer,
+        *,
+        vocab_size: int | None = None,
+        context_score: float = 1.0,
+        depth_scaling: float = 2.0,
+        unk_score: float = 0.0,
+        use_bpe_dropout: bool = False,
+        num_of_transcriptions: int = 5,
+        bpe_alpha: float = 0.3,
+        seed: int = 1234,
+    ) -> Self:
+        """A tree from a text file with a phrase on each line; a tab and the phrase's context score may follow it.
+
+        Parameters
+        ----------
+        path : path
+            UTF-8 text. Empty lines mean nothing.
+        tokenizer, vocab_size, context_score, depth_scaling, unk_score, use_bpe_dropout, num_of_transcriptions, \
+bpe_alpha, seed
+            As the class takes them; `context_score` is that of the lines without a score.
+
+        Raises
+        ------
+        FormatError
+            A line whose phrase is empty or occurs twice, or whose score is not a number; the message names it.
+        OSError
+            The file cannot be read.
+        """
+        phrases: dict[Phrase, float] = {}
+        with reading(path, "a list of phrases"):
+            text = Path(path).read_text(encoding="utf-8-sig")
+        for number, line in enumerate(text.split("\n"), 1):
+            if not line.strip():
+                continue
+            name, tab, score = line.partition("\t")
+            try:
+                phrase = _key(name)
+                if phrase in phrases:
+                    raise ValueError(f"{_shown(phrase)} occurs twice")
+                phrases[phrase] = _check_score(f"score of {_shown(phrase)}", float(score) if tab else context_score)
+            except ValueError as error:
+                raise FormatError(f"{os.fspath(path)}, line {number}: {error}") from None
+        if not phrases:
+            raise FormatError(f"{os.fspath(path)}: expected at least one phrase, got none")
+        return cls(
+            phrases,
+            tokenizer,
+            vocab_size=vocab_size,
+            depth_scaling=depth_scaling,
+            unk_score=unk_score,
+            use_bpe_dropout=use_bpe_dropout,
+            num_of_transcriptions=num_of_transcriptions,
+            bpe_alpha=bpe_alpha,
+            seed=seed,
+        )
+
+    @property
+    def phrases(self) -> dict[Phrase, float]:
+        """Each phrase and its context score."""
+        return dict(self._phrases)
+
+    @property
+    def tokens(self) -> dict[Phrase, list[tuple[int, ...]]]:
+        """The segmentations of each phrase."""
+        return dict(zip(self._phrases, map(list, self._segmented), strict=True))
+
+    @property
+    def digest(self) -> str:
+        """A digest of the tree: two trees that have the same give the same answers."""
+        return self.automaton.digest
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the compiled tree."""
+        return self.automaton.nbytes
+
+    def __len__(self) -> int:
+        return len(self._phrases)
+
+    def __repr__(self) -> str:
+        return shown_as(
+            f"BoostingTree of {len(self):,} phrase{'s'[: len(self) != 1]}", f"{self.automaton.num_states:,} states",
+            f"vocab_size={self.vocab_size}",
+        )  # fmt: skip
+
+    def phrase_with(self, token: int) -> Phrase | None:
+        """A phrase that has this token, or None."""
+        if token not in self._used:
+            return None
+        return next(p for p, found in zip(self._phrases, self._segmented, strict=True) if token in sum(found, ()))
+
+
+def _vocabulary(size: Any) -> int:
+    if size is None:
+        raise ValueError("vocab_size: expected the number of tokens, because no tokenizer tells it")
+    if isinstance(size, bool) or not isinstance(size, numbers.Integral):
+        raise TypeError(f"vocab_size: expected a whole number, got {type(size).__name__}")
+    if not 1 <= int(size) <= LARGEST_VOCABULARY:
+        raise ValueError(f"vocab_size: expected 1 to {LARGEST_VOCABULARY:,} tokens, got {size}")
+    return int(size)
+
+
+def _key(phrase: Any) -> Phrase:
+    """The phrase as it is known: text with one space between words, or a tuple of tokens."""
+    if isinstance(phrase, str):
+        normal = " ".join(phrase.split())
+        if not normal:
+            raise ValueError(f"phrases: expected phrases with at least one word, got {phrase!r}")
+        return normal
+    if not isinstance(phrase, tuple) or not all(map(_is_whole, phrase)):
+        raise TypeError(f"phrases: expected a str or a tuple of tokens, got {_shown(phrase)}")
+    if not phrase:
+        raise ValueError("phrases: expected phrases with at least one token, got ()")
+    return tuple(map(int, phrase))
+
+
+def _tokens_of(phrase: Phrase, tokens_of: TokensOf | None, vocab_size: int) -> tuple[int, ...]:
+    if isinstance(phrase, str):
+        if tokens_of is None:
+            raise ValueError(f"tokenizer: expected one, because phrase {phrase!r} is text; or give tuples of tokens")
+        found = tokens_of(phrase)
+        if not found:
+            raise ValueError(f"phrase {phrase!r} has no tokens")
+        wrong = next((token for token in found if not _is_whole(token)), None)
+        if wrong is not None:
+            raise TypeError(f"phrase {_shown(phrase)}: expected tokens that are whole numbers, got {wrong!r}")
+    else:
+        found = phrase
+    if min(found) < 0 or max(found) >= vocab_size:
+        token = next(token for token in found if not 0 <= token < vocab_size)
+        raise ValueError(f"phrase {_shown(phrase)}: expected tokens from 0 to {vocab_size - 1}, got {token}")
+    return tuple(map(int, found))
+
+
+def _compiled(
+    segmented: list[list[tuple[int, ...]]], scores: list[float], depth_scaling: float, unk_score: float, tokens: int
+) -> TokenAutomaton:
+    lists = [one for alternatives in segmented for one in alternatives]
+    repeated = np.repeat(np.array(scores, np.float64), [len(alternatives) for alternatives in segmented])
+    lengths = np.fromiter(map(len, lists), np.uintp, len(lists))
+    flat = np.fromiter((token for one in lists for token in one), np.uint32, int(lengths.sum()))
+    if len(flat) + tokens >= MOST_STATES:
+        raise ValueError(f"phrases: expected fewer than {MOST_STATES:,} tokens in all, got {len(flat):,}")
+    arrays = build(
+        flat,
+        np.cumsum(lengths, dtype=np.uintp),
+        repeated,
+        logs_up_to(int(lengths.max())),
+        depth_scaling=depth_scaling,
+        unk_score=unk_score,
+        num_tokens=tokens,
+    )
+    for array in arrays:
+        array.flags.writeable = False
+    return TokenAutomaton(*arrays, num_tokens=tokens)
+
+
+def logs_up_to(n: int) -> npt.NDArray[np.float64]:
+    """Natural logs of 0 to n, that of 0 as 0; the same on every machine, which those of math are not."""
+    return np.array([0.0, *map(natural_log, range(1, n + 1))])
+
+
+@lru_cache(maxsize=65_536)
+def natural_log(n: int) -> float:
+    """The natural log of a whole number, correctly rounded."""
+    return float(Decimal(n).ln(Context(prec=40)))
+
+
+def _check_score(name: str, score: Any) -> float:
+    value = as_float(name, score, "that is a natural log")
+    if not abs(value) <= LARGEST_SCORE:  # NaN compares false
+        raise ValueError(f"{name}: expected a number from -{LARGEST_SCORE:g} to {LARGEST_SCORE:g}, got {value!r}")
+    return value
+
+
+def _is_whole(token: Any) -> bool:
+    return type(token) is int or (isinstance(token, (int, np.integer)) and not isinstance(token, bool))
+
+
+def _shown(phrase: Any) -> str:
+    text = repr(phrase)
+    return text if len(text) <= 60 else text[:57] + "..."

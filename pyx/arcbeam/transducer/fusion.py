@@ -1,0 +1,87 @@
+"""What the labels of a batch are scored with besides the network, checked and taken apart for the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from arcbeam.transducer.boosting_tree import BoostingTree
+from arcbeam.transducer.hypothesis import TransducerState
+from arcbeam.transducer.token_automaton import Fusion, Fusions, TokenAutomaton
+
+Boosts: TypeAlias = BoostingTree | Sequence[BoostingTree | None] | None
+"""Of all utterances, or of each."""
+
+NO_DIGESTS = ("", "")
+
+
+def trees_of(boost: Boosts, batch: int, tokens: int, blank: int) -> list[BoostingTree | None]:
+    """The boosting tree of each utterance.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a tree or a list of them; a list of another length than the batch; a tree of another vocabulary, or one that
+        boosts the blank.
+    """
+    if boost is None or isinstance(boost, BoostingTree):
+        trees: list[BoostingTree | None] = [boost] * batch
+    elif isinstance(boost, (str, bytes)) or not isinstance(boost, Sequence):
+        raise TypeError(f"boost: expected an arcbeam.BoostingTree, or a list of them, got {type(boost).__name__}")
+    else:
+        trees = list(boost)
+        if len(trees) != batch:
+            raise ValueError(f"boost: expected a tree or None for each of {batch} utterances, got {len(trees)}")
+    checked: set[int] = set()
+    for i, tree in enumerate(trees):
+        if tree is None or id(tree) in checked:
+            continue
+        if not isinstance(tree, BoostingTree):
+            raise TypeError(f"boost[{i}]: expected an arcbeam.BoostingTree or None, got {type(tree).__name__}")
+        sizes = {tokens, tokens - 1} if blank == tokens - 1 else {tokens}
+        if tree.vocab_size not in sizes:
+            expected = " or ".join(map(str, sorted(sizes)))
+            raise ValueError(f"boost[{i}]: expected a tree of {expected} tokens, got one of {tree.vocab_size}")
+        phrase = tree.phrase_with(blank)
+        if phrase is not None:
+            raise ValueError(f"boost[{i}]: phrase {phrase!r} has the token {blank}, which is the blank")
+        checked.add(id(tree))
+    return trees
+
+
+def fusions_of(
+    trees: list[BoostingTree | None], ngram_lm: TokenAutomaton | None, states: Sequence[TransducerState | None]
+) -> tuple[Fusions, list[tuple[str, str]]]:
+    """What the engine takes for each utterance, and the digests that the next states get: of the model, of the tree.
+
+    Raises
+    ------
+    ValueError
+        A state was made with another tree or model.
+    """
+    automata = [(ngram_lm, None if tree is None else tree.automaton) for tree in trees]
+    digests = [tuple("" if one is None else one.digest for one in pair) for pair in automata]
+    fusions = []
+    for i, (pair, state) in enumerate(zip(automata, states, strict=True)):
+        starts = tuple(0 if one is None else one.start for one in pair)
+        if state is not None:
+            starts = (
+                _goes_on(i, "n-gram model", "ngram_lm_model", state.ngram_lm, pair[0]),
+                _goes_on(i, "boosting tree", "boost", state.boosting_tree, pair[1]),
+            )
+        fusions.append(Fusion(*pair, starts))  # type: ignore[arg-type]
+    if all(pair == (None, None) for pair in automata):
+        return None, digests  # type: ignore[return-value]
+    return fusions, digests  # type: ignore[return-value]
+
+
+def _goes_on(i: int, what: str, option: str, state: tuple[int, str], automaton: TokenAutomaton | None) -> int:
+    place, digest = state
+    if digest != ("" if automaton is None else automaton.digest):
+        made = f"was made with another {what} than" if digest and automaton else (
+            f"was made with a {what}, but there is none in" if digest else f"was made without the {what} of"
+        )  # fmt: skip
+        raise ValueError(f"state[{i}]: it {made} {option}=; a stream goes on with what it began with")
+    if automaton is not None and not 0 <= place < automaton.num_states:
+        raise ValueError(f"state[{i}]: expected a state of the {what} below {automaton.num_states}, got {place}")
+    return place

@@ -1,0 +1,136 @@
+"""N-gram models over tokens, as the automata that score a transducer's labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from arcbeam.transducer._boosting_tree import ARC
+from arcbeam.transducer.boosting_tree import natural_log
+from arcbeam.transducer.token_automaton import TokenAutomaton
+
+if TYPE_CHECKING:
+    from arcbeam.lm.language_model import LanguageModel
+
+NgramLm: TypeAlias = "str | os.PathLike[str] | LanguageModel | TokenAutomaton"
+
+TOKEN_OFFSET = 100  # NeMo's word for token v is the character 100 + v
+NO_TOKEN = -1
+LARGEST_WEIGHT = 1e6  # sums of them stay finite
+UNKNOWN_COST = np.float32(230.2585093)  # kUnknownCost
+
+
+def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> list[str | None]:
+    """The word of the model for each token, None for the blank and for tokens that it is not to know."""
+    if words is None:
+        return [None if token == blank else chr(TOKEN_OFFSET + token) for token in range(tokens)]
+    if isinstance(words, (str, bytes)) or not isinstance(words, Sequence):
+        raise TypeError(f"ngram_lm_tokens: expected a list with a word for each token, got {type(words).__name__}")
+    found = list(words)
+    if len(found) == tokens - 1 and blank == tokens - 1:
+        found.append(None)
+    if len(found) != tokens:
+        raise ValueError(f"ngram_lm_tokens: expected {tokens} words, one for each token, got {len(found)}")
+    wrong = next((word for word in found if word is not None and not isinstance(word, str)), None)
+    if wrong is not None:
+        raise TypeError(f"ngram_lm_tokens: expected words that are str or None, got {type(wrong).__name__}")
+    found[blank] = None
+    return found
+
+
+def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: int, blank: int) -> TokenAutomaton:
+    """The automaton of an n-gram model over the tokens of a decoder.
+
+    Tokens that the model lacks share the probability of ``<unk>`` evenly, and lead to the empty history, as in NeMo.
+
+    Parameters
+    ----------
+    model : path of an ARPA or of a file of LanguageModel.save, LanguageModel, or what this function has returned
+    words : sequence of str or None, optional
+        The word of the model for each token; by default NeMo's, the character 100 + token.
+    tokens, blank : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a model; words that are not one for each token, or the same for two; or the model knows none of them.
+    FormatError, OSError
+        The file is not a model, or cannot be read.
+    """
+    if isinstance(model, TokenAutomaton):
+        if model.num_tokens != tokens:
+            raise ValueError(f"ngram_lm_model: expected a model of {tokens} tokens, got one of {model.num_tokens}")
+        return model
+    from arcbeam.lm._language_model import listed
+    from arcbeam.lm.loading import as_language_model
+
+    lm = as_language_model("ngram_lm_model", model)
+    lm.check_file()
+    token_of = _tokens_by_label(lm, token_words(words, tokens, blank))
+    first, labels, backoff_states = listed(lm.columns, lm.about)
+    sources = np.repeat(np.arange(lm.num_states, dtype=np.uint32), np.diff(first))
+    token = token_of[labels]
+    kept = np.flatnonzero((token != NO_TOKEN) & (sources != 0))
+    kept = kept[np.lexsort((token[kept], sources[kept]))]
+    root = _root(lm, token_of, first, labels, tokens, blank)
+    arcs = np.empty(tokens + len(kept), ARC)
+    arcs[:tokens] = root
+    arcs["next_state"][tokens:] = lm.columns["arcs"]["next_state"][kept]
+    arcs["weight"][tokens:] = -lm.columns["arcs"]["weight"][kept]
+    counts = np.bincount(sources[kept], minlength=lm.num_states)
+    counts[0] = tokens
+    backoffs = np.empty(lm.num_states, ARC)
+    backoffs["next_state"], backoffs["weight"] = backoff_states, -lm.columns["backoff.weights"]
+    lm.check_file()
+    arcs["weight"] += 0.0  # no -0
+    backoffs["weight"] += 0.0
+    if not max(np.abs(arcs["weight"]).max(), np.abs(backoffs["weight"]).max()) <= LARGEST_WEIGHT:
+        raise ValueError(f"ngram_lm_model: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")
+    return TokenAutomaton(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
+        np.concatenate([np.arange(tokens), token[kept]]).astype(np.uint32),
+        arcs,
+        backoffs,
+        tokens,
+        lm.start,
+    )
+
+
+def _tokens_by_label(lm: LanguageModel, words: list[str | None]) -> np.ndarray:
+    """int64[labels + 1]: the token of each label of the model, NO_TOKEN for none."""
+    token_of = np.full(lm.end_label + 1, NO_TOKEN, np.int64)
+    for token, word in enumerate(words):
+        label = None if word is None else lm.label(word)
+        if label is None:
+            continue
+        if token_of[label] != NO_TOKEN:
+            raise ValueError(f"ngram_lm_tokens: tokens {token_of[label]} and {token} have the same word {word!r}")
+        token_of[label] = token
+    if (token_of == NO_TOKEN).all():
+        shown = ", ".join(repr(word) for word in words if word is not None)[:40]
+        raise ValueError(
+            f"ngram_lm_model: expected a model of tokens, got one that has none of their words ({shown}, ...); give "
+            "ngram_lm_tokens= with the word that the model has for each token"
+        )
+    return token_of
+
+
+def _root(
+    lm: LanguageModel, token_of: np.ndarray, first: np.ndarray, labels: np.ndarray, tokens: int, blank: int
+) -> np.ndarray:
+    """An arc for every token from the empty history; the blank's is never read."""
+    arcs = lm.columns["arcs"][: first[1]]
+    unknown = lm.unknown_label
+    cost = float(arcs["weight"][unknown - 1]) if unknown else float(UNKNOWN_COST)
+    known = token_of[labels[: first[1]]]
+    missing = tokens - 1 - int((known != NO_TOKEN).sum())
+    root = np.zeros(tokens, ARC)
+    root["weight"] = np.float32(-cost - (natural_log(missing) if missing > 1 else 0.0))
+    root["weight"][blank] = 0.0
+    there = known != NO_TOKEN
+    root["next_state"][known[there]] = arcs["next_state"][there]
+    root["weight"][known[there]] = -arcs["weight"][there]
+    return root

@@ -1,0 +1,297 @@
+"""The experiments of boosting: their lists and measures by hand, and their rows on tiny sets."""
+
+import lzma
+import struct
+
+import numpy as np
+import pytest
+
+from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
+from arcbeam.ctc.options import DEFAULT_BOOST
+from arcbeam.graph.pronunciations import Pronunciations
+from benchmarks.data import datasets, graphs
+from benchmarks.experiments import boost_beam, boost_magnitude, boost_rare_words, boost_score
+from benchmarks.harness import record
+from benchmarks.harness.registry import Context
+from benchmarks.report.results import found
+from benchmarks.tasks import boosting
+from tests.decode.random_graphs import random_graph, random_log_probs
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+FREQUENT = frozenset(WORDS[:10])
+UTTERANCES = 8
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path):
+    """The graph and every set are tiny ones; the references are what the search says, and a word more."""
+    fields = random_graph(4, states=120, columns=12).fields()
+    path = tmp_path / "tiny.arcbeam"
+    Graph(**fields | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}).save(path)
+    batch = [random_log_probs(seed, 10, 12) for seed in range(UTTERANCES)]
+    texts = [h.text for h in boosting.decoder(Graph.load(path), 17.0).decode(batch)]
+
+    def dataset(name, utterances=None):
+        values = np.concatenate(batch).astype(np.float32)
+        ids = [f"u{i}" for i in range(UTTERANCES)]
+        said = [f"{text} w{20 + i}" for i, text in enumerate(texts)]
+        return datasets.Dataset(name, values, np.full(UTTERANCES, 10), ids, said, 0.04, [])
+
+    files = graphs.GraphFiles("tiny", path, tmp_path / "tiny.fst")
+    monkeypatch.setattr(graphs, "get", lambda name, progress=None: files)
+    monkeypatch.setattr(datasets, "load", dataset)
+    monkeypatch.setattr(boosting, "frequent_words", lambda: FREQUENT)
+    return files.graph
+
+
+def test_frequent_words_are_counted_once(monkeypatch, tmp_path):
+    (tmp_path / "text").mkdir()
+    with lzma.open(tmp_path / "text" / "books.txt.xz", "wt") as file:
+        file.write("b a c\na b\nb d a\n")
+    monkeypatch.setattr(datasets, "data_folder", lambda: tmp_path)
+    monkeypatch.setattr(datasets, "CACHE", tmp_path)
+    monkeypatch.setattr(graphs, "FOLDER", tmp_path)
+    boosting.frequent_words.cache_clear()
+    assert boosting.frequent_words(3) == {"a", "b", "c"}  # c before d, which is as frequent
+    assert (tmp_path / "frequent-words-3.txt").read_text() == "a\nb\nc\n"
+    boosting.frequent_words.cache_clear()
+    (tmp_path / "text" / "books.txt.xz").unlink()
+    assert boosting.frequent_words(3) == {"a", "b", "c"}
+    boosting.frequent_words.cache_clear()
+
+
+def test_lists_hold_what_was_said_and_others(tiny):
+    rare = boosting.RareWords(tiny)
+    assert rare.words == sorted(rare.set) and not rare.set & FREQUENT
+    assert rare.set <= set(WORDS)
+    references = [f"w1 {rare.words[3]} {rare.words[0]} {rare.words[3]} unknown", "w2"]
+    assert rare.said(references) == [rare.words[0], rare.words[3]]
+    lists = rare.lists(references, 5)
+    assert lists[0][:2] == [rare.words[0], rare.words[3]]
+    assert [len(words) for words in lists] == [7, 5]
+    for words in lists:
+        assert len(set(words)) == len(words) and set(words) <= rare.set
+    assert lists == rare.lists(references, 5) and lists[0][2:] != lists[1]
+    assert set(rare.others(references, 10_000)) == rare.set - {rare.words[0], rare.words[3]}
+
+
+def test_outcomes_by_hand():
+    references, texts = ["a b a c", "d"], ["a a a x", "d b"]
+    got = boosting.outcome(references, texts, [["a", "b"], ["b"]])
+    # Of a, a, b two are found; a third a and b in the second utterance are false.
+    assert (got.words, got.errors, got.listed, got.right, got.false, got.utterances) == (5, 3, 3, 2, 2, 2)
+    assert (got.wer, got.false_alarms) == (60.0, 100.0)
+    assert got.recall == pytest.approx(200 / 3)
+    of_all = boosting.outcome(references, texts, frozenset("ad"))
+    assert (of_all.listed, of_all.right, of_all.false) == (3, 3, 1)
+
+
+@pytest.mark.parametrize("score", [0.5, 3.0])
+def test_a_graph_with_the_boost_in_its_weights(tiny, score):
+    words = WORDS[5:25]
+    graph = boost_beam.boosted_graph(tiny, words, score)
+    is_listed = np.isin(tiny.words, np.arange(6, 26))
+    assert is_listed.any() and not is_listed.all()
+    lowered = tiny.targets["weight"] - np.float32(score) * is_listed.astype(np.float32)
+    assert graph.targets["weight"].tobytes() == lowered.tobytes()
+    for state in range(graph.num_states):
+        begin, end = int(graph.states["first_emitting"][state]), int(graph.states["first_arc"][state + 1])
+        smallest = min(graph.targets["weight"][begin:end].tolist(), default=np.inf)
+        assert graph.states["smallest_weight"][state] == np.float32(smallest)
+    batch = [random_log_probs(seed, 10, 12) for seed in range(UTTERANCES)]
+    wide = {"beam": np.inf, "max_active": None, "device": "cpu"}
+    boosted = CtcDecoder(tiny, **wide).decode(batch, boost=Boost(words, score))
+    composed = CtcDecoder(graph, **wide).decode(batch)
+    assert [h.text for h in boosted] == [h.text for h in composed]
+    assert [h.text for h in composed] != [h.text for h in CtcDecoder(tiny, **wide).decode(batch)]
+
+
+def test_boosts_that_the_text_lacks_are_seen(tiny, monkeypatch):
+    dataset, decoder = datasets.load("any").first(4), boosting.decoder(tiny, 8.0)
+    words = sorted({word for found in decoder.decode(dataset.utterances) for word in found.text.split()})
+    boost_magnitude.measure(decoder, dataset, words, 2.0)
+    monkeypatch.setattr(Boost, "occurrences", lambda self, words: [])
+    with pytest.raises(AssertionError, match="are not the listed words of"):
+        boost_magnitude.measure(decoder, dataset, words, 2.0)
+
+
+def test_occurrences_that_were_said():
+    assert boost_beam.right(["a b a", "a"], ["a x a a", "b"], frozenset("ab")) == {(0, "a"): 2}
+
+
+def test_when_a_label_comes_by_hand():
+    """Of "ab" the label comes with the first letter, of "c" with the separator behind it."""
+    columns = {"a": 1, "b": 2, "c": 3, " ": 4, "-": 5}
+    arcs = [(0, 1, 1, 1, 0.0), (1, 2, 2, 0, 0.0), (2, 3, 4, 0, 0.0), (3, 4, 3, 0, 0.0), (4, 5, 4, 2, 0.0)]
+    arcs += [(1, 1, 5, 0, 0.0)]  # a blank within the word
+    graph = Graph.from_arcs(
+        arcs, start=0, finals={5: 0.0}, num_states=6, tokens=list(columns), blank="-", separator=" ",
+        word_symbols=["<eps>", "ab", "c"], pronunciations=Pronunciations.from_lists([(1, [0, 1]), (2, [2])]),
+    )  # fmt: skip
+    logp = np.full((6, 5), -np.inf, np.float32)
+    logp[np.arange(6), [columns[c] - 1 for c in "a-b c "]] = 0.0
+    (hypothesis,) = CtcDecoder(graph, device="cpu").decode([logp])
+    assert hypothesis.text == "ab c"
+    # The word, its letters, those read up to the label, frames from there to the last letter.
+    assert list(boost_beam.labels(hypothesis, graph)) == [("ab", 2, 1, 2), ("c", 1, 1, -1)]
+
+
+def test_sums_of_sets():
+    keys = boost_beam.COUNTED
+    rows = [
+        {"set": name, "score": score, "beam": 8.0} | dict(zip(keys, counts, strict=True))
+        for name, score, counts in (("a", 2.0, (90, 3, 2, 1, 0)), ("b", 2.0, (110, 5, 4, 2, 1)), ("b", 4.0, (9,) * 5))
+    ]
+    first, second = boost_beam.summed(rows)
+    assert [first[key] for key in keys] == [200, 8, 6, 3, 1]
+    assert (first["set"], first["lost_percent"], first["by_c1_percent"]) == ("all", 4.0, 1.5)
+    assert (second["score"], second["wide"]) == (4.0, 9)
+
+
+def test_rows_of_beams(tiny, monkeypatch):
+    monkeypatch.setattr(boosting, "SETS", ("one", "two"))
+    monkeypatch.setattr(boost_beam, "SCORES", (1.0, 3.0))
+    monkeypatch.setattr(boost_beam, "WIDE", np.inf)
+    rows = list(boost_beam.run(Context()))
+    losses = [row for row in rows if "wide" in row]
+    assert len(losses) == (2 + 1) * 2 * 3
+    for row in losses:
+        assert 0 <= row["by_c1"] <= row["lost"] <= row["wide"] and row["lost_composed"] <= row["wide"]
+        assert row["lost"] == row["lost_composed"] + row["by_c1"] - row["thanks"]
+    told = [row for row in rows if "label" in row]
+    assert {row["label"] for row in told} <= {boost_beam.ALL, boost_beam.RARE}
+    for row in told:
+        assert row["read"] <= row["letters"] and row["frames_10"] <= row["frames_50"] <= row["frames_90"]
+
+
+def test_searches_that_differ_with_the_large_beam_are_told(tiny, monkeypatch):
+    monkeypatch.setattr(boost_beam, "SCORES", (3.0,))
+    monkeypatch.setattr(boost_beam, "WIDE", np.inf)
+    monkeypatch.setattr(boost_beam, "boosted_graph", lambda graph, words, score: graph)
+    with pytest.raises(AssertionError, match="with a large beam the two searches differ"):
+        list(boost_beam.run(Context()))
+
+
+def test_rows_of_magnitudes(tiny, monkeypatch, tmp_path):
+    monkeypatch.setattr(boosting, "SETS", ("one",))
+    rows = list(boost_magnitude.run(Context()))
+    curves = [row for row in rows if "magnitude" in row]
+    assert len(curves) == 3 * len(boost_magnitude.MAGNITUDES)
+    best = [row for row in rows if "best" in row]
+    assert len(best) == 3 * len(boost_magnitude.BEAMS)
+    for row in best:
+        assert row["wer_best"] <= min(row["wer_without"], row["wer_half"])
+    pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
+    boost_magnitude.draw(rows, tmp_path / "plot.png")
+    assert min(struct.unpack(">II", (tmp_path / "plot.png").read_bytes()[16:24])) > 300
+
+
+def test_the_best_magnitude_is_the_smallest_of_equals():
+    wers = {0.0: 9.0, 4.0: 7.0, 6.0: 7.0, 8.5: 8.0}
+    rows = [{"magnitude": m, "wer_8": wer, "wer_12": wer, "wer_17": wer} for m, wer in wers.items()]
+    first, _, last = boost_magnitude.compared("s", "l", rows)
+    assert (first["wer_without"], first["wer_best"], first["best"], first["wer_half"]) == (9.0, 7.0, 4.0, 7.0)
+    assert last["wer_half"] == 8.0
+
+
+def scored(kind, score, recall, false):
+    return {"list": kind, "score": score} | {
+        f"{key}_{beam:g}": value for beam in boost_score.BEAMS for key, value in (("recall", recall), ("false", false))
+    }
+
+
+def test_the_default_score_by_hand():
+    rows = [
+        scored("a", 0.0, 80.0, 0.5), scored("a", 2.0, 90.0, 1.0), scored("a", 4.0, 90.0, 1.5),
+        scored("a", 6.0, 99.0, 5.0), scored("b", 0.0, 80.0, 0.0), scored("b", 2.0, 90.0, 0.5),
+        scored("b", 4.0, 90.0, 0.5), scored("b", 6.0, 99.0, 1.0),
+    ]  # fmt: skip
+    summed = boost_score.summed(rows)
+    assert [(row["score"], row["recall"], row["added"]) for row in summed] == [
+        (0.0, 80.0, 0.0), (2.0, 90.0, 0.5), (4.0, 90.0, 0.75), (6.0, 99.0, 2.75),
+    ]  # fmt: skip
+    assert boost_score.choice(summed) == 2.0
+
+
+def test_rows_of_scores(tiny, monkeypatch):
+    monkeypatch.setattr(boost_score, "DISTRACTORS", (5, 10))
+    monkeypatch.setattr(boost_score, "MOST_ADDED", 1000.0)
+    rows = list(boost_score.run(Context()))
+    assert len(rows) == (2 + 1 + 1) * len(boost_score.SCORES)
+    marks = [row for row in rows if row.get("mark")]
+    assert {mark for row in marks for mark in row["mark"].split(", ")} == {"chosen", "the default"}
+
+
+def test_the_default_score_is_the_chosen_one():
+    rows = [result.rows for result in found(record.RESULTS) if result.name == "boost_score"]
+    assert rows and all(boost_score.choice(each) == DEFAULT_BOOST for each in rows)
+
+
+class Hotwords:
+    """A peer whose hotwords are ours, with another beam."""
+
+    device = "cpu"
+    settings = "none"
+
+    def __init__(self, files, options, beam_width):
+        self.decoder = boosting.decoder(files.graph, 9.0)
+
+    def prepare(self, utterances):
+        return list(utterances)
+
+    def decode(self, prepared):
+        return self.decoder.decode(prepared)
+
+    def decode_with_hotwords(self, prepared, lists, weight):
+        return self.decoder.decode(prepared, boost=[Boost(words, weight) for words in lists])
+
+    def answers(self, decoded):
+        return decoded
+
+
+@pytest.fixture
+def few(tiny, monkeypatch):
+    monkeypatch.setattr(boost_rare_words, "DISTRACTORS", (5, 10))
+    monkeypatch.setattr(boost_rare_words, "TIMED", 10)
+    monkeypatch.setattr(boost_rare_words, "TIMED_UTTERANCES", 3)
+
+
+def test_rows_beside_hotwords(few, monkeypatch):
+    monkeypatch.setattr(boost_rare_words.contest.adapters, "make", lambda name: Hotwords)
+    rows = list(boost_rare_words.run(Context(repeats=2)))
+    decoders = ["arcbeam, beam 17", "arcbeam, beam 12", "pyctcdecode"]
+    tuning = [row for row in rows if row.get("why") == "tuning"]
+    assert [row["decoder"] for row in tuning] == [d for d in decoders for _ in boost_rare_words.SCORES]
+    for decoder in decoders:
+        own = [row for row in tuning if row["decoder"] == decoder]
+        best = min(own, key=lambda row: (row["wer"], row["score"]))["score"]
+        used = [row for row in rows if row["decoder"] == decoder and str(row.get("why")).startswith("tuned")]
+        assert len(used) == 2 and {row["score"] for row in used} == {best}
+    timed = [row for row in rows if row.get("why") == "timed"]
+    assert [row["decoder"] for row in timed if "ratio" not in row] == ["pyctcdecode"]
+    assert sum("new lists" in row["decoder"] for row in timed) == 2 and len(timed) == 5
+    assert all(len(row["wall"]) == 2 for row in timed)
+
+
+def test_without_the_peer_there_is_a_row_that_says_so(few, monkeypatch):
+    def missing(name):
+        raise ImportError("No module named 'pyctcdecode'")
+
+    monkeypatch.setattr(boost_rare_words.contest.adapters, "make", missing)
+    rows = list(boost_rare_words.run(Context(repeats=1)))
+    assert rows[0]["status"].startswith("missing: ")
+    assert not any("ratio" in row for row in rows)
+
+
+def test_answers_that_differ_are_not_timed(few, monkeypatch):
+    class Forgetful(Hotwords):
+        calls = 0
+
+        def decode_with_hotwords(self, prepared, lists, weight):
+            self.calls += 1
+            found = super().decode_with_hotwords(prepared, lists, weight)
+            return found if len(found) == UTTERANCES else found[::-1]
+
+    monkeypatch.setattr(boost_rare_words.contest.adapters, "make", lambda name: Forgetful)
+    with pytest.raises(AssertionError, match="pyctcdecode: what is timed is not what was measured"):
+        list(boost_rare_words.run(Context(repeats=1)))

@@ -1,0 +1,115 @@
+"""``arcbeam decode --boost`` with words that a graph lacks, on a graph with an open slot."""
+
+import json
+
+import numpy as np
+import pytest
+
+import arcbeam
+from arcbeam.graph.graph import OpenSlot
+from tests.cli.conftest import TOKENS, WORDS, arcs_of_a_word_loop
+
+SLOT = OpenSlot(np.arange(4, dtype="<u4"), np.full(4, 0.5, "<f4"), np.zeros(4, "<u4"))
+
+
+@pytest.fixture
+def open_graph(tmp_path):
+    graph = arcbeam.Graph.from_arcs(
+        list(arcs_of_a_word_loop()),
+        finals=dict.fromkeys(range(4), 0.0),
+        tokens=arcbeam.TokenTable.from_list(TOKENS),
+        word_symbols=arcbeam.SymbolTable.from_list(WORDS),
+        open_slot=SLOT,
+        meta={"topology": "normal"},
+    )
+    graph.save(tmp_path / "open.arc")
+    return tmp_path / "open.arc"
+
+
+@pytest.fixture
+def decode(run, open_graph, tmp_path):
+    def decode(boost, *options, lexicon=None, format="json"):
+        (tmp_path / "boost.txt").write_text(boost)
+        given = ["--boost", tmp_path / "boost.txt"]
+        if lexicon is not None:
+            (tmp_path / "names.txt").write_text(lexicon)
+            given += ["--boost-lexicon", tmp_path / "names.txt"]
+        return run("decode", open_graph, "in.npz", "--format", format, "--device", "cpu", *given, *options)
+
+    return decode
+
+
+def found_in(result):
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_spelled_in_characters(decode):
+    one, two, three = found_in(decode("ab\t2.5\ncc\n", "--frame-shift", "0.02", "--confidence", "--nbest", "50"))
+    assert [one["text"], two["text"], three["text"]] == ["ab", "cc", ""]
+    (word,) = one["words"]
+    assert (word["word"], word["start_frame"], word["end_frame"]) == ("ab", 1, 7)
+    assert (word["start"], word["end"]) == (1 * 0.02, 7 * 0.02)
+    assert 0.5 < word["confidence"] <= 1.0
+    assert [(b["phrase"], b["score"], b["first_word"], b["end_word"]) for b in one["boosts"]] == [("ab", 2.5, 0, 1)]
+    assert one["nbest"][0]["text"] == "ab" and one["boost_score"] == 2.5
+    assert {entry["text"]: entry["boost_score"] for entry in one["nbest"]}["ah bee"] == 0.0
+
+
+def test_spelled_by_a_lexicon(decode):
+    lexicon = "Ann a b\nAnn c a b\nCece c c\nunused a\n"
+    one, two, three = found_in(decode("Ann\nCece\t3\n", lexicon=lexicon))
+    assert [one["text"], two["text"], three["text"]] == ["Ann", "Cece", ""]
+
+
+def test_other_formats(decode):
+    told = decode("ab\n", "--frame-shift", "0.02", format="ctm")
+    assert told.stdout.splitlines()[0].split() == ["one", "1", "0.020", "0.120", "ab"]
+    assert decode("ab\n", format="text").stdout.splitlines()[0] == "one ab"
+    assert decode("ab\n", format="trn").stdout.splitlines()[0] == "ab (one)"
+
+
+def test_written_to_lattices(decode, tmp_path):
+    found_in(decode("ab\n", "--lattice", tmp_path / "lattices.ark"))
+    found = dict(arcbeam.read_lattices(tmp_path / "lattices.ark"))
+    assert max(WORDS.index(word) for word in WORDS) + 1 in found["one"].arcs["word"].tolist()
+
+
+def test_utterances_have_lists_of_their_own(run, open_graph, tmp_path):
+    (tmp_path / "one.txt").write_text("ab\n")
+    (tmp_path / "two.txt").write_text("cc\n")
+    (tmp_path / "map.txt").write_text("one one.txt\ntwo two.txt\n")
+    result = run("decode", open_graph, "in.npz", "-f", "json", "--device", "cpu", "--boost-map", tmp_path / "map.txt")
+    assert [one["text"] for one in found_in(result)] == ["ab", "cc", ""]
+
+
+@pytest.mark.parametrize(
+    ("boost", "lexicon", "message"),
+    [
+        ("ax\n", None, "'ax'"),
+        ("Ann\n", "Ann\n", "names.txt, line 1"),
+        ("Ann\n", "Ann a q\n", "'q'"),
+        ("Ann\n", "Ann a <blank>\n", "the blank"),
+        ("Ann\n", "Bob b\n", "'Ann'"),
+    ],
+)
+def test_bad_spellings(decode, boost, lexicon, message):
+    result = decode(boost, lexicon=lexicon)
+    assert result.exit_code == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert message in last
+
+
+def test_a_lexicon_without_a_list(run, open_graph, tmp_path):
+    (tmp_path / "names.txt").write_text("Ann a b\n")
+    result = run("decode", open_graph, "in.npz", "--boost-lexicon", tmp_path / "names.txt")
+    assert result.exit_code == 2
+    assert "needs --boost or --boost-map" in result.stderr
+
+
+def test_a_graph_without_a_slot_says_what_it_leaves_out(run, tmp_path):
+    (tmp_path / "boost.txt").write_text("ab\nbee\n")
+    result = run("decode", "graph.arc", "in.npz", "-f", "json", "--boost", tmp_path / "boost.txt", "--boost-score", "1")
+    assert found_in(result)[0]["text"] == "ah bee"
+    assert "boost: 1 of 2 phrases are left out" in result.stderr

@@ -1,0 +1,62 @@
+"""``arcbeam stream``: log-probs in chunks, and what is known of the words after each chunk."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import SAID
+
+
+def test_text(run):
+    result = run("stream", "graph.arc", "in.npz", "--chunk-frames", "3")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines() == [f"{name} {said}".rstrip() for name, said in SAID.items()]
+    assert "chunks of 3 frames" in result.stderr
+
+
+def test_json(run):
+    result = run("stream", "graph.arc", "in.npz", "-f", "json", "--chunk-frames", "2", "--frame-shift", "0.02")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    for name, said in SAID.items():
+        ours = [row for row in rows if row["utterance"] == name]
+        assert [row["is_final"] for row in ours] == [False] * (len(ours) - 1) + [True]
+        assert ours[-1]["text"] == ours[-1]["stable_text"] == said
+        for row in ours:
+            assert [word["word"] for word in row["stable_words"]] == said.split()[: len(row["stable_words"])]
+    whole = run("decode", "graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02").stdout.splitlines()
+    finals = {row["utterance"]: row["stable_words"] for row in rows if row["is_final"]}
+    assert finals == {one["id"]: one["words"] for one in map(json.loads, whole)}
+
+
+def test_real_time(run):
+    start = time.monotonic()
+    assert run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02").exit_code == 0
+    frames = [len(rows) for rows in np.load("in.npz").values()]
+    assert time.monotonic() - start >= 0.02 * sum(frames)
+
+
+def test_standard_input(run):
+    name, rows = next(iter(np.load("in.npz").items()))
+    data = np.ascontiguousarray(rows, np.float32).tobytes()
+    result = run("stream", "graph.arc", "-", "--chunk-frames", "4", input=data)
+    assert result.stdout.splitlines() == [f"- {SAID[name]}"]
+    cut = run("stream", "graph.arc", "-", input=data[:-3])
+    assert cut.exit_code == 1
+    assert "bytes more" in cut.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["in.npz", "--real-time"], "--frame-shift"),
+        (["-", "in.npz"], "expected - alone"),
+        (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),
+        (["absent.npz"], "absent.npz"),
+    ],
+)
+def test_bad_arguments(run, arguments, said):
+    result = run("stream", "graph.arc", *arguments)
+    assert result.exit_code in (1, 2)
+    assert said in result.output + result.stderr

@@ -1,0 +1,175 @@
+"""What a decode gives beside the best path: n-best lists, confidences, minimum Bayes risk, on both devices."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from arcbeam import CtcDecoder, Graph, SymbolTable
+from tests.decode import graphs
+from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.small_search import ROOMY
+
+WORDS = [f"w{i}" for i in range(1, 50)]
+GRAPH = Graph(
+    **random_graph(4, states=120, columns=12).fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])}
+)
+BATCH = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7, 30))]
+OPTIONS = {"beam": 6.0, "max_active": 60}
+
+
+def decoder(**options):
+    return CtcDecoder(GRAPH, device="cpu", **OPTIONS, **options)
+
+
+ASKED = {"nbest": 5, "confidence": True, "mbr": True}
+
+
+def as_values(hypotheses):
+    return [
+        (
+            h.text, h.words, h.confidence, h.mbr, h.sausage,
+            [(a.text, a.words, a.score, a.posterior, a.arcs.tolist()) for a in h.nbest],
+        )
+        for h in hypotheses
+    ]  # fmt: skip
+
+
+def test_the_hypothesis_comes_first_and_the_rest_falls_off():
+    plain = decoder().decode(BATCH)
+    found = decoder(frame_shift=0.04).decode(BATCH, nbest=10, confidence=True)
+    assert [h.score for h in found] == [h.score for h in plain]
+    for one in found:
+        assert one.nbest[0].arcs.tolist() == one.arcs.tolist()
+        assert math.isclose(one.nbest[0].score, one.score, rel_tol=1e-12)
+        texts = [alternative.text for alternative in one.nbest]
+        assert len(set(texts)) == len(texts) <= 10
+        scores = [alternative.score for alternative in one.nbest]
+        assert scores == sorted(scores, reverse=True)
+        assert one.confidence == one.nbest[0].posterior
+        assert 0 < sum(alternative.posterior for alternative in one.nbest) <= 1 + 1e-9
+        assert all(0 <= word.confidence <= 1 for word in one.words)
+        assert one.nbest.is_all == (len(one.nbest) < 10) and not one.nbest.truncated
+        for other in one.nbest:
+            parts = other.graph_score + other.acoustic_score + other.rescoring_score
+            assert math.isclose(parts, other.score, rel_tol=1e-12)
+    assert max(len(one.nbest) for one in found) > 3
+
+
+def test_nothing_is_there_that_was_not_asked_for():
+    for one in decoder().decode(BATCH):
+        assert (one.nbest, one.confidence, one.lattice, one.mbr, one.sausage) == (None,) * 5
+        assert all(word.confidence is None for word in one.words)
+        assert not {"nbest", "confidence"} & set(one.to_dict())
+
+
+def test_minimum_bayes_risk_and_the_confusion_network():
+    for one in decoder(frame_shift=0.04).decode(BATCH, lattice=True):
+        assert one.mbr.text == " ".join(word.word for word in one.mbr.words)
+        for rivals in one.sausage:
+            assert math.isclose(sum(posterior for _, posterior in rivals), 1.0, abs_tol=1e-6)
+            assert [p for _, p in rivals] == sorted((p for _, p in rivals), reverse=True)
+        assert 0 <= one.mbr.errors < math.inf and not one.mbr.truncated
+        assert one.lattice.oracle_wer(one.text).errors == 0
+        links = one.lattice.posteriors
+        assert links.size == one.lattice.num_links and (links.size == 0 or 0 <= links.min() <= links.max() <= 1)
+
+
+def test_minimum_bayes_risk_of_a_batch_is_that_of_its_lattices():
+    for options in ({}, {"frame_shift": 0.04, "posterior_scale": 0.3}):
+        with_lattices = decoder(**options).decode(BATCH, lattice=True)
+        asked = decoder(**options).decode(BATCH, mbr=True)
+        for one, other in zip(asked, with_lattices, strict=True):
+            assert (one.mbr, one.sausage) == (other.mbr, other.sausage) and one.text == other.text
+            assert (one.nbest, one.confidence, one.lattice) == (None,) * 3
+            said = one.to_dict()
+            assert said["mbr"]["text"] == one.mbr.text and len(said["mbr"]["words"]) == len(one.mbr.words)
+            assert [[tuple(rival) for rival in rivals] for rivals in said["sausage"]] == one.sausage
+            assert "mbr" not in other.to_dict() and "sausage" not in other.to_dict()
+            again = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(one))))
+            assert (again.mbr, again.sausage, again.to_dict()) == (one.mbr, one.sausage, said)
+    assert any(one.mbr.words for one in asked)
+
+
+def test_threads_batches_and_runs_give_the_same():
+    wanted = as_values(decoder(threads=1).decode(BATCH, **ASKED))
+    assert as_values(decoder(threads=4).decode(BATCH[::-1], **ASKED))[::-1] == wanted
+    again = decoder(threads=2)
+    for _ in range(2):
+        assert as_values([again.decode([one], **ASKED)[0] for one in BATCH]) == wanted
+        again.release()
+
+
+def test_a_gpu_gives_the_same(emulated_gpu):
+    emulated_gpu.begin_with(ROOMY)
+    gpu = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    assert as_values(gpu.decode(BATCH, **ASKED)) == as_values(decoder().decode(BATCH, **ASKED))
+
+
+def test_a_larger_scale_is_more_certain():
+    def certain(scale):
+        found = decoder(posterior_scale=scale).decode(BATCH, confidence=True)
+        return float(np.mean([one.confidence for one in found]))
+
+    assert certain(0.1) < certain(1.0) < certain(10.0) <= 1.0
+
+
+def test_a_narrower_lattice_is_the_wider_one_pruned():
+    wide, narrow = (decoder(lattice_beam=beam).decode(BATCH, lattice=True) for beam in (8.0, 3.0))
+    for one, other in zip(wide, narrow, strict=True):
+        pruned = one.lattice.prune(3.0)
+        assert pruned.links.tobytes() == other.lattice.links.tobytes()
+        assert pruned.states.tobytes() == other.lattice.states.tobytes()
+        assert pruned.final_scores.tobytes() == other.lattice.final_scores.tobytes()
+
+
+def test_dead_refused_and_silent_utterances():
+    dying, bad, silent = BATCH[-1].copy(), BATCH[-1].copy(), np.zeros((0, 12), np.float32)
+    dying[11:] = -np.inf
+    bad[3, 2] = np.nan
+    asked = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
+    dead, refused, quiet = decoder().decode([dying, bad, silent], errors="return", **asked)
+    assert len(dead.nbest) == 1 and dead.nbest[0].score == -math.inf and dead.confidence == 1.0
+    assert refused.nbest == [] and refused.confidence == 0.0 and refused.lattice.num_links == 0
+    assert dead.mbr.text == dead.text and dead.mbr.errors == 0.0 and all(len(rivals) == 1 for rivals in dead.sausage)
+    assert refused.mbr == ("", [], 0.0, False) and refused.sausage == []
+    assert quiet.nbest[0].text == quiet.text and 0 < quiet.confidence <= 1
+    assert decoder().decode(BATCH[:1])[0].complete
+
+
+@pytest.mark.parametrize("nbest", [0, -1, 2.5, "3"])
+def test_bad_requests(nbest):
+    one = decoder()
+    with pytest.raises((TypeError, ValueError), match="nbest: expected"):
+        one.decode(BATCH, nbest=nbest)
+    assert one.decode(BATCH, nbest=2)[0].nbest
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("lattice_beam", -1.0), ("lattice_beam", math.nan), ("posterior_scale", -0.5),
+                        ("posterior_scale", math.inf)]
+)  # fmt: skip
+def test_bad_options(name, value):
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        decoder(**{name: value})
+
+
+def test_pickles_and_dictionaries():
+    one = decoder(frame_shift=0.04).decode(BATCH, nbest=3, confidence=True, lattice=True)[-1]
+    copy = pickle.loads(pickle.dumps(one))
+    assert as_values([copy]) == as_values([one])
+    assert copy.to_dict() == one.to_dict()
+    assert copy.lattice.links.tobytes() == one.lattice.links.tobytes()
+    assert [entry["text"] for entry in one.to_dict()["nbest"]] == [entry.text for entry in one.nbest]
+    assert one.to_dict()["words"][0]["confidence"] == one.words[0].confidence
+
+
+def test_random_graphs_have_no_nan():
+    for seed in range(30):
+        graph = random_graph(seed, states=40, columns=6)
+        batch = [graphs.random_log_probs(seed + i, 4 + i, 6) for i in range(3)]
+        wide = CtcDecoder(graph, device="cpu", beam=9.0, lattice_beam=math.inf)
+        for one in wide.decode(batch, nbest=50, confidence=True):
+            numbers = [one.confidence, *(word.confidence for word in one.words), *(a.posterior for a in one.nbest)]
+            assert all(0 <= number <= 1 for number in numbers)

@@ -1,0 +1,328 @@
+"""Streams of speech: any chunks, in any company, give the bytes of the whole, and a stable word is never taken back."""
+
+import itertools
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable, UnsupportedError
+from arcbeam.ctc import engines
+from tests.decode import graphs, word_times_oracle
+from tests.decode.equality import same
+from tests.decode.language_models import over, random_model
+from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
+from tests.decode.test_word_times import HEARD, TOKENS, WRITERS
+
+slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+WORDS = [f"w{i}" for i in range(1, 50)]
+LENGTHS = (40, 0, 7, 1, 23, 64)
+COLUMNS = 12
+BATCH = [graphs.random_log_probs(seed, frames, COLUMNS) for seed, frames in enumerate(LENGTHS)]
+
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+def worded(graph):
+    return Graph(**graph.fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])})
+
+
+GRAPH = worded(graphs.random_graph(4, states=120, columns=COLUMNS))
+OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.02, "device": "cpu", "threads": 2}
+
+
+def boost(seed, phrases=30):
+    rng = np.random.default_rng(seed)
+    return Boost({" ".join(rng.choice(WORDS, rng.integers(1, 4))): float(rng.normal(1, 2)) for _ in range(phrases)})
+
+
+def rescoring():
+    rng = np.random.default_rng(3)
+    names = [f"w{i}" for i in range(1, 50)]
+    large, small = (random_model(rng, names, order, share=0.2) for order in (3, 2))
+    graph = over(graphs.random_graph(4, states=120, columns=COLUMNS), small, names)
+    return CtcDecoder(graph, language_model=large, graph_language_model=small, hypotheses_per_state=3, **OPTIONS)
+
+
+DECODERS = {"plain": lambda: CtcDecoder(GRAPH, **OPTIONS), "rescoring": rescoring}
+
+
+def in_chunks(decoder, batch, rng, boosts=None, most=9):
+    """The final results of streams that are decoded in random company, and all partial results on the way."""
+    boosts = boosts or [None] * len(batch)
+    streams = [decoder.stream(boost=one) for one in boosts]
+    at, partials = [0] * len(batch), [[] for _ in batch]
+    while not all(stream.is_finished for stream in streams):
+        waiting = [i for i, stream in enumerate(streams) if not stream.is_finished]
+        chosen = rng.permutation(waiting)[: rng.integers(1, len(waiting) + 1)]
+        ends = [at[i] + int(rng.integers(0, most)) for i in chosen]
+        chunks = [batch[i][at[i] : end] for i, end in zip(chosen, ends, strict=True)]
+        last = [bool(end >= len(batch[i]) and rng.random() < 0.7) for i, end in zip(chosen, ends, strict=True)]
+        found = decoder.decode_chunks([streams[i] for i in chosen], chunks, last=last)
+        for i, end, partial in zip(chosen, ends, found, strict=True):
+            at[i] = min(end, len(batch[i]))
+            assert partial.num_frames == streams[i].num_frames == at[i]
+            assert streams[i].partial is partial
+            partials[i].append(partial)
+    return [stream.partial for stream in streams], partials
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("seed", range(4))
+def test_chunks_give_the_bytes_of_the_whole(kind, boosted, seed):
+    decoder, rng = DECODERS[kind](), np.random.default_rng(seed)
+    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted and kind == "plain" else None
+    whole = decoder.decode(BATCH, boost=boosts)
+    found, partials = in_chunks(decoder, BATCH, rng, boosts)
+    same(found, whole)
+    assert [one.boosts for one in found] == [one.boosts for one in whole]
+    assert [one.rescoring_score for one in found] == [one.rescoring_score for one in whole]
+    for one, other, seen in zip(found, whole, partials, strict=True):
+        assert one.num_stable == len(one.words)
+        for partial in seen:
+            assert partial.stable_words == other.words[: partial.num_stable]
+            assert partial.stable_text == " ".join(word.word for word in partial.stable_words)
+
+
+def test_words_become_stable_before_the_end():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    _, partials = in_chunks(decoder, [BATCH[5]], np.random.default_rng(0))
+    counts = [partial.num_stable for partial in partials[0][:-1]]
+    assert counts == sorted(counts)
+    assert counts[-1] > 3
+
+
+@slow
+@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
+def test_any_graph(data, graph, batch):
+    """Graphs with dead ends and ties, searches that die, and chunks of any length."""
+    beam = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0]))
+    decoder = CtcDecoder(graph, beam=beam, max_active=data.draw(st.sampled_from([1, 3, None])), device="cpu", threads=1)
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    found, partials = in_chunks(decoder, batch, rng, most=4)
+    same(found, decoder.decode(batch))
+    for stream in partials:
+        for before, after in itertools.pairwise(stream):
+            assert after.stable_words[: before.num_stable] == before.stable_words
+
+
+@slow
+@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
+def test_new_words(data, graph, phrases, batch):
+    """Words that only a stream's boost knows."""
+    own, _, _ = boost_of(graph, phrases)
+    decoder = CtcDecoder(graph, beam=data.draw(st.sampled_from([0.5, 17.0])), device="cpu", threads=1)
+    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    found, _ = in_chunks(decoder, batch, rng, boosts, most=4)
+    same(found, decoder.decode(batch, boost=boosts))
+
+
+@slow
+@given(st.data(), graphs.graphs(), graphs.log_probs(max_frames=8))
+def test_a_partial_result_is_the_best_path_without_final_weights(data, graph, log_probs):
+    fields = graph.fields()
+    columns = fields["columns"] | {"finals": np.zeros_like(fields["columns"]["finals"])}
+    everywhere = Graph(**fields | {"columns": columns})
+    frames = data.draw(st.integers(0, len(log_probs)))
+    options = {"beam": 3.0, "device": "cpu", "threads": 1}
+    partial = CtcDecoder(graph, **options).stream().decode_chunk(log_probs[:frames])
+    [wanted] = CtcDecoder(everywhere, **options).decode([log_probs[:frames]])
+    assert partial.arcs.tolist() == wanted.arcs.tolist()
+    assert partial.score == wanted.score
+    assert not partial.reached_final
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, *range(4)]), st.sampled_from([0, 0, 0, 1, 2, 3, 4])), max_size=30),
+    st.sampled_from([None, 0]),
+)
+def test_settled_words_are_those_of_the_oracle(written, separator):
+    graph = Graph.from_arcs(
+        WRITERS, start=0, finals={0: 0.0}, tokens=TOKENS, pronunciations=HEARD, separator_column=separator
+    )
+    columns = [None if column == word_times_oracle.EPSILON_COLUMN else column for column in graph.columns.tolist()]
+    arcs = {pair: arc for arc, pair in reversed(list(enumerate(zip(columns, graph.words.tolist(), strict=True))))}
+    path = np.array([arcs[pair] for pair in written if pair in arcs], np.uint32)
+    for end in range(len(path) + 1):
+        _, settled = word_times_oracle.spans_and_settled(graph, path[:end])
+        assert graph.word_reader.num_stable(path[:end]) == settled
+
+
+def test_what_is_kept_does_not_grow(monkeypatch):
+    """The live paths of a stream part late, so the log between two chunks is short; and logs are collected."""
+    monkeypatch.setattr(engines, "COLLECT_ABOVE", 64)
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    log_probs = graphs.random_log_probs(9, 3000, COLUMNS)
+    stream = decoder.stream()
+    for chunk in np.array_split(log_probs, 100):
+        partial = stream.decode_chunk(chunk)
+        unsettled = len(partial.arcs) - stream.num_settled
+        assert unsettled < 200
+    same([stream.finish()], decoder.decode([log_probs]))
+
+
+def test_arrays_and_lengths():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    batch = np.stack([graphs.random_log_probs(seed, 12, COLUMNS) for seed in range(3)])
+    lengths = [12, 5, 0]
+    streams = [decoder.stream() for _ in lengths]
+    found = decoder.decode_chunks(streams, batch, lengths, last=True)
+    same(found, decoder.decode(batch, lengths))
+    assert found.texts() == [one.text for one in found]
+    assert decoder.stats.frames == 17
+    assert decoder.decode_chunks([], []) == []
+
+
+def test_before_the_first_chunk_nothing_is_said():
+    stream = CtcDecoder(GRAPH, **OPTIONS).stream()
+    assert (stream.num_frames, stream.is_finished, stream.partial.text, stream.partial.num_stable) == (0, False, "", 0)
+    same([stream.finish()], CtcDecoder(GRAPH, **OPTIONS).decode([BATCH[1]]))
+
+
+def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    streams = [decoder.stream() for _ in range(2)]
+    decoder.decode_chunks(streams, [BATCH[0][:10], BATCH[4][:10]])
+    bad = BATCH[0][10:].copy()
+    bad[3, 2] = np.nan
+    before = streams[0].partial
+    for errors in ("return", "raise"):
+        if errors == "raise":
+            with pytest.raises(ValueError, match="got nan in utterance 0, frame 3, column 2"):
+                decoder.decode_chunks(streams, [bad, BATCH[4][15:]], last=True)
+        else:
+            refused, fine = decoder.decode_chunks(streams, [bad, BATCH[4][10:15]], errors="return")
+            assert "got nan" in str(refused.error)
+            assert (refused.text, refused.words, refused.num_stable, refused.is_final) == ("", [], 0, False)
+            assert fine is streams[1].partial
+        assert streams[0].partial is before
+        assert streams[0].num_frames == 10
+    same([streams[0].decode_chunk(BATCH[0][10:], last=True), streams[1].partial], decoder.decode([BATCH[0], BATCH[4]]))
+
+
+def test_a_chunk_behind_the_last_is_refused():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    done, open_ = decoder.stream(), decoder.stream()
+    final = done.decode_chunk(BATCH[0], last=True)
+    with pytest.raises(ValueError, match="stream 1: expected no chunk behind the last"):
+        decoder.decode_chunks([open_, done], [BATCH[2], BATCH[2]])
+    assert open_.num_frames == 0
+    fine, refused = decoder.decode_chunks([open_, done], [BATCH[2], BATCH[2]], errors="return")
+    assert fine.num_frames == len(BATCH[2])
+    assert "behind the last" in str(refused.error)
+    assert done.partial is final
+    with pytest.raises(ValueError, match="behind the last"):
+        done.finish()
+
+
+@pytest.mark.parametrize(
+    ("streams", "arguments", "error", "said"),
+    [
+        (lambda d: d.stream(), {}, TypeError, "expected a list of streams, got Stream"),
+        (lambda d: 3, {}, TypeError, "expected a list of streams, got int"),
+        (lambda d: [None, None], {}, TypeError, "got NoneType at 0"),
+        (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
+        (lambda d: [d.stream(), CtcDecoder(GRAPH, **OPTIONS).stream()], {}, ValueError, "stream 1 belongs to another"),
+        (lambda d: [d.stream()], {}, ValueError, "expected one for each of 2 chunks, got 1"),
+        (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
+        (lambda d: [d.stream(), d.stream()], {"last": "yes"}, TypeError, "expected a bool, or one for each"),
+        (lambda d: [d.stream(), d.stream()], {"last": [1, 0]}, TypeError, "expected bool, got int for stream 0"),
+        (lambda d: [d.stream(), d.stream()], {"errors": "ignore"}, ValueError, "errors"),
+        (lambda d: [d.stream(), d.stream()], {"lengths": [1]}, ValueError, "lengths"),
+    ],
+)
+def test_bad_calls(streams, arguments, error, said):
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    with pytest.raises(error, match=said):
+        decoder.decode_chunks(streams(decoder), [BATCH[0], BATCH[2]], **arguments)
+    with pytest.raises(ValueError, match="columns"):
+        decoder.stream().decode_chunk(BATCH[0][:, :3])
+    with pytest.raises(TypeError, match="Boost"):
+        decoder.stream(boost=["w1"])
+    same([decoder.stream().decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]]))
+
+
+def test_a_gpu_says_so(emulated_gpu):
+    with pytest.raises(UnsupportedError, match="device='cpu'"):
+        CtcDecoder(GRAPH, device="cuda").stream()
+
+
+def test_released_engines_go_on():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    stream = decoder.stream()
+    stream.decode_chunk(BATCH[0][:20])
+    decoder.release()
+    same([stream.decode_chunk(BATCH[0][20:], last=True)], decoder.decode([BATCH[0]]))
+
+
+def test_ctrl_c_breaks_the_stream_that_it_interrupts_and_no_other():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    broken, other = decoder.stream(), decoder.stream()
+    other.decode_chunk(BATCH[0][:10])
+    timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        broken.decode_chunk(np.tile(BATCH[5], (10_000, 1)))
+        time.sleep(30)  # should the machine be so fast that the chunk ended first
+    timer.join()
+    with pytest.raises(ValueError, match="stream 0: it was interrupted in the middle of a chunk"):
+        broken.finish()
+    same([other.decode_chunk(BATCH[0][10:], last=True)], decoder.decode([BATCH[0]]))
+
+
+def test_a_child_forked_while_another_thread_decodes_goes_on_with_its_own():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    ours, long = decoder.stream(), decoder.stream()
+    ours.decode_chunk(BATCH[0][:10])
+    worker = threading.Thread(target=long.decode_chunk, args=(np.tile(BATCH[5], (3000, 1)),))
+    worker.start()
+    time.sleep(0.1)  # for the parent's thread to be decoding
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=lambda: queue.put(ours.decode_chunk(BATCH[0][10:], last=True)))
+    child.start()
+    try:
+        same([queue.get(timeout=60)], decoder.decode([BATCH[0]]))
+    finally:
+        child.kill()
+        worker.join()
+
+
+def test_threads_with_streams_of_their_own():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    found = {}
+
+    def run(i):
+        found[i] = in_chunks(decoder, [BATCH[i]], np.random.default_rng(i))[0][0]
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(BATCH))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same([found[i] for i in range(len(BATCH))], decoder.decode(BATCH))
+
+
+def test_partial_results_are_plain_values():
+    stream = CtcDecoder(GRAPH, **OPTIONS).stream(boost=boost(0))
+    partial = stream.decode_chunk(BATCH[5][:40])
+    text, arcs = partial.text, partial.arcs.tolist()
+    stream.decode_chunk(BATCH[5][40:])  # what was said before stays
+    for one in (partial, pickle.loads(pickle.dumps(partial))):
+        assert isinstance(one, Partial)
+        assert (one.text, one.arcs.tolist()) == (text, arcs)
+        assert one.stable_words == one.words[: one.num_stable]
+        assert one.to_dict()["num_stable"] == one.num_stable
+        assert one.to_dict()["is_final"] is False
+        assert one.text in repr(one)
+    assert isinstance(stream, Stream)
+    assert "64 frames" in repr(stream)

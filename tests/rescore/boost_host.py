@@ -1,0 +1,61 @@
+"""A host for the search kernel with boosts under the emulator."""
+
+import numpy as np
+
+from arcbeam import CtcDecoder
+from tests.decode.lattices import lattices, of_kernel, packed
+from tests.decode.search_host import DECODED
+from tests.rescore.rescore_host import REQUESTS, RescoreHost
+from tests.simt.build import kernel_params
+
+VIEW = np.dtype([("states", "u8"), ("arcs", "u8"), ("mask", "u4"), ("unused", "u4")])
+
+
+class BoostHost(RescoreHost):
+    source, entry = "cuda/rescore/boosted.cu", "arcbeam_boosted_{}"
+    has_clusters = False
+
+    def __init__(self, graph, lists, **options):
+        super().__init__(graph, None, **options)
+        self.lists = lists
+        self.boosts = np.zeros(len(lists), VIEW)
+        self.keep = {}
+        for row, made in zip(self.boosts, lists, strict=True):
+            states, arcs = made.states, made.arcs
+            row["states"], row["arcs"], row["mask"] = states.ctypes.data, arcs.ctypes.data, len(arcs) - 1
+            self.keep |= {f"states of {id(made)}": states, f"arcs of {id(made)}": arcs}
+
+    def params(self, search):
+        lm = {f"column{i}": np.uint64(0) for i in range(10)} | {f"size{i}": np.uint32(0) for i in range(7)}
+        nothing = np.uint64(0)
+        params = kernel_params(
+            search=search, lms=kernel_params(
+                large=kernel_params(**lm), small=kernel_params(**lm), large_labels=nothing, small_labels=nothing,
+                large_scale=np.float32(0), small_scale=np.float32(0),
+            ),
+            words=self.graph.words, counters=self.counters, cache=kernel_params(entries=nothing, size=np.uint32(0)),
+            views=np.zeros(1, REQUESTS), history_words=nothing, per_state=np.uint32(0),
+            epsilon_words=np.uint32(self.epsilon_words), index_is_near=np.uint32(0), words_a_history=np.uint32(0),
+            buckets=self.buckets_view(), boosts=self.boosts,
+        )  # fmt: skip
+        params.arrays |= self.keep
+        return params
+
+
+def check(graph, boosts, batch, *, shape=None, schedule=None, lattice_beam=None, **options):
+    """Decodes with the kernel and with the twin: the same paths, or the same lattices, in every byte."""
+    of_both = {name: options[name] for name in ("beam", "max_active", "acoustic_scale") if name in options}
+    more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
+    decoder = CtcDecoder(graph, device="cpu", threads=1, **of_both, **more)
+    host = BoostHost(graph, [boost.compiled(graph) for boost in boosts], **options, **more)
+    found = host.decode(batch, shape, **(schedule or {}))
+    if lattice_beam is not None:
+        wanted = lattices(decoder, batch, boost=boosts)
+        assert of_kernel(graph, batch, found) == [packed(lattice) for lattice in wanted]
+        return host
+    for got, want in zip(found, decoder.decode(batch, boost=boosts), strict=True):
+        assert got.outcome == DECODED
+        assert got.arcs.tolist() == want.arcs.tolist()
+        assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+        assert got.reached_final == want.reached_final
+    return host

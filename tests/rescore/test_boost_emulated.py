@@ -1,0 +1,88 @@
+"""The search kernel with boosts gives the twin's bytes, whatever the schedule."""
+
+import numpy as np
+import pytest
+
+from arcbeam import Boost, Graph, SymbolTable
+from tests.decode import graphs
+from tests.decode.search_host import Room, Shape
+from tests.rescore.boost_host import check
+from tests.simt.build import schedules
+
+GENEROUS = Room(512, 2048, 1024, 512, 1 << 14, 1 << 12, 1 << 12, 1 << 16)
+WORDS = [f"w{i}" for i in range(1, 50)]
+BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+
+
+def worded(graph):
+    return Graph(**graph.fields() | {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS])})
+
+
+GRAPH = worded(graphs.random_graph(4, states=120, columns=12))
+
+
+def random_boosts(count, phrases=40):
+    made = []
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        names = {" ".join(rng.choice(WORDS, rng.integers(1, 4))): float(rng.normal(1.0, 2.0)) for _ in range(phrases)}
+        made.append(Boost(names))
+    return made
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+@pytest.mark.parametrize("lattice_beam", [None, 0.0, 4.0])
+def test_schedules(lattice_beam):
+    for number, schedule in enumerate(schedules(15)):
+        check(
+            GRAPH, random_boosts(3), BATCH[:3], beam=6.0, max_active=40, lattice_beam=lattice_beam, room=GENEROUS,
+            shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]), schedule=schedule,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("lattice_beam", [None, 4.0])
+def test_schedules_with_little_room(lattice_beam):
+    """Frames are given up and redone, and everything grows."""
+    for schedule in schedules(10):
+        host = check(
+            GRAPH, random_boosts(len(BATCH)), BATCH, beam=6.0, max_active=40, lattice_beam=lattice_beam,
+            schedule=schedule,
+        )  # fmt: skip
+        assert host.launches > 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ties(seed):
+    """Paths of equal cost and arc meet with different boost states: the smaller state's wins."""
+    rng = np.random.default_rng(seed)
+    source, target, labels = rng.integers(0, 8, 60), rng.integers(0, 8, 60), rng.integers(1, 4, 60)
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(0, 6, 60), np.zeros(60, np.float32)), num_states=8, num_columns=3,
+        finals=dict.fromkeys(range(8), 0.0),
+    )  # fmt: skip
+    boosts = [Boost({"w1 w2 w3": 0.0, "w2 w4": 0.0, "w3 w1": 0.0, "w4 w5 w1": 0.0, "w5 w5": 0.0})]
+    batch = [np.full((10, 3), -1.0, np.float32)]
+    for lattice_beam in (None, 2.0):
+        for schedule in schedules(5):
+            check(worded(plain), boosts, batch, beam=2.0, lattice_beam=lattice_beam, room=GENEROUS,
+                  shape=Shape(lanes=1), schedule=schedule)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_words_in_many_phrases(seed):
+    """Phrases overlap, states are left by the same words, and a frame has more words than a block has threads."""
+    rng = np.random.default_rng(seed)
+    source, target, labels = rng.integers(0, 8, 200), rng.integers(0, 8, 200), rng.integers(1, 6, 200)
+    weights = rng.gamma(1.0, size=200).astype(np.float32)
+    graph = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 5, 200), weights), num_states=8, num_columns=6,
+        finals=dict.fromkeys(range(8), 0.0),
+    )  # fmt: skip
+    words = ["w1", "w2", "w3", "w4"]
+    boosts = [Boost({" ".join(rng.choice(words, rng.integers(1, 6))): float(rng.normal(1.0, 2.0)) for _ in range(60)})]
+    for lattice_beam in (None, 6.0):
+        for schedule in schedules(2):
+            check(worded(graph), boosts, [graphs.random_log_probs(seed, 8, 6)], beam=6.0, lattice_beam=lattice_beam,
+                  room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule)  # fmt: skip

@@ -1,0 +1,178 @@
+"""The kernels that fuse logits, under the emulator: the CPU engine's bytes, whatever the schedule and the launch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import BoostingTree, TransducerDecoder
+from arcbeam.confidence import measure
+from arcbeam.transducer.fusion import fusions_of
+from arcbeam.transducer.network import from_mapping
+from arcbeam.transducer.ngram_lm import token_automaton
+from tests.simt.build import POLICIES, schedules
+from tests.transducer.arpas import random_arpa
+from tests.transducer.equality import same as same_hypotheses
+from tests.transducer.loop_host import LoopHost, Shape
+from tests.transducer.networks import random_arrays, random_frames
+from tests.transducer.test_loop_emulated import NETWORKS, same
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
+BLANK = 12
+ALPHAS = {"ngram_lm_alpha": 0.4, "boosting_tree_alpha": 0.75}
+BATCH = [random_frames(i, n) for i, n in enumerate((9, 0, 1, 17))]
+TREES = [
+    BoostingTree([(3, 4), (5,), (3, 4, 6, 7), (4, 6, 1)], vocab_size=12),
+    None,
+    BoostingTree({(9, 6): 2.0, (1, 6): -3.0}, vocab_size=13),
+    BoostingTree([(a, b, 2) for a in range(12) for b in range(a)], vocab_size=13, unk_score=-0.25),
+]
+
+
+@pytest.fixture(scope="module")
+def arpa(tmp_path_factory):
+    return random_arpa(tmp_path_factory.mktemp("lm") / "a.arpa", range(11))
+
+
+def both(kind, arpa, seed=3, **options):
+    """(decoder on the CPU, host of the kernels, the n-gram model)."""
+    arrays = random_arrays(seed, tokens=13, blank=BLANK, blank_bias=1.0, **NETWORKS[kind])
+    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
+    options = {"blank_id": BLANK, "durations": durations, "max_symbols": 3, **options}
+    decoder = TransducerDecoder.from_arrays(
+        arrays, threads=1, device="cpu", confidence="entropy", ngram_lm_model=arpa, **ALPHAS, **options
+    )
+    prediction, joint = from_mapping(arrays, "tanh", False)
+    model = None if arpa is None else token_automaton(arpa, None, 13, BLANK)
+    return decoder, LoopHost(prediction, joint, options, measure(decoder.options.confidence, 13)), model
+
+
+def check(decoder, host, model, frames, trees, states=None, shape=None, **schedule):
+    wanted = decoder.decode(frames, boost=trees, state=states)
+    fusions, _ = fusions_of(trees, model, states or [None] * len(frames))
+    found = host.decode(frames, states, shape, fusions=fusions, alphas=(0.4, 0.75), **schedule)
+    same(found, wanted, frames)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.fusion == (other.state.ngram_lm[0], other.state.boosting_tree[0])
+    return wanted
+
+
+@pytest.mark.parametrize("with_model", [False, True])
+@pytest.mark.parametrize("kernel", ["kept", "many"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_same_bytes(kind, kernel, with_model, arpa):
+    decoder, host, model = both(kind, arpa if with_model else None)
+    wanted = check(decoder, host, model, BATCH, TREES, shape=Shape(kernel=kernel))
+    assert host.launches > 1  # the hypotheses have outgrown their room
+    plain = TransducerDecoder(
+        *decoder._networks, BLANK, durations=decoder.options.durations, max_symbols=3, device="cpu"
+    )
+    assert wanted[3].tokens.tolist() != plain.decode(BATCH)[3].tokens.tolist()
+
+
+@settings(max_examples=25)
+@given(data=st.data(), kind=st.sampled_from(list(NETWORKS)), seed=st.integers(0, 1000))
+def test_any_launch(arpa, data, kind, seed):
+    decoder, host, model = both(kind, data.draw(st.sampled_from([None, arpa])), seed)
+    shape = Shape(
+        kernel=data.draw(st.sampled_from(["kept", "many"])), blocks=data.draw(st.integers(1, 4)),
+        threads=data.draw(st.sampled_from([32, 64, 128])), most_tests=data.draw(st.integers(1, 9)),
+        first_window=data.draw(st.integers(1, 4)), room=data.draw(st.integers(1, 40)),
+    )  # fmt: skip
+    if shape.kernel == "kept" and data.draw(st.booleans()):
+        shape = replace(shape, joins_alone=True)
+    policy = data.draw(st.sampled_from(POLICIES))
+    check(decoder, host, model, BATCH, TREES, shape=shape, seed=seed, policy=policy)
+
+
+@pytest.mark.parametrize(("kind", "kernel"), [("rnnt", "kept"), ("stateless", "kept"), ("tdt", "many")])
+def test_schedules(kind, kernel, arpa):
+    decoder, host, model = both(kind, arpa)
+    frames, trees = [BATCH[3][:8], BATCH[0][:3]], [TREES[0], TREES[2]]
+    for schedule in schedules():
+        wanted = check(decoder, host, model, frames, trees, shape=Shape(kernel=kernel, blocks=2), **schedule)
+    assert sum(len(h.tokens) for h in wanted) > 4
+
+
+@pytest.mark.parametrize("kernel", ["kept", "many"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_chunks(kind, kernel, arpa):
+    decoder, host, model = both(kind, arpa)
+    trees = [TREES[0], TREES[3], TREES[2]]
+    first, second = [BATCH[0], BATCH[3][:4], BATCH[3][4:]], [BATCH[0][2:5].copy(), BATCH[3], BATCH[0]]
+    states = [*(h.state for h in decoder.decode(first, boost=trees)[:2]), None]
+    check(decoder, host, model, second, trees, states, Shape(kernel=kernel))
+
+
+def test_bfloat16(arpa):
+    """No byte depends on the schedule; without sums on tensor cores that would be those of a CPU, too."""
+    _, host, model = both("rnnt", arpa, precision="bfloat16")
+    fusions, _ = fusions_of(TREES, model, [None] * 4)
+    answers = set()
+    for schedule in schedules(4):
+        for kernel in ("kept", "many"):
+            found = host.decode(BATCH, shape=Shape(kernel=kernel), fusions=fusions, **schedule)
+            answers.add(tuple(one.records.tobytes() + bytes(one.fusion) for one in found))
+    assert len(answers) == 1
+
+
+def make(device, kind="rnnt", **options):
+    arrays = random_arrays(3, tokens=13, blank=BLANK, blank_bias=1.0, **NETWORKS[kind])
+    durations = [0, 1, 2, 5] if "durations" in NETWORKS[kind] else None
+    more = {"max_symbols": 2, "confidence": "entropy", **ALPHAS, **options}
+    return TransducerDecoder.from_arrays(arrays, BLANK, durations=durations, device=device, **more)
+
+
+@pytest.mark.parametrize("algorithm", ["label-looping", "frame-looping"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_the_engine(gpu, kind, algorithm, arpa):
+    decoder, twin = (make(device, kind, ngram_lm_model=arpa, algorithm=algorithm) for device in ("cuda", "cpu"))
+    for trees in (TREES, None, TREES[::-1]):
+        same_hypotheses(decoder.decode(BATCH, boost=trees), twin.decode(BATCH, boost=trees))
+    assert {kind for kind, *_ in gpu.launches} <= {"project", "kept_fused", "many_fused"}
+    state = None
+    for at in range(0, 17, 5):
+        chunk = BATCH[3][at : at + 5]
+        [found] = decoder.decode([chunk], boost=TREES[0], state=[state])
+        same_hypotheses([found], twin.decode([chunk], boost=TREES[0], state=[state]))
+        state = found.state
+
+
+def test_kernels_that_fuse_are_loaded_when_they_are_needed(gpu):
+    decoder, twin = make("cuda"), make("cpu")
+    same_hypotheses(decoder.decode(BATCH), twin.decode(BATCH))
+    assert {kind for kind, *_ in gpu.launches} <= {"project", "kept", "many"}
+    same_hypotheses(decoder.decode(BATCH, boost=TREES), twin.decode(BATCH, boost=TREES))
+    same_hypotheses(decoder.decode(BATCH), twin.decode(BATCH))
+    same_hypotheses(decoder.decode(BATCH, boost=[None] * 4), twin.decode(BATCH))
+
+
+def test_automata_are_sent_once_and_go_when_nothing_uses_them(gpu):
+    decoder = make("cuda")
+    own = BoostingTree([(1, 2), (3,)], vocab_size=12)
+    decoder.decode(BATCH, boost=[own, None, own, TREES[0]])
+    held = decoder.memory().automata
+    assert held > own.nbytes
+    decoder.decode(BATCH, boost=[own, TREES[0], None, own])
+    assert decoder.memory().automata == held
+    decoder.decode(BATCH, boost=TREES)
+    assert decoder.memory().automata > held
+    decoder.release()
+    assert decoder.memory().automata == 0
+    decoder.decode(BATCH[:1], boost=own)
+    assert decoder.memory().automata > 0
+    del own
+    assert decoder.memory().automata == 0
+
+
+def test_a_bad_utterance_keeps_its_state(gpu):
+    decoder, twin = make("cuda"), make("cpu")
+    bad = BATCH[0].copy()
+    bad[3, 2] = np.nan
+    [first] = decoder.decode([BATCH[3]], boost=TREES[3])
+    for one in (decoder, twin):
+        found = one.decode([bad, BATCH[3]], boost=TREES[3], state=[first.state, None], errors="return")
+        assert found[0].error is not None and found[0].state.boosting_tree == first.state.boosting_tree
+        same_hypotheses(found[1:], [first])
