@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,7 +28,10 @@ KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes
 OUTER = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "PART", "PYTEST_ARGS")  # of a make that runs this one
-TAKES = {"again": "1: also what has passed with these kernels and this commit"}
+TAKES = {
+    "again": "1: also what has passed with these kernels and this commit",
+    "jobs": "parts that run side by side (1); seconds are then of a GPU that they share",
+}
 ENDS = [
     Column("seconds", "seconds", "{:.1f}"),
     Column("at", "at"),
@@ -130,19 +134,26 @@ def rows(
     kernels = record.built_kernels()
     if kernels != record.tree_kernels():
         raise RuntimeError("the kernels in use were not built from these sources: run make gpu-build first")
-    for part in parts:
+
+    def row_of(part: Part) -> Row:
         kept = Kept(KEPT / experiment / f"{part.name}.json", kernels)
         known = None if chosen(part) and context.options.get("again") == "1" else kept.row()
         if known is not None or not chosen(part):
-            yield dict(part.what) | (known or {"status": NOT_RUN})
-            continue
+            return dict(part.what) | (known or {"status": NOT_RUN})
         context.progress(part.name)
         at, began = datetime.now(UTC), time.monotonic()
         ended = make_gpu_test(part.variables)
         row: Row = {"seconds": round(time.monotonic() - began, 1), "at": at.strftime("%Y-%m-%d %H:%M UTC")}
         row |= {"last": ended.last(), **counts(ended)}
         kept.put(row)
-        yield dict(part.what) | row
+        return dict(part.what) | row
+
+    jobs = int(context.options.get("jobs") or 1)
+    if jobs == 1:  # in this thread, which an interruption reaches
+        yield from map(row_of, parts)
+        return
+    with ThreadPoolExecutor(jobs) as side_by_side:
+        yield from side_by_side.map(row_of, parts)
 
 
 @dataclass(frozen=True)
