@@ -16,7 +16,6 @@ from arcbeam.arrays.intake import Decoded, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._decode import CpuEngine
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
@@ -28,7 +27,6 @@ from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import NOTHING_SAID, Partials, Stream, check_last, check_streams
-from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
@@ -397,15 +395,16 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            The decoder is on a GPU.
+            On a GPU: the decoder has a language model, or the boost has words that the graph lacks.
         TypeError, GraphError
             As of :meth:`decode`.
         """
-        if not isinstance(self._engine, CpuEngine):
-            raise UnsupportedError("stream: streams are decoded on the CPU so far; give the decoder device='cpu'")
         if boost is not None and not isinstance(boost, Boost):
             raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
-        state = self._engine.new_stream(None if boost is None else boost.compiled(self._graph))
+        compiled = None if boost is None else boost.compiled(self._graph)
+        if self._ordinal is not None:
+            refuse_new_words(compiled, self.device)
+        state = self._engine.new_stream(compiled)
         return Stream(self, state, self._results(NOTHING_SAID, {}, boost), self._width)
 
     @lists_options()
