@@ -54,7 +54,7 @@ KIND = section_file.Kind(
         "after_start": (bool,),
         "last_came": (bool,),
         "fired": (int,),
-        "endpoint": (dict, type(None)),
+        "endpoint": (list, type(None)),
         "graph": (str,),
         "columns": (int,),
         "models": (list, type(None)),
@@ -65,6 +65,7 @@ KIND = section_file.Kind(
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
+RULE = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", "min_utterance_length")
 MOST_FRAMES = 2**53
 
 _graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
@@ -190,24 +191,15 @@ def _state(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: 
     )
 
 
-def _as_facts(endpoint: Endpoint) -> dict[str, list[Any]]:
-    return {
-        name: [
-            rule.must_contain_nonsilence,
-            float(rule.min_trailing_silence),
-            float(rule.max_relative_cost),
-            float(rule.min_utterance_length),
-        ]
-        for name, rule in endpoint.rules.items()
-    }
+def _as_facts(endpoint: Endpoint) -> list[list[Any]]:
+    return [[name, *(getattr(rule, field) for field in RULE)] for name, rule in endpoint.rules.items()]
 
 
-def _endpoint(facts: dict[str, Any] | None) -> Endpoint | None:
+def _endpoint(facts: list[Any] | None) -> Endpoint | None:
     if facts is None:
         return None
-    names = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", "min_utterance_length")
     try:
-        return Endpoint({name: EndpointRule(**dict(zip(names, rule, strict=True))) for name, rule in facts.items()})
+        return Endpoint({name: EndpointRule(**dict(zip(RULE, rule, strict=True))) for name, *rule in facts})
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
 
