@@ -22,6 +22,9 @@ def rescoring_cost(
     reached_final: bool,
     heard: Heard | None = None,
 ) -> float: ...
+def frames_along(
+    sources: npt.NDArray[np.uint32], reads: npt.NDArray[np.uint8], first: int
+) -> npt.NDArray[np.int64]: ...
 
 class CpuStream:
     frames: int

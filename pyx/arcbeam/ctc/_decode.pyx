@@ -169,6 +169,21 @@ def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_fin
                                reached_final)
 
 
+def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t first):
+    """int64[entries]: the frames up to each entry of a log, whose sources come before it; `first` up to the first one.
+
+    `reads` says which entries read a frame.
+    """
+    found = np.empty(sources.shape[0], np.int64)
+    cdef int64_t[::1] frames = found
+    cdef Py_ssize_t i
+    if sources.shape[0] > 0:
+        frames[0] = first
+    for i in range(1, sources.shape[0]):
+        frames[i] = frames[sources[i]] + reads[i]
+    return found
+
+
 cdef int take_heard(heard, Heard& into) except -1:
     if heard is not None:
         into.words, into.after_start = heard.words, heard.after_start

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.ctc._decode import frames_along
 from arcbeam.errors import FormatError
 from arcbeam.graph.new_words import Joined, first_new_word
 
@@ -119,14 +120,13 @@ def checked_search(found: dict[str, Any], graph: Graph, new_words: NewWords | No
     at = np.append(ends[-1], reader.targets[arcs[1:]]["next_state"])  # the graph's state of each entry
     if np.any(reader.origins(arcs[1:]) != at[sources[1:]]) or np.any(at[entries] != states):
         raise FormatError("stream state: the arcs of the log are not paths of the graph to the states of the tokens")
-    read = [int(np.count_nonzero(reader.columns[settled] != EPSILON_COLUMN))]  # frames, up to each entry
-    reads = (reader.columns[arcs[1:]] != EPSILON_COLUMN).tolist()
-    for source, reads_one in zip(sources[1:].tolist(), reads, strict=True):
-        read.append(read[source] + reads_one)
-    frames, lived = found["frames"], read[int(entries[0])]
-    if any(read[entry] != lived for entry in entries.tolist()) or not found["alive"] * frames <= lived <= frames:
+    reads = np.append(False, reader.columns[arcs[1:]] != EPSILON_COLUMN)
+    settled_frames = int(np.count_nonzero(reader.columns[settled] != EPSILON_COLUMN))
+    lived = frames_along(sources, reads.view(np.uint8), settled_frames)[entries]
+    frames, live_frames = found["frames"], int(lived[0])
+    if np.any(lived != live_frames) or not found["alive"] * frames <= live_frames <= frames:
         raise FormatError(f"stream state: expected paths of {frames} frames to all tokens, got others")
-    return SavedSearch(**found, dead_frames=frames - lived)
+    return SavedSearch(**found, dead_frames=frames - live_frames)
 
 
 class _Arcs:
