@@ -59,8 +59,7 @@ class Partial(Hypothesis):
         settled: npt.NDArray[np.uint32],
         num_frames: int,
         is_final: bool,
-        *,
-        first_frame: int = 0,
+        first_frame: int,
         endpoint: str | None = None,
         heard: Heard = NOTHING_HEARD,
     ) -> None:
@@ -354,7 +353,7 @@ class Stream:
 
     def _refused(self, results: Results, index: int) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
-        return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, first_frame=self._first_frame)
+        return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, self._first_frame)
 
     def _take(self, results: Results, index: int, last: bool, chunks: Utterances) -> Partial:
         """Makes the result of the chunk that has been decoded, and keeps the frames behind the end of the sentence."""
@@ -384,9 +383,9 @@ class Stream:
             self._settled[: self.num_settled],
             self.num_frames,
             is_final,
-            first_frame=self._first_frame,
-            endpoint=endpoint,
-            heard=self._heard,
+            self._first_frame,
+            endpoint,
+            self._heard,
         )
 
     def __repr__(self) -> str:
