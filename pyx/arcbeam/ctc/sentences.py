@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from arcbeam.ctc._decode import frames_along
 from arcbeam.errors import FormatError
-from arcbeam.graph.new_words import Joined, first_new_word
+from arcbeam.graph.new_words import Joined
 
 if TYPE_CHECKING:
     from arcbeam.ctc.rescoring import Rescoring
@@ -35,11 +35,10 @@ class Heard(NamedTuple):
     words: tuple[int, ...] = ()
     after_start: bool = True
 
-    def after(self, words: Ids, graph: Graph, rescoring: Rescoring) -> Heard:
+    def after(self, words: Ids, rescoring: Rescoring) -> Heard:
         """What is heard after more words."""
-        if graph.open_slot is not None:
-            words = np.minimum(words, first_new_word(graph))
-        together = (*self.words, *words.tolist())
+        known = np.minimum(words, len(rescoring.large_labels) - 1)  # the last label is that of all new words
+        together = (*self.words, *known.tolist())
         seen = rescoring.large.order - 1
         if len(together) < seen:
             return Heard(together, self.after_start)

@@ -287,7 +287,7 @@ class Stream:
             self._check_whole()
             heard = NOTHING_HEARD
             if keep_history and rescoring is not None:
-                heard = self._heard.after(self._partial.word_ids, decoder.graph, rescoring)
+                heard = self._heard.after(self._partial.word_ids, rescoring)
             waiting, ended = self._waiting, bool(self._waiting) and self._last_came
             self._begin(self._boost if boost is None else boost, self.num_frames, heard)
             self._waiting, self._last_came = [], False
