@@ -5,6 +5,7 @@
 #include "decode/backtrack.cuh"
 #include "decode/cluster.cuh"
 #include "decode/collect.cuh"
+#include "decode/stream.cuh"
 
 namespace arcbeam {
 
@@ -41,7 +42,7 @@ ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search:
         simt::store_relaxed<Scope::device>(Search::common(params).stop, 1U);
     }
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        Search::save_tokens(lane);
+        Search::save_tokens(lane, lane.state.spill);
     }
     collect_counts<kClusters>(lane);
     Search::template report_counts<kClusters>(params, lane);
@@ -61,6 +62,8 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.tokens_seen = 0U;
     lane.state.leaving_arcs = 0U;
     lane.state.admitted = 0U;
+    lane.state.stream = params.streams == nullptr ? StreamStep::none : StreamStep::to_load;
+    lane.state.known = 0U;
     lane.counts = Counts{};
     lane.num_milestones = 0U;
     if (lattices && simt::thread_rank() == 0U) {
@@ -77,7 +80,7 @@ ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, type
     Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     forget_milestones(lane);
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        Search::restore_tokens(lane);
+        Search::restore_tokens(lane, lane.state.spill);
     }
     if (lane.state.frame < lane.utterance.frames) {
         if (!have_row(common, lane, lane.state.frame)) {
@@ -242,6 +245,13 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
             return kNeedsLatticePool;
         }
     }
+    if (lane.state.stream != StreamStep::none) {
+        simt::block_barrier();
+        const std::uint32_t of_trunk = settle_stream(common, lane);
+        if (!save_stream<Search>(common, lane, of_trunk)) {
+            return kNeedsStreamRoom;
+        }
+    }
     collect_counts<kClusters>(lane);
     Search::template report_counts<kClusters>(params, lane);
     if (simt::thread_rank() == 0U) {
@@ -254,6 +264,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
         result.tokens = lane.state.tokens_seen;
         result.leaving_arcs = lane.state.leaving_arcs;
         result.admitted = lane.state.admitted;
+        result.alive = lane.state.alive;
     }
     simt::block_barrier();
     return Need::nothing;
@@ -301,6 +312,12 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
+    if (lane.state.stream == StreamStep::to_load) {
+        const Need lacking = load_stream<Search>(params, lane);
+        if (lacking != Need::nothing) {
+            return lacking;
+        }
+    }
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
         if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();
@@ -341,8 +358,8 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             Search::committed(lane);
         }
     }
-    const Rows rows =
-        lane.state.alive == 0U ? check_rows<kClusters>(common, lane, lane.state.frame + 1U) : Rows::good;
+    const std::uint32_t unchecked = lane.state.stream == StreamStep::dead_before ? 0U : lane.state.frame + 1U;
+    const Rows rows = lane.state.alive == 0U ? check_rows<kClusters>(common, lane, unchecked) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }

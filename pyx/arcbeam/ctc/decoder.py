@@ -16,7 +16,6 @@ from arcbeam.arrays.intake import Decoded, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._decode import CpuEngine
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
@@ -40,8 +39,11 @@ from arcbeam.threads import usable_cores
 if TYPE_CHECKING:
     import os
 
+    from arcbeam.ctc._decode import CpuStream
     from arcbeam.ctc._lattices import Lattices
+    from arcbeam.ctc.endpoint import EndpointRules
     from arcbeam.ctc.lattice_answers import LatticeAnswers
+    from arcbeam.ctc.sentences import Heard, SavedSearch
 
     StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -401,13 +403,13 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            The decoder is on a GPU.
+            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or an `endpoint` is
+            given.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
             As of :meth:`decode`.
         """
-        self._check_streams_work()
         check_boost(boost)
         check_endpoint(endpoint)
         return Stream(self, boost, endpoint)
@@ -440,14 +442,29 @@ class CtcDecoder:
         >>> data = stream.save()
         >>> stream = other_decoder.restore(data)
         """
-        self._check_streams_work()
+        self._needs_cpu("restore: streams are restored")
         check_boost(boost)
         self._check_files()
         return Stream._restored(self, data, boost)
 
-    def _check_streams_work(self) -> None:
-        if not isinstance(self._engine, CpuEngine):
-            raise UnsupportedError("stream: streams are decoded on the CPU so far; give the decoder device='cpu'")
+    def _new_sentence(
+        self, boost: Boost | None, rules: EndpointRules | None, heard: Heard, saved: SavedSearch | None
+    ) -> CpuStream:
+        """A sentence of a stream that begins, or goes on from what was saved."""
+        engine: Any = self._engine
+        compiled = None if boost is None else boost.compiled(self._graph)
+        if self._ordinal is None:
+            made: CpuStream = engine.new_stream(compiled, rules, heard, saved)
+            return made
+        refuse_new_words(compiled, self.device)
+        if rules is not None:
+            self._needs_cpu("endpoint: endpoints are found")
+        on_gpu: CpuStream = engine.new_stream(compiled)
+        return on_gpu
+
+    def _needs_cpu(self, what: str) -> None:
+        if self._ordinal is not None:
+            raise UnsupportedError(f"{what} on the CPU so far; give the decoder device='cpu'")
 
     @lists_options()
     def decode_chunks(

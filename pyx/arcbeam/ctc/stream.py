@@ -168,9 +168,7 @@ class Stream:
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
         """Begins a sentence, or goes on with the one that was saved."""
-        compiled = None if boost is None else boost.compiled(self._decoder.graph)
-        engine: Any = self._decoder._engine
-        self._state: CpuStream = engine.new_stream(compiled, self._rules, heard, saved)
+        self._state: CpuStream = self._decoder._new_sentence(boost, self._rules, heard, saved)
         self._boost, self._first_frame, self._heard = boost, first_frame, heard
         self._frames = 0 if saved is None else saved.frames  # of the sentence
         self._settled = np.empty(0, np.uint32) if saved is None else saved.settled  # with room behind num_settled
@@ -310,7 +308,10 @@ class Stream:
         ------
         ValueError
             The stream was interrupted in the middle of a chunk.
+        UnsupportedError
+            The decoder is on a GPU.
         """
+        self._decoder._needs_cpu("save: streams are saved")
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
@@ -371,8 +372,9 @@ class Stream:
             self._settled = grown
         self._settled[self.num_settled : count] = found
         self.num_settled = count
-        fired = self._state.fired
-        endpoint = None if self._endpoint is None or not fired else list(self._endpoint.rules)[fired - 1]
+        endpoint = None
+        if self._endpoint is not None and self._state.fired:
+            endpoint = list(self._endpoint.rules)[self._state.fired - 1]
         self._partial = self._made(results, index, last or endpoint is not None, endpoint)
         return self._partial
 
