@@ -5,6 +5,7 @@ import random
 import struct
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -254,8 +255,10 @@ def test_what_is_no_state_is_refused(emulated_gpu):
     with pytest.raises(FormatError, match=f"truncated: expected {len(data)} bytes, got {len(data) - 1}"):
         decoder.restore(data[:-1])
     assert decoder.restore(bytearray(data)).save() == data
-    with pytest.raises(UnsupportedError, match="device='cpu'"):
-        CtcDecoder(GRAPH, device="cuda").restore(data)
+    on_gpu = CtcDecoder(GRAPH, device="cuda", frame_shift=0.02)
+    for refused in (lambda: on_gpu.restore(data), on_gpu.stream().save, lambda: on_gpu.stream(endpoint=Endpoint())):
+        with pytest.raises(UnsupportedError, match="on the CPU so far; give the decoder device='cpu'"):
+            refused()
 
 
 def test_a_broken_stream_is_not_saved(monkeypatch):
@@ -268,6 +271,30 @@ def test_a_broken_stream_is_not_saved(monkeypatch):
     stream._state = Broken()
     with pytest.raises(ValueError, match="interrupted in the middle of a chunk"):
         stream.save()
+
+
+def test_a_stream_is_saved_while_another_thread_decodes_it():
+    decoder, other = CtcDecoder(GRAPH, **OPTIONS), CtcDecoder(GRAPH, **OPTIONS)
+    log_probs = np.tile(BATCH[5], (20, 1))
+    [whole] = decoder.decode([log_probs])
+    stream, saved = decoder.stream(), []
+
+    def save():
+        while not stream.is_finished:
+            saved.append(stream.save())
+
+    saver = threading.Thread(target=save)
+    saver.start()
+    for at in range(0, len(log_probs), 16):
+        stream.decode_chunk(log_probs[at : at + 16])
+    stream.finish()
+    saver.join()
+    for data in saved[:: max(1, len(saved) // 20)]:
+        restored = other.restore(data)
+        assert restored.num_frames % 16 == 0 or restored.num_frames == len(log_probs)
+        if not restored.is_finished:
+            restored.decode_chunk(log_probs[restored.num_frames :], last=True)
+        same([restored.partial], [whole])
 
 
 def test_every_damaged_byte_is_noticed():
