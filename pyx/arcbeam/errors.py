@@ -29,7 +29,7 @@ class BatcherFullError(ArcbeamError, RuntimeError):
 
 
 class BatcherClosedError(ArcbeamError, RuntimeError):
-    """A Batcher that is closed, or belongs to another process, was given a chunk; or was closed before it came to it."""
+    """A Batcher that is closed, or of another process, was given a chunk; or it was closed while the chunk waited."""
 
 
 class MissingDependencyError(ArcbeamError, ImportError):

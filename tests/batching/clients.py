@@ -157,4 +157,6 @@ def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):
 
 
 def batcher_of(speech, **options):
-    return Batcher(speech.decoder, **{"max_wait_ms": 0.5, "max_waiting": 10**6, "max_waiting_per_stream": 10**4, **options})
+    return Batcher(
+        speech.decoder, **{"max_wait_ms": 0.5, "max_waiting": 10**6, "max_waiting_per_stream": 10**4, **options}
+    )

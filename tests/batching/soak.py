@@ -55,7 +55,9 @@ def soak(minutes, clients=CLIENTS, say=lambda text: None):
 def growth(sizes):
     """Bytes from the median of the second quarter of the time to that of the last."""
     quarter = len(sizes) // 4
-    early, late = (statistics.median(size for _, size in part) for part in (sizes[quarter : 2 * quarter], sizes[-quarter:]))
+    early, late = (
+        statistics.median(size for _, size in part) for part in (sizes[quarter : 2 * quarter], sizes[-quarter:])
+    )
     return late - early
 
 

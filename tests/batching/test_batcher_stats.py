@@ -24,7 +24,14 @@ def test_rounds_by_hand():
     meters.count(decoded=3, refused=1, frames=40)
     stats = meters.now(waiting=2)
     assert isinstance(stats, BatcherStats)
-    assert (stats.waiting, stats.rounds, stats.decoded, stats.refused, stats.frames, stats.failed) == (2, 2, 3, 1, 40, 0)
+    assert (stats.waiting, stats.rounds, stats.decoded, stats.refused, stats.frames, stats.failed) == (
+        2,
+        2,
+        3,
+        1,
+        40,
+        0,
+    )
     assert (stats.batch_sizes.bounds, stats.batch_sizes.counts) == ((1.0, 2.0, 4.0, 8.0), (1, 0, 1, 0, 0))
     assert stats.batch_sizes.total == 4
     found = dict(zip((*SECONDS, None), stats.queue_seconds.counts, strict=True))
@@ -33,7 +40,9 @@ def test_rounds_by_hand():
     assert [str(bound) for bound in SECONDS[:4]] == ["0.0001", "0.0002", "0.0005", "0.001"]
 
 
-@pytest.mark.parametrize(("most", "bounds"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 4)), (256, (1, 2, 4, 8, 16, 32, 64, 128, 256))])
+@pytest.mark.parametrize(
+    ("most", "bounds"), [(1, (1,)), (2, (1, 2)), (3, (1, 2, 4)), (256, (1, 2, 4, 8, 16, 32, 64, 128, 256))]
+)
 def test_bounds_of_batch_sizes(most, bounds):
     assert Meters(most).now(0).batch_sizes.bounds == bounds
 
@@ -48,11 +57,19 @@ def test_prometheus():
         stream = decoder.stream("a")
         for chunk in (0, -1, 2):
             batcher.submit(stream, chunk).exception(PATIENCE_S)
-    said = dict(line.rsplit(" ", 1) for line in client.generate_latest(registry).decode().splitlines() if line[0] != "#")
+    said = dict(
+        line.rsplit(" ", 1) for line in client.generate_latest(registry).decode().splitlines() if line[0] != "#"
+    )
     assert said['arcbeam_batcher_chunks_total{outcome="decoded"}'] == said["arcbeam_batcher_frames_total"] == "2.0"
-    assert said['arcbeam_batcher_chunks_total{outcome="refused"}'] == said['other_chunks_total{outcome="refused"}'] == "1.0"
+    assert (
+        said['arcbeam_batcher_chunks_total{outcome="refused"}']
+        == said['other_chunks_total{outcome="refused"}']
+        == "1.0"
+    )
     assert said["arcbeam_batcher_rounds_total"] == said['arcbeam_batcher_batch_size_bucket{le="1.0"}'] == "3.0"
-    assert said['arcbeam_batcher_queue_seconds_bucket{le="+Inf"}'] == said["arcbeam_batcher_queue_seconds_count"] == "3.0"
+    assert (
+        said['arcbeam_batcher_queue_seconds_bucket{le="+Inf"}'] == said["arcbeam_batcher_queue_seconds_count"] == "3.0"
+    )
     assert float(said["arcbeam_batcher_compute_seconds_sum"]) == batcher.stats().compute_seconds.total
     assert said["arcbeam_batcher_waiting_chunks"] == "0.0"
 

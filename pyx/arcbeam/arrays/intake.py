@@ -69,7 +69,8 @@ def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any]) -> KeptChun
         table = (taken := as_device_utterances([chunk], None, wanted, reader=reader)).table
         return KeptChunk(chunk, int(table[0, 2]), taken.columns, False)
     copy = as_copy(chunk, wanted)
-    return KeptChunk(copy, *copy.shape, True)
+    frames, columns = copy.shape
+    return KeptChunk(copy, frames, columns, True)
 
 
 @dataclass(frozen=True)

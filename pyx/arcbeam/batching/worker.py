@@ -115,7 +115,7 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> boo
 
 
 def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
-    """What became of the chunks of a round. Arrays in different places, or of different widths, take calls of their own."""
+    """What became of the chunks of a round; arrays in different places, or of different widths, take their own calls."""
     kinds: dict[tuple[bool, int], list[int]] = {}
     for at, chunk in enumerate(chunks):
         kinds.setdefault((chunk.kept.on_host, chunk.kept.columns), []).append(at)
@@ -152,7 +152,9 @@ def _is_untouched(chunk: Chunk, frames: int) -> bool:
 
 def _told(error: ValueError, at: int) -> ValueError:
     """The error of a chunk, without its place in a round, of which those who submitted it know nothing."""
-    return ValueError(str(error).replace(f" in utterance {at}, ", " in ").replace(f"streams: stream {at}: ", "stream: "))
+    return ValueError(
+        str(error).replace(f" in utterance {at}, ", " in ").replace(f"streams: stream {at}: ", "stream: ")
+    )
 
 
 def _settle_cancelled(taken: Round, meters: Meters) -> None:
