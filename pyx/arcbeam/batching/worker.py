@@ -115,7 +115,7 @@ def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> boo
 
 
 def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
-    """What became of the chunks of a round; arrays in different places, or of different widths, take their own calls."""
+    """What became of the chunks of a round; arrays of different places or widths are decoded by calls of their own."""
     kinds: dict[tuple[bool, int], list[int]] = {}
     for at, chunk in enumerate(chunks):
         kinds.setdefault((chunk.kept.on_host, chunk.kept.columns), []).append(at)
