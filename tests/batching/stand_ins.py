@@ -14,6 +14,9 @@ class Stream:
     def __init__(self, decoder, name):
         self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
 
+    def _progress(self):
+        return self.num_frames
+
     def _fault(self):
         return "expected no chunk behind the last" if self.is_finished else None
 

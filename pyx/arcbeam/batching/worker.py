@@ -126,7 +126,7 @@ def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
 
 
 def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
-    streams, frames = [chunk.stream for chunk in chunks], [chunk.stream.num_frames for chunk in chunks]
+    streams, before = [chunk.stream for chunk in chunks], [chunk.stream._progress() for chunk in chunks]
     arrays, last = [chunk.kept.array for chunk in chunks], [chunk.last for chunk in chunks]
     try:
         partials = decoder.decode_chunks(streams, arrays, last=last, errors="return")
@@ -136,8 +136,8 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
             return [failed] * len(chunks)
         # There was too little room for all of them: those that have not begun may fit one by one.
         return [
-            _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, before) else failed
-            for chunk, before in zip(chunks, frames, strict=True)
+            _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, progress) else failed
+            for chunk, progress in zip(chunks, before, strict=True)
         ]
     return [
         Outcome(partial) if partial.error is None else Outcome(None, _told(partial.error, at))
@@ -145,9 +145,9 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
     ]
 
 
-def _is_untouched(chunk: Chunk, frames: int) -> bool:
-    """Whether a chunk of a call that failed has left its stream, which had this many frames, as it was."""
-    return chunk.kept.frames > 0 and chunk.stream.num_frames == frames and chunk.stream._fault() is None
+def _is_untouched(chunk: Chunk, progress: int) -> bool:
+    """Whether a chunk of a call that failed has left its stream, whose progress this was, as it was."""
+    return chunk.kept.frames > 0 and chunk.stream._progress() == progress and chunk.stream._fault() is None
 
 
 def _told(error: ValueError, at: int) -> ValueError:

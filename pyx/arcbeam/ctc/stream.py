@@ -164,6 +164,10 @@ class Stream:
             return "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
         return None
 
+    def _progress(self) -> int:
+        """A number that changes with every frame that the search has begun."""
+        return int(self._state.frames)
+
     def _refused(self, results: Results, index: int) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
         return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False)

@@ -147,6 +147,10 @@ class TransducerStream:
             return "expected no chunk behind the last; decoder.stream() begins another stream"
         return None
 
+    def _progress(self) -> int:
+        """A number that changes with every frame that has been decoded."""
+        return self.num_frames
+
     def _refused(self, error: ValueError) -> TransducerPartial:
         """The result of a chunk that has an error; the stream is as before."""
         nothing = {name: array[:0] for name, array in self._written.items()}
