@@ -5,13 +5,14 @@ within the interval. *Queue* is the time from `submit` to the begin of a chunk's
 *total* that until a client, in another thread, has read its text. The acoustic model is not in the loop. `one by one`
 decodes a chunk a round; its predicted queue is that of an M/D/1 server, whose customers come at random and take the
 mean compute time each. `what waits` decodes all that has come, which no M/D/1 server does: who comes while a round is
-decoded waits for half of one, on average. `full load`: each stream has its next chunk as soon as it has read a text.
-RTFx is seconds of speech over seconds of the clock: of paced streams at most 256, and less as the last chunks of
-utterances are short. `busy`: the share of the time in which a round is decoded. Checked: the final result of every
-stream is that of its whole utterance, in arcs and score.
+decoded waits for half of one, on average. `full load`: each stream has its next chunk as soon as it has read a text;
+`no Batcher`: a thread for each stream calls the decoder itself. RTFx is seconds of speech over seconds of the clock: of
+paced streams at most 256, and less as the last chunks of utterances are short. `busy`: the share of the time in which a
+round is decoded. Checked: the final result of every stream is that of its whole utterance, in arcs and score.
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ BEAMS = (12.0, 17.0)
 STREAMS, FRAMES, SECONDS, WARM_UP_S = 256, 20, 20.0, 2.0
 SEED = 4
 MODES = {"one by one": 1, "what waits": None, "full load": None}  # the most chunks of a round; None: all streams
+APART = "full load, no Batcher"
 TAKES = {
     **gk23.GRAPH_OPTIONS,
     "set": f"log-probs, of benchmarks/data/datasets.py ({SET})",
@@ -78,24 +80,50 @@ def run(context: Context) -> Iterator[Row]:
         for mode in MODES:
             context.step(f"beam {beam:g}, {mode}")
             yield row | measured(context, decoder, utterances, dataset.frame_shift, mode)
+        context.step(f"beam {beam:g}, {APART}")
+        yield row | without_batcher(context, decoder, utterances, dataset.frame_shift)
+
+
+class Shape(NamedTuple):
+    streams: int
+    frames: int
+    seconds: float
+
+
+def asked(context: Context) -> Shape:
+    options = context.options
+    streams, frames = int(options.get("streams", STREAMS)), int(options.get("frames", FRAMES))
+    return Shape(streams, frames, float(options.get("seconds", SECONDS)))
+
+
+def without_batcher(context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float) -> Row:
+    shape = asked(context)
+    with timing.own_garbage():
+        load = stream_load.apart(decoder, utterances, **shape._asdict())
+    return {
+        "mode": APART,
+        "streams": shape.streams,
+        "chunks_a_round": 1.0,
+        **stream_load.ms(load.total, "total"),
+        "rtfx": load.frames * shift / load.seconds,
+        "chunks": len(load.total),
+        "finals": stream_load.check(load, decoder, utterances),
+    }
 
 
 def measured(
     context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float, mode: str
 ) -> Row:
-    options = context.options
-    streams, frames = int(options.get("streams", STREAMS)), int(options.get("frames", FRAMES))
-    seconds = float(options.get("seconds", SECONDS))
-    shape = {"streams": streams, "frames": frames, "seconds": seconds}
+    streams, frames, seconds = shape = asked(context)
     with (
         timing.own_garbage(),
         arcbeam.Batcher(decoder, max_batch=MODES[mode] or streams, max_wait_ms=0, max_waiting=64 * streams) as batcher,
     ):
         if mode == "full load":
-            load = stream_load.full(batcher, utterances, **shape)
+            load = stream_load.full(batcher, utterances, **shape._asdict())
         else:
             load = stream_load.paced(
-                batcher, utterances, **shape, interval_s=frames * shift, warm_up_s=min(WARM_UP_S, seconds),
+                batcher, utterances, **shape._asdict(), interval_s=frames * shift, warm_up_s=min(WARM_UP_S, seconds),
                 seed=seeds.used("times of chunks", SEED),
             )  # fmt: skip
     checked = stream_load.check(load, decoder, utterances)

@@ -4,6 +4,7 @@ Times are those of each chunk: *queue* from its submission to the begin of its r
 until somebody has read the text of its result, in another thread than the one that decodes.
 """
 
+import itertools
 import queue
 import random
 import threading
@@ -196,6 +197,38 @@ def full(
             else:
                 running -= 1
         load.seconds = time.perf_counter() - start
+    return load
+
+
+def apart(
+    decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDArray[Any]], *, streams: int, frames: int, seconds: float
+) -> Load:
+    """The same without a Batcher: a thread for each stream, which calls the decoder itself and waits for its turn."""
+    load, lock, start = Load(), threading.Lock(), time.perf_counter()
+
+    def client(speaker: int) -> None:
+        for utterance in itertools.count(speaker):
+            place = utterance % len(utterances)
+            stream, rows = decoder.stream(), utterances[place]
+            for at in range(0, len(rows), frames):
+                submitted = time.perf_counter()
+                partial = stream.decode_chunk(rows[at : at + frames], last=at + frames >= len(rows))
+                assert isinstance(partial.text, str)
+                now = time.perf_counter()
+                with lock:
+                    load.total.append(now - submitted)
+                    load.frames += len(rows[at : at + frames])
+                    if stream.is_finished:
+                        load.finals.append((place, partial))
+                if now - start >= seconds:
+                    return
+
+    threads = [threading.Thread(target=client, args=(speaker,)) for speaker in range(streams)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    load.seconds = time.perf_counter() - start
     return load
 
 

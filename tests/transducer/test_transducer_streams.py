@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcbeam import BoostingTree, CtcDecoder, Partial, Stream, TransducerDecoder, TransducerPartial, TransducerStream
+from arcbeam import (
+    Batcher,
+    BoostingTree,
+    CtcDecoder,
+    Partial,
+    Stream,
+    TransducerDecoder,
+    TransducerPartial,
+    TransducerStream,
+)
 from tests.decode import test_streams as ctc
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
@@ -207,6 +216,10 @@ def test_on_an_emulated_gpu(gpu):
     one = decoder(device="cuda")
     found, _ = in_chunks(one, BATCH[2:4], np.random.default_rng(0), [None, TREE])
     same(found, decoder().decode(BATCH[2:4], boost=[None, TREE]))
+    with Batcher(one, max_wait_ms=1) as batcher:
+        streams = [one.stream(boost=tree) for tree in (None, TREE)]
+        futures = [batcher.submit(s, u, last=True) for s, u in zip(streams, BATCH[2:4], strict=True)]
+        same([future.result(60) for future in futures], decoder().decode(BATCH[2:4], boost=[None, TREE]))
 
 
 def test_a_forked_child_goes_on_with_its_own():
