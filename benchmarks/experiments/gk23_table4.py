@@ -4,11 +4,12 @@
 within the interval. *Queue* is the time from `submit` to the begin of a chunk's round, *compute* that of its round,
 *total* that until a client, in another thread, has read its text. The acoustic model is not in the loop. `one by one`
 decodes a chunk a round; its predicted queue is that of an M/D/1 server, whose customers come at random and take the
-mean compute time each. `what waits` decodes all that has come, which no M/D/1 server does: who comes while a round is
-decoded waits for half of one, on average. `full load`: each stream has its next chunk as soon as it has read a text;
-`no Batcher`: a thread for each stream calls the decoder itself. RTFx is seconds of speech over seconds of the clock: of
-paced streams at most 256, and less as the last chunks of utterances are short. `busy`: the share of the time in which a
-round is decoded. Checked: the final result of every stream is that of its whole utterance, in arcs and score.
+mean compute time each, and then that of an M/G/1 server, which knows how these times spread. `what waits` decodes all
+that has come, which neither does: whoever comes while a round is decoded waits for the rest of it, and no longer. `full
+load`: each stream has its next chunk as soon as it has read a text; `no Batcher`: a thread for each stream calls the
+decoder itself. RTFx is seconds of speech over seconds of the clock: of paced streams at most 256, and less as the last
+chunks of utterances are short. `busy`: the share of the time in which a round is decoded. Checked: the final result of
+every stream is that of its whole utterance, in arcs and score.
 """
 
 from collections.abc import Iterator
@@ -52,6 +53,7 @@ COLUMNS = [
     Column("p99", "compute_p99", "{:.2f}"),
     Column("queue, ms: mean", "queue_ms", "{:.2f}"),
     Column("predicted", "predicted_ms", "{:.2f}"),
+    Column("with the spread of compute", "predicted_spread_ms", "{:.2f}"),
     Column("p99", "queue_p99", "{:.2f}"),
     Column("total, ms: mean", "total_ms", "{:.2f}"),
     Column("p99", "total_p99", "{:.2f}"),
@@ -127,12 +129,14 @@ def measured(
                 seed=seeds.used("times of chunks", SEED),
             )  # fmt: skip
     checked = stream_load.check(load, decoder, utterances)
-    compute = sum(end - begin for begin, end, _ in load.rounds) / max(1, len(load.rounds))
     predicted: Row = {}
-    if mode == "one by one":
-        predicted = {"predicted_ms": 1e3 * stream_load.wait_one_by_one(streams / (frames * shift), compute)}
-    elif mode == "what waits":
-        predicted = {"predicted_ms": 1e3 * stream_load.wait_together(load.busy, compute)}
+    if mode != "full load":
+        fixed, spread = (
+            stream_load.wait_one_by_one(streams / (frames * shift), load.services)
+            if mode == "one by one"
+            else stream_load.wait_together(load.busy, load.services)
+        )
+        predicted = {"predicted_ms": 1e3 * fixed, "predicted_spread_ms": 1e3 * spread}
     return {
         "mode": mode,
         "streams": streams,

@@ -50,7 +50,12 @@ class Load:
     @property
     def busy(self) -> float:
         """The share of the time in which something is decoded."""
-        return sum(end - begin for begin, end, _ in self.rounds) / self.seconds
+        return sum(self.services) / self.seconds
+
+    @property
+    def services(self) -> list[float]:
+        """The seconds of each round."""
+        return [end - begin for begin, end, _ in self.rounds]
 
     @property
     def chunks_a_round(self) -> float:
@@ -232,18 +237,31 @@ def apart(
     return load
 
 
-def wait_one_by_one(rate: float, service_s: float) -> float:
-    """Mean seconds in the queue of an M/D/1 server: chunks come at random, `rate` a second, each takes the same time.
+def wait_one_by_one(rate: float, services: Sequence[float]) -> tuple[float, float]:
+    """Mean seconds in the queue of a server of one at a time, to which customers come at random, `rate` a second.
 
-    By Pollaczek and Khinchine: rho s / (2 (1 - rho)) with rho = rate s; infinite from rho = 1 on.
+    By Pollaczek and Khinchine, rate E[s^2] / (2 (1 - rate E[s])); infinite where it cannot keep up. First if each takes
+    the mean time (M/D/1), then with the times as they spread (M/G/1).
     """
-    load = rate * service_s
-    return load * service_s / (2.0 * (1.0 - load)) if load < 1.0 else float("inf")
+    mean, square = _moments(services)
+    busy = rate * mean
+    if busy >= 1.0:
+        return float("inf"), float("inf")
+    return busy * mean / (2.0 * (1.0 - busy)), rate * square / (2.0 * (1.0 - busy))
 
 
-def wait_together(busy: float, service_s: float) -> float:
-    """The same if all that wait are served together: who comes while the server is busy waits for half a service."""
-    return min(1.0, busy) * service_s / 2.0
+def wait_together(busy: float, services: Sequence[float]) -> tuple[float, float]:
+    """The same if all that wait are served together: whoever comes to a busy server waits for the rest of a service.
+
+    That is E[s^2] / (2 E[s]) on average: half a service if all take the same time.
+    """
+    mean, square = _moments(services)
+    return min(1.0, busy) * mean / 2.0, min(1.0, busy) * square / (2.0 * mean)
+
+
+def _moments(services: Sequence[float]) -> tuple[float, float]:
+    values = np.asarray(services)
+    return float(values.mean()), float((values**2).mean())
 
 
 def check(load: Load, decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDArray[Any]]) -> int:
