@@ -308,6 +308,31 @@ def test_waiting_frames_are_copies():
     same(finals[1:2], finals[:1])
 
 
+def test_columns_that_the_graph_does_not_read():
+    fields = LETTERS.fields() | {"tokens": None, "blank": 0, "separator_column": 2, "width_is_exact": False}
+    decoder = CtcDecoder(Graph(**fields), device="cpu", threads=1, frame_shift=0.1)
+    narrow = spoken(*[1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0] * 3)
+    wide = np.concatenate([narrow, np.full((len(narrow), 2), -0.01, np.float32)], axis=1)
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
+    wanted = sentences(decoder, wide, pause)
+    assert len(wanted) == 4
+    for most in (3, 100):
+        found = followed(decoder.stream(endpoint=pause), wide, np.random.default_rng(0), most)
+        check_sentences(found, wanted, decoder, wide)
+
+
+def test_a_boost_that_cannot_be_used_changes_nothing():
+    decoder = CtcDecoder(SILENCE, **OPTIONS)
+    stream = decoder.stream(boost=boost(0))
+    partial = stream.decode_chunk(BATCH[5][:20])
+    within = [" ".join(["w1"] * n) for n in range(1, 12)]
+    with pytest.raises(ValueError, match="phrases within one another"):
+        stream.reset(boost=Boost(within, 1000.0))
+    assert stream.partial is partial
+    [whole] = decoder.decode([BATCH[5]], boost=stream.boost)
+    same([stream.decode_chunk(BATCH[5][20:], last=True)], [whole])
+
+
 def test_a_bad_chunk_is_refused_although_it_would_wait():
     decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
     stream = decoder.stream(endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)}))
