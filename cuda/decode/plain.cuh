@@ -30,6 +30,9 @@ struct PlainSearch {
     ARCBEAM_DEVICE static void save_tokens(const Lane& lane, const SpillView& memory) {
         copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
+    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
+    }
     ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
         copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
     }

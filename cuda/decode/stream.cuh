@@ -1,10 +1,14 @@
 // Streams (law 10): an utterance may be a chunk of a stream, and then begins with the state that the chunk before
 // has left, and leaves one. What a state is stands in search.hpp.
 //
-// load_stream    places the tokens and the log of a state in the lane; says what the lane lacks for them
-// settle_stream  after the path of the chunk was written: drops what no token descends from, and finds the arcs
+// load_stream    puts the tokens of a state where those of a lane wait that has stopped, and the log into the
+// lane's settle_stream  after the path of the chunk was written: drops what no token descends from, and finds the
+// arcs
 //                that all tokens share
-// save_stream    leaves the state; says whether there is too little room for it
+// save_stream    leaves the state, from where the tokens of a stopped lane wait; false if there is no room for it
+//
+// Everything comes by value, and nothing is inlined: a lane that is passed by reference would lie in memory, and
+// the compiler would not know what of it is shared.
 #pragma once
 
 #include "decode/arrival.cuh"
@@ -26,49 +30,15 @@ ARCBEAM_DEVICE StreamMemory stream_memory(unsigned char* memory, std::uint32_t t
         SpillView{nullptr, log + padded(sizeof(LogEntry) * static_cast<std::uint64_t>(entries)), tokens, 0U, 0U}};
 }
 
+// A barrier must follow. The lane has room for all of it.
 template <class Search>
-ARCBEAM_DEVICE Need load_stream(const typename Search::Params& params, typename Search::Lane& lane) {
-    const SearchParams& common = Search::common(params);
-    const StreamView view = common.streams[lane.state.utterance];
-    LaneState& state = lane.state;
-    if (view.before == nullptr) {
-        state.stream = StreamStep::loaded;
-        return Need::nothing;
-    }
-    const StreamMemory memory = stream_memory(view.before, view.before_tokens, view.before_entries);
-    const StreamCounts saved = simt::load(&memory.words->counts);
-    if (saved.num_tokens > state.spill.capacity) {
-        return Need::spill;
-    }
-    if (saved.log_size > state.log_capacity) {
-        return Need::log;
-    }
+ARCBEAM_DEVICE_NOINLINE void load_stream(const StreamMemory from, const SpillView spill, LogEntry* log) {
+    const StreamCounts counts = simt::load(&from.words->counts);
     ARCBEAM_ROLLED
-    for (std::uint32_t i = simt::thread_rank(); i < saved.log_size; i += simt::block_size()) {
-        simt::store(state.log + i, simt::load(memory.log + i));
+    for (std::uint32_t i = simt::thread_rank(); i < counts.log_size; i += simt::block_size()) {
+        simt::store(log + i, simt::load(from.log + i));
     }
-    state.started = 1U;
-    state.alive = saved.alive;
-    state.offset = simt::load(&memory.words->offset);
-    state.num_tokens = saved.num_tokens;
-    state.log_size = saved.log_size;
-    state.known = saved.known;
-    state.stream = saved.alive != 0U ? StreamStep::loaded : StreamStep::dead_before;
-    Search::place_tokens(lane, state.num_tokens, state.frame);
-    Search::restore_tokens(lane, memory.tokens);
-    forget_milestones(lane);
-    if (simt::thread_rank() == 0U) {
-        simt::store(&lane.control->smallest_acoustic, kNoCost);
-    }
-    simt::block_barrier();
-    if (state.alive != 0U && lane.utterance.frames != 0U) {
-        if (!have_row(common, lane, 0U)) {
-            return Need::log_probs;
-        }
-        load_acoustic(common, lane.utterance, 0U, lane.acoustic, *lane.control);
-        simt::block_barrier();
-    }
-    return Need::nothing;
+    Search::move_tokens(from.tokens, spill, counts.num_tokens);
 }
 
 // Marks which entries of a log, in which every entry has a token descending from it, are the source of one other
@@ -109,40 +79,42 @@ ARCBEAM_DEVICE std::uint32_t arcs_after_trunk(const TokenLog& log, const Marks& 
     return found;
 }
 
-// Sets result.settled, and takes what was settled before out of the path, at its begin. Returns how many arcs of
-// the path in the log are settled. Barriers are passed.
-ARCBEAM_DEVICE_NOINLINE std::uint32_t settle_stream(const SearchParams& params, Lane& lane) {
-    LaneState& state = lane.state;
-    const std::uint32_t end = simt::load(&lane.control->end_index);
-    const Collected left =
-        collect({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled}, lane.histogram);
-    state.log_size = left.size;
-    state.settled = left.settled;
-    forget_milestones(lane);
-    const TokenLog log{state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled};
+// A log after what is settled of it was found.
+struct SettledLog {
+    std::uint32_t size;
+    std::uint32_t settled;
+    std::uint32_t of_trunk;  // how many arcs of the path in the log are settled
+};
+
+// Sets result.settled, and takes what was settled before, `known`, out of the path, at its begin. `end` is the
+// place of the path's end among the tokens, `word` one that the block shares. Barriers are passed. Everything comes
+// by value: a lane that is passed by reference would lie in memory, and the compiler would not know what of it is
+// shared.
+ARCBEAM_DEVICE_NOINLINE SettledLog settle_stream(const TokenLog given, UtteranceResult* result, std::uint32_t known,
+                                                 std::uint32_t end, const Array<std::uint32_t> scratch,
+                                                 std::uint32_t* word) {
+    const Collected left = collect(given, scratch);
+    const TokenLog log{given.entries, given.capacity, left.size, given.num_tokens, left.settled};
     auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
     const Marks marks{behind, behind + mark_words(log.capacity)};
+    simt::block_barrier();
     mark_forks(log, marks);
     if (simt::thread_rank() == 0U) {
-        UtteranceResult& result = params.results[state.utterance];
-        const std::uint32_t of_trunk =
-            result.path_length - arcs_after_trunk(log, marks, log.size - log.num_tokens + end);
-        result.settled = of_trunk - state.known;
-        result.path_length -= state.known;
-        simt::store(&lane.control->selected, of_trunk);
+        const std::uint32_t length = simt::load(&result->path_length);
+        const std::uint32_t of_trunk = length - arcs_after_trunk(log, marks, log.size - log.num_tokens + end);
+        simt::store(&result->settled, of_trunk - known);
+        simt::store(&result->path_length, length - known);
+        simt::store(word, of_trunk);
     }
     simt::block_barrier();
-    const std::uint32_t of_trunk = simt::load(&lane.control->selected);
+    const std::uint32_t of_trunk = simt::load(word);
     simt::block_barrier();
-    return of_trunk;
+    return {log.size, log.settled, of_trunk};
 }
 
-// Of the settled entries one is kept, in place of the deepest. `of_trunk`: what settle_stream() has returned.
+// Of the settled entries one is kept, in place of the deepest. `of_trunk`: what settle_stream() has found.
 template <class Search>
-ARCBEAM_DEVICE bool save_stream(const SearchParams& params, const typename Search::Lane& lane,
-                                std::uint32_t of_trunk) {
-    const StreamView view = params.streams[lane.state.utterance];
-    const LaneState& state = lane.state;
+ARCBEAM_DEVICE_NOINLINE bool save_stream(const StreamView view, const LaneState state, std::uint32_t of_trunk) {
     const std::uint32_t cut = state.settled != 0U ? state.settled - 1U : 0U;
     const std::uint32_t entries = state.log_size - cut;
     if (view.is_last != 0U) {
@@ -159,7 +131,7 @@ ARCBEAM_DEVICE bool save_stream(const SearchParams& params, const typename Searc
         const bool is_root = cut + i < state.settled || entry.source == kNoIndex;
         simt::store(memory.log + i, is_root ? LogEntry{kNoIndex, kNoIndex} : LogEntry{source, entry.arc});
     }
-    Search::save_tokens(lane, memory.tokens);
+    Search::move_tokens(state.spill, memory.tokens, state.num_tokens);
     if (simt::thread_rank() == 0U) {
         simt::store(&memory.words->counts, StreamCounts{state.num_tokens, entries, of_trunk - cut, state.alive});
         simt::store(&memory.words->offset, state.offset);

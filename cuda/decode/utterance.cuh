@@ -72,11 +72,46 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     open_utterance(params, lane);
 }
 
-// Resumes a lane that stopped; its tokens wait in the spill. Says what it still lacks.
+// Puts the state of a stream into the lane, as if it had stopped there. Says what it lacks for that.
+template <class Search>
+ARCBEAM_DEVICE Need begin_stream(const SearchParams& params, typename Search::Lane& lane) {
+    const StreamView view = params.streams[lane.state.utterance];
+    LaneState& state = lane.state;
+    if (view.before == nullptr) {
+        state.stream = StreamStep::loaded;
+        return Need::nothing;
+    }
+    const StreamMemory memory = stream_memory(view.before, view.before_tokens, view.before_entries);
+    const StreamCounts counts = simt::load(&memory.words->counts);
+    if (counts.num_tokens > state.spill.capacity) {
+        return Need::spill;
+    }
+    if (counts.log_size > state.log_capacity) {
+        return Need::log;
+    }
+    load_stream<Search>(memory, state.spill, state.log);
+    state.started = 1U;
+    state.alive = counts.alive;
+    state.offset = simt::load(&memory.words->offset);
+    state.num_tokens = counts.num_tokens;
+    state.log_size = counts.log_size;
+    state.known = counts.known;
+    state.stream = counts.alive != 0U ? StreamStep::loaded : StreamStep::dead_before;
+    simt::block_barrier();
+    return Need::nothing;
+}
+
+// Resumes a lane that stopped; its tokens wait in the spill. Or begins a chunk. Says what it still lacks.
 template <class Search>
 ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
     open_utterance(common, lane);
+    if (lane.state.stream == StreamStep::to_load) {
+        const Need lacking = begin_stream<Search>(common, lane);
+        if (lacking != Need::nothing) {
+            return lacking;
+        }
+    }
     Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     forget_milestones(lane);
     if (lane.state.num_tokens <= lane.shared_capacity) {
@@ -247,8 +282,19 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     }
     if (lane.state.stream != StreamStep::none) {
         simt::block_barrier();
-        const std::uint32_t of_trunk = settle_stream(common, lane);
-        if (!save_stream<Search>(common, lane, of_trunk)) {
+        LaneState& state = lane.state;
+        const SettledLog log =
+            settle_stream({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled},
+                          common.results + state.utterance, state.known, simt::load(&lane.control->end_index),
+                          lane.histogram, &lane.control->selected);
+        state.log_size = log.size;
+        state.settled = log.settled;
+        forget_milestones(lane);
+        if (state.num_tokens <= lane.shared_capacity) {
+            Search::save_tokens(lane, state.spill);
+        }
+        simt::block_barrier();
+        if (!save_stream<Search>(common.streams[state.utterance], state, log.of_trunk)) {
             return kNeedsStreamRoom;
         }
     }
@@ -312,12 +358,6 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
-    if (lane.state.stream == StreamStep::to_load) {
-        const Need lacking = load_stream<Search>(params, lane);
-        if (lacking != Need::nothing) {
-            return lacking;
-        }
-    }
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
         if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();

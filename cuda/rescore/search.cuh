@@ -44,6 +44,10 @@ struct RescoringSearch {
         copy_histories(lane.histories, spilled_histories(memory), lane.state.num_tokens);
         copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
+    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
+        copy_histories(spilled_histories(from), spilled_histories(to), n);
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
+    }
     ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
         copy_histories(spilled_histories(memory), lane.histories, lane.state.num_tokens);
         copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
