@@ -247,7 +247,7 @@ class Stream:
         ------
         ValueError
             `keep_history` without a large language model; the stream was interrupted in the middle of a chunk.
-        TypeError, GraphError, MemoryError, CapacityError
+        TypeError, GraphError, FormatError, MemoryError, CapacityError
             As of :meth:`CtcDecoder.stream` and :meth:`CtcDecoder.decode_chunks`.
 
         Examples
@@ -269,6 +269,7 @@ class Stream:
                 "keep_history: expected False, because the decoder has no large language model whose history could go "
                 "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
             )
+        decoder._check_files()  # before anything that waits is taken out
         with engine.turn():
             self._check_whole()
             heard = NOTHING_HEARD
