@@ -45,7 +45,7 @@ class Part:
     """A command: the variables of ``make gpu-test``; `what` are the cells of its row that name it."""
 
     what: Mapping[str, str]
-    variables: Mapping[str, str]
+    variables: dict[str, str]
 
     @property
     def name(self) -> str:
@@ -135,6 +135,9 @@ def rows(
     if kernels != record.tree_kernels():
         raise RuntimeError("the kernels in use were not built from these sources: run make gpu-build first")
 
+    jobs = int(context.options.get("jobs") or 1)
+    as_built = {"AS_BUILT": "1"} if jobs > 1 else {}
+
     def row_of(part: Part) -> Row:
         kept = Kept(KEPT / experiment / f"{part.name}.json", kernels)
         known = None if chosen(part) and context.options.get("again") == "1" else kept.row()
@@ -142,13 +145,12 @@ def rows(
             return dict(part.what) | (known or {"status": NOT_RUN})
         context.progress(part.name)
         at, began = datetime.now(UTC), time.monotonic()
-        ended = make_gpu_test(part.variables)
+        ended = make_gpu_test(part.variables | as_built)
         row: Row = {"seconds": round(time.monotonic() - began, 1), "at": at.strftime("%Y-%m-%d %H:%M UTC")}
         row |= {"last": ended.last(), **counts(ended)}
         kept.put(row)
         return dict(part.what) | row
 
-    jobs = int(context.options.get("jobs") or 1)
     if jobs == 1:  # in this thread, which an interruption reaches
         yield from map(row_of, parts)
         return

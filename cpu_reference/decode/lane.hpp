@@ -36,6 +36,7 @@ struct Result {
     Path path;
     Lattice lattice;  // empty where none was asked for
     Work work;
+    std::uint32_t frames = 0;  // that were taken of the chunk of a stream
     Outcome outcome = Outcome::kCancelled;
     std::uint32_t bad_frame = 0;  // where kBadLogProb was found
     std::uint32_t bad_column = 0;
@@ -52,7 +53,8 @@ class Lane {
         prepare(graph, options, lattice_beam);
         begin(graph, options, result.work);
         bool alive = true;
-        if (!run(graph, options, logp, cancel, alive, result)) {
+        NoWatch watch;
+        if (!run(graph, options, logp, cancel, watch, alive, result)) {
             return;
         }
         const PlainEnds ends{graph, search_.tokens};
@@ -64,8 +66,8 @@ class Lane {
         result.outcome = Outcome::kDecoded;
     }
 
-    // The next chunk of a stream. The result has the path behind what is settled: the best so far, or after the
-    // last chunk that of the whole.
+    // The next chunk of a stream, as far as its sentence goes. The result has the path behind what is settled: the
+    // best so far, or after the last chunk, or where an endpoint has ended the sentence, that of the whole.
     void decode(const GraphView& graph, const DecodeOptions& options, Stream& stream, const LogProbs& chunk,
                 bool last, const std::atomic<bool>& cancel, Result& result) {
         result = Result{};
@@ -75,18 +77,21 @@ class Lane {
         const bool begins = !stream.has_begun();
         Stream::Loan loan(stream, search_);
         prepare(graph, options, kNoLattice);
-        if (begins) {
+        if (loan.saved() != nullptr) {
+            loan.resume(graph, options.collect_above);
+        } else if (begins) {
             begin(graph, options, result.work);
         }
         bool alive = stream.is_alive();
-        if (!run(graph, options, chunk, cancel, alive, result)) {
+        if (!run(graph, options, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        search_.log.take_settled(search_.tokens.size(), stream.settled);
-        const End end = best_end(PlainEnds{graph, search_.tokens}, search_.tokens, alive && last);
+        loan.take_settled(graph);
+        const bool ends_here = last || stream.watch.has_fired();
+        const End end = best_end(PlainEnds{graph, search_.tokens}, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         result.outcome = Outcome::kDecoded;
-        loan.done(alive, chunk.frames);
+        loan.done(alive, result.frames);
     }
 
     [[nodiscard]] std::size_t log_bytes() const { return search_.log.bytes(); }
@@ -123,20 +128,29 @@ class Lane {
         settle(graph, beam_bound(0.0F, options.beam), work);
     }
 
-    // Decodes frames as long as the search is `alive`; false if it had to be given up.
+    // Decodes frames as long as the search is `alive` and the sentence goes on; false if it had to be given up.
+    template <typename Watch>
     bool run(const GraphView& graph, const DecodeOptions& options, const LogProbs& logp,
-             const std::atomic<bool>& cancel, bool& alive, Result& result) {
-        for (std::uint32_t frame = 0; frame < logp.frames && alive; ++frame) {
+             const std::atomic<bool>& cancel, Watch& watch, bool& alive, Result& result) {
+        bool goes_on = !watch.has_fired();
+        result.frames = goes_on ? logp.frames : 0U;
+        for (std::uint32_t frame = 0; frame < logp.frames && goes_on && (alive || watch.looks_on()); ++frame) {
             if (cancel.load(std::memory_order_relaxed)) {
                 result.outcome = Outcome::kCancelled;
                 return false;
             }
-            if (!search_.log.has_room(graph.num_states) || !links_.has_room()) {
-                result.outcome = Outcome::kCapacity;
-                return false;
+            if (alive) {
+                if (!search_.log.has_room(graph.num_states) || !links_.has_room()) {
+                    result.outcome = Outcome::kCapacity;
+                    return false;
+                }
+                acoustic_.load(logp, frame);
+                alive = step(graph, options, result.work);
             }
-            acoustic_.load(logp, frame);
-            alive = step(graph, options, result.work);
+            if (watch.ends_at(graph, PlainEnds{graph, search_.tokens}, search_.tokens, search_.log, alive)) {
+                result.frames = frame + 1U;
+                goes_on = false;
+            }
         }
         return true;
     }

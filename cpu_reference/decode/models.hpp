@@ -4,9 +4,12 @@
 //
 //   History, Addend         a token's history; what a word adds, with the `next` history
 //   begin(collect_above)    starts another utterance; up to this many log entries (8 bytes) collecting is not worth
-//   it start()                 the history at the beginning of a sentence keep(history)           the addend of an
-//   arc without a word add(history, word)      the addend of a word rescored(cost, addend)  a path's cost with it;
-//   a function beside the class end(cost, history)      a path's cost with what the end of a sentence adds
+//                           it
+//   start(), start(heard)   the history at the beginning of a sentence; of one that follows what was heard before
+//   keep(history)           the addend of an arc without a word
+//   add(history, word)      the addend of a word
+//   rescored(cost, addend)  a path's cost with it; a function beside the class
+//   end(cost, history)      a path's cost with what the end of a sentence adds
 //   unfinished(cost, history)  the same for a path that ends where no sentence does
 //   precedes(a, b)          the order of histories, the last tie-break
 //   mixed(seed, history)    a hash that begins with `seed`; a function beside the class
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "decode/buffer.hpp"
 #include "kenlm/kenlm.hpp"
@@ -23,6 +27,13 @@
 #include "shared/rescoring.hpp"
 
 namespace arcbeam::twin {
+
+// What the large model sees of the sentences before: some words, which follow the beginning of a sentence or
+// nothing. The model of the graph begins anew with each sentence, because the graph does.
+struct Heard {
+    std::vector<std::uint32_t> words;  // of the graph
+    bool after_start = true;
+};
 
 inline float rescored(float cost, const Deviation& deviation) { return rescore_cost(cost, deviation.cost); }
 
@@ -44,6 +55,7 @@ class NoModels {
 
     void begin(std::uint32_t) {}
     [[nodiscard]] static History start() { return {}; }
+    [[nodiscard]] static History start(const Heard&) { return {}; }
     [[nodiscard]] static Addend keep(const History& history) { return {history}; }
     [[nodiscard]] static Addend add(const History& history, std::uint32_t) { return {history}; }
     [[nodiscard]] static float end(float cost, const History&) { return cost; }
@@ -68,6 +80,14 @@ class AutomatonModels {
 
     void begin(std::uint32_t) {}
     [[nodiscard]] History start() const { return start_history(view_); }
+    [[nodiscard]] History start(const Heard& heard) const {
+        History history = start();
+        history.large = heard.after_start ? history.large : kLmEmptyHistory;
+        for (const std::uint32_t word : heard.words) {
+            history.large = deviate(view_, history, word).next.large;
+        }
+        return history;
+    }
     [[nodiscard]] static Addend keep(const History& history) { return {0.0F, history}; }
     [[nodiscard]] Addend add(const History& history, std::uint32_t word) const {
         return deviate(view_, history, word);
@@ -112,6 +132,17 @@ class KenLmModels {
     [[nodiscard]] History start() {
         alignas(8) unsigned char state[KenLm::kLargestState];
         view_.lm->begin_sentence(state);
+        return {states_.number(state), view_.rescoring.small.start};
+    }
+
+    [[nodiscard]] History start(const Heard& heard) {
+        alignas(8) unsigned char state[KenLm::kLargestState];
+        alignas(8) unsigned char next[KenLm::kLargestState];
+        heard.after_start ? view_.lm->begin_sentence(state) : view_.lm->null_context(state);
+        for (const std::uint32_t word : heard.words) {
+            view_.lm->score(state, view_.rescoring.large_labels[word] & ~kKeepsSmallCost, next);
+            std::copy(next, next + view_.lm->state_size(), state);
+        }
         return {states_.number(state), view_.rescoring.small.start};
     }
 

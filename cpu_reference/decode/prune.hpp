@@ -34,6 +34,12 @@ class TokenLog {
         collect_above_ = collect_above;
     }
 
+    // Goes on with the entries of another log, after `begin`.
+    void resume(const Buffer<LogEntry>& entries) {
+        entries_.resize(entries.size());
+        std::copy(entries.begin(), entries.end(), entries_.begin());
+    }
+
     [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
     [[nodiscard]] std::uint32_t settled() const { return settled_; }
     const LogEntry& operator[](std::uint32_t i) const { return entries_[i]; }

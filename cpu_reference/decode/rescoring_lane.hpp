@@ -14,14 +14,14 @@
 namespace arcbeam::twin {
 
 // The deviations along a path, summed in float64. If it reached a final state, that of the sentence end is
-// included.
+// included. `heard`: what was said before the sentence.
 template <typename Models>
-double path_deviation(const OpenGraph& graph, const typename Models::View& view, const std::uint32_t* arcs,
-                      std::size_t n, bool reached_final) {
+double path_deviation(const OpenGraph& graph, const typename Models::View& view, const Heard& heard,
+                      const std::uint32_t* arcs, std::size_t n, bool reached_final) {
     Models models(view);
     models.begin(0);
     double cost = 0.0;
-    History history = models.start();
+    History history = models.start(heard);
     for (std::size_t i = 0; i < n; ++i) {
         if (graph.words[arcs[i]] != kNoWord) {
             const Deviation deviation = models.add(history, graph.known_word(graph.words[arcs[i]]));
@@ -88,9 +88,10 @@ class RescoringLane {
             return;
         }
         prepare(graph, options, lattice_beam);
-        begin(graph, options, rescoring, result.work);
+        begin(graph, options, rescoring, Heard{}, result.work);
         bool alive = true;
-        if (!run(graph, options, rescoring, logp, cancel, alive, result)) {
+        NoWatch watch;
+        if (!run(graph, options, rescoring, logp, cancel, watch, alive, result)) {
             return;
         }
         const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
@@ -113,19 +114,22 @@ class RescoringLane {
         const bool begins = !stream.has_begun();
         Stream::Loan loan(stream, search_);
         prepare(graph, options, kNoLattice);
-        if (begins) {
-            begin(graph, options, rescoring, result.work);
+        if (loan.saved() != nullptr) {
+            loan.resume(graph, options.collect_above);
+        } else if (begins) {
+            begin(graph, options, rescoring, stream.heard, result.work);
         }
         bool alive = stream.is_alive();
-        if (!run(graph, options, rescoring, chunk, cancel, alive, result)) {
+        if (!run(graph, options, rescoring, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        search_.log.take_settled(search_.tokens.size(), stream.settled);
+        loan.take_settled(graph);
+        const bool ends_here = last || stream.watch.has_fired();
         const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
-        const End end = best_end(ends, search_.tokens, alive && last);
+        const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         result.outcome = Outcome::kDecoded;
-        loan.done(alive, chunk.frames);
+        loan.done(alive, result.frames);
     }
 
   private:
@@ -142,7 +146,8 @@ class RescoringLane {
     }
 
     template <typename Graph>
-    void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring, Work& work) {
+    void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
+               const Heard& heard, Work& work) {
         search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
         search_.models.begin(options.collect_above);
         search_.offset = 0.0;
@@ -151,26 +156,35 @@ class RescoringLane {
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
         addends_.clear();
-        addends_.add(Models::keep(search_.models.start()));
+        addends_.add(Models::keep(search_.models.start(heard)));
         settle(graph, rescoring, beam_bound(0.0F, options.beam), 0, work);
     }
 
-    // Decodes frames as long as the search is `alive`; false if it had to be given up.
-    template <typename Graph>
+    // Decodes frames as long as the search is `alive` and the sentence goes on; false if it had to be given up.
+    template <typename Graph, typename Watch>
     bool run(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
-             const LogProbs& logp, const std::atomic<bool>& cancel, bool& alive, Result& result) {
-        for (std::uint32_t frame = 0; frame < logp.frames && alive; ++frame) {
+             const LogProbs& logp, const std::atomic<bool>& cancel, Watch& watch, bool& alive, Result& result) {
+        bool goes_on = !watch.has_fired();
+        result.frames = goes_on ? logp.frames : 0U;
+        for (std::uint32_t frame = 0; frame < logp.frames && goes_on && (alive || watch.looks_on()); ++frame) {
             if (cancel.load(std::memory_order_relaxed)) {
                 result.outcome = Outcome::kCancelled;
                 return false;
             }
-            acoustic_.load(logp, frame);
-            const Step taken = step(graph, options, rescoring, result.work);
-            if (taken == Step::kFull) {
-                result.outcome = Outcome::kCapacity;
-                return false;
+            if (alive) {
+                acoustic_.load(logp, frame);
+                const Step taken = step(graph, options, rescoring, result.work);
+                if (taken == Step::kFull) {
+                    result.outcome = Outcome::kCapacity;
+                    return false;
+                }
+                alive = taken == Step::kAlive;
             }
-            alive = taken == Step::kAlive;
+            const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
+            if (watch.ends_at(graph, ends, search_.tokens, search_.log, alive)) {
+                result.frames = frame + 1U;
+                goes_on = false;
+            }
         }
         return true;
     }

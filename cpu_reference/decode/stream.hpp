@@ -8,8 +8,13 @@
 #include <vector>
 
 #include "decode/buffer.hpp"
+#include "decode/endpoint.hpp"
+#include "decode/models.hpp"
 #include "decode/prune.hpp"
+#include "decode/saved_search.hpp"
 #include "decode/tokens.hpp"
+#include "shared/endpoint.hpp"
+#include "shared/graph_view.hpp"
 
 namespace arcbeam::twin {
 
@@ -20,25 +25,96 @@ struct SearchState {
 
     // What another stream begins with.
     [[nodiscard]] SearchState fresh() const { return {}; }
+
+    void save(SavedSearch& saved) const {
+        save_paths(tokens, log, [](std::uint32_t, std::uint32_t) { return false; }, saved);
+    }
+
+    template <typename Graph>
+    void resume(const Graph&, const Heard&, const SavedSearch& saved, std::uint32_t collect_above) {
+        log.begin(collect_above);
+        offset = saved.offset;
+        restore_paths(saved, tokens, log);
+    }
 };
 
 // With histories, whose numbers are those of the stream's own models.
 template <typename Models>
 struct HistoryState : SearchState {
+    using History = typename Models::History;
+
     explicit HistoryState(Models own) : models(std::move(own)) {}
 
     Models models;
-    Buffer<typename Models::History> histories;  // of the tokens
+    Buffer<History> histories;  // of the tokens
 
     [[nodiscard]] HistoryState fresh() const { return HistoryState(models); }
+
+    void save(SavedSearch& saved) const {
+        const auto precedes = [this](std::uint32_t a, std::uint32_t b) {
+            return models.precedes(histories[a], histories[b]);
+        };
+        save_paths(tokens, log, precedes, saved);
+    }
+
+    // Follows the words of all paths, from those that were heard before.
+    template <typename Graph>
+    void resume(const Graph& graph, const Heard& heard, const SavedSearch& saved, std::uint32_t collect_above) {
+        SearchState::resume(graph, heard, saved, collect_above);
+        models.begin(collect_above);
+        const auto after = [&](const History& history, std::uint32_t arc) {
+            const std::uint32_t word = arc == kNoArc ? kNoWord : graph.words[arc];
+            return word == kNoWord ? history : models.add(history, word).next;
+        };
+        History history = models.start(heard);
+        for (const std::uint32_t arc : saved.settled) {
+            history = after(history, arc);
+        }
+        Buffer<History> of_entries;
+        of_entries.resize(saved.log.size());
+        for (std::size_t i = 0; i < saved.log.size(); ++i) {
+            const LogEntry& entry = saved.log[i];
+            of_entries[i] = after(entry.source == kNoSource ? history : of_entries[entry.source], entry.arc);
+        }
+        histories.resize(saved.entries.size());
+        for (std::size_t i = 0; i < saved.entries.size(); ++i) {
+            histories[i] = of_entries[saved.entries[i]];
+        }
+    }
 };
 
+// A sentence of a stream of speech.
 class Stream {
   public:
     std::vector<std::uint32_t> settled;  // the arcs that all later answers follow; may be taken away
-    std::uint64_t frames = 0;            // of the chunks so far, those after the search's death included
+    std::uint64_t frames = 0;            // of the sentence so far, those after the search's death included
+    EndpointWatch watch{EndpointRules{}};
+    Heard heard;
 
-    [[nodiscard]] bool has_begun() const { return held_ != nullptr; }
+    // Goes on with a search that another stream has saved, of the same graph, options and boost.
+    void restore(SavedSearch saved) {
+        frames = saved.frames;
+        alive_ = saved.alive;
+        watch.resume(saved.frames, saved.dead_frames, saved.fired);
+        saved_ = std::make_unique<SavedSearch>(std::move(saved));
+    }
+
+    // Nothing where the search has not begun. What has been taken away of `settled` is the caller's to add.
+    [[nodiscard]] SavedSearch save() const {
+        SavedSearch saved;
+        if (saved_ != nullptr) {
+            saved = *saved_;
+        } else if (held_ != nullptr) {
+            held_->save(saved);
+        }
+        saved.settled.clear();
+        saved.frames = frames;
+        saved.alive = alive_;
+        saved.fired = watch.fired();
+        return saved;
+    }
+
+    [[nodiscard]] bool has_begun() const { return held_ != nullptr || saved_ != nullptr; }
     [[nodiscard]] bool is_alive() const { return alive_; }
     // False once a chunk was given up half-way. The stream cannot go on then.
     [[nodiscard]] bool is_whole() const { return whole_; }
@@ -58,10 +134,28 @@ class Stream {
         Loan(const Loan&) = delete;
         Loan& operator=(const Loan&) = delete;
 
+        // Null unless the search is to be resumed before the chunk.
+        [[nodiscard]] const SavedSearch* saved() const { return stream_.saved_.get(); }
+
+        template <typename Graph>
+        void resume(const Graph& graph, std::uint32_t collect_above) {
+            lane_.resume(graph, stream_.heard, *saved(), collect_above);
+            stream_.watch.settle(graph, saved()->settled.data(), saved()->settled.size());
+        }
+
+        // The arcs that all live paths share leave the log.
+        template <typename Graph>
+        void take_settled(const Graph& graph) {
+            const std::size_t before = stream_.settled.size();
+            lane_.log.take_settled(lane_.tokens.size(), stream_.settled);
+            stream_.watch.settle(graph, stream_.settled.data() + before, stream_.settled.size() - before);
+        }
+
         void done(bool alive, std::uint64_t frames) {
             stream_.frames += frames;
             stream_.alive_ = alive;
             stream_.whole_ = true;
+            stream_.saved_ = nullptr;
         }
 
       private:
@@ -75,16 +169,22 @@ class Stream {
     struct AnyHeld {
         AnyHeld() = default;
         virtual ~AnyHeld() = default;
+        virtual void save(SavedSearch& saved) const = 0;
         AnyHeld(const AnyHeld&) = delete;
         AnyHeld& operator=(const AnyHeld&) = delete;
     };
     template <typename State>
     struct Held : AnyHeld {
         explicit Held(State fresh) : state(std::move(fresh)) {}
+        void save(SavedSearch& saved) const override {
+            state.save(saved);
+            saved.offset = state.offset;
+        }
         State state;
     };
 
     std::unique_ptr<AnyHeld> held_;
+    std::unique_ptr<SavedSearch> saved_;  // until the next chunk
     bool alive_ = true;
     bool whole_ = true;
 };

@@ -49,6 +49,7 @@ ARCBEAM_DEVICE TeamFrame make_team_frame(const typename Search::Params& params, 
     typename Search::Lane lane = shared_lane<Search>(common);
     const Posted& posted = lane.control->posted;
     lane.state = common.lanes[lane_number()];
+    lane.state.utterance = simt::load(&posted.utterance);
     lane.utterance = common.utterances[simt::load(&posted.utterance)];
     lane.utterance.log_probs = simt::load(&posted.log_probs);
     lane.rows_end = simt::load(&posted.rows_end);

@@ -26,12 +26,15 @@ struct PlainSearch {
         lane.tokens = room_for(lane, n, number);
     }
 
-    // A lane that stops keeps its tokens in device memory.
-    ARCBEAM_DEVICE static void save_tokens(const Lane& lane) {
-        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
+    // Tokens are kept in device memory when a lane stops, and by streams.
+    ARCBEAM_DEVICE static void save_tokens(const Lane& lane, const SpillView& memory) {
+        copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
-    ARCBEAM_DEVICE static void restore_tokens(const Lane& lane) {
-        copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
+    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
+    }
+    ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
+        copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
     }
 
     // The begin and the end of a launch; one thread calls close().
@@ -66,8 +69,8 @@ struct PlainSearch {
 
     // The best token of the last frame; false if the lane lacks something first.
     ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
-        reached_final =
-            best_end(params.graph, lane.tokens, lane.state.num_tokens, lane.state.alive != 0U, *lane.control);
+        reached_final = best_end(params.graph, lane.tokens, lane.state.num_tokens, finals_count(params, lane.state),
+                                 *lane.control);
         return true;
     }
 

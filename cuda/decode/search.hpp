@@ -47,6 +47,8 @@ struct UtteranceResult {
     std::uint64_t tokens;
     std::uint64_t leaving_arcs;
     std::uint64_t admitted;
+    std::uint32_t settled;  // of a stream: the arcs at the begin of the path that all later paths follow
+    std::uint32_t alive;    // whether the search lived through all frames
 };
 
 // One entry of the token log: how a survivor was reached.
@@ -80,6 +82,36 @@ constexpr std::uint64_t log_bytes(std::uint32_t capacity) {
 // or in order to go on in a cluster.
 enum class Need : std::uint32_t { nothing = 0, spill = 1, log = 2, paths = 3, log_probs = 4, launch = 5 };
 
+// What a lane lacks: room for the state of a stream.
+constexpr Need kNeedsStreamRoom = Need{20U};
+
+// How far a lane is with the state of its stream. dead_before: the search had died in an earlier chunk.
+enum class StreamStep : std::uint32_t { none = 0, to_load = 1, loaded = 2, dead_before = 3 };
+
+// What a stream keeps between two chunks, in this order: these words, the log, the tokens as in SpillView::tokens.
+struct StreamCounts {
+    std::uint32_t num_tokens;
+    std::uint32_t log_size;  // the first entry has neither a source nor an arc
+    std::uint32_t known;     // how many arcs behind the first entry have been settled
+    std::uint32_t alive;
+};
+
+struct StreamState {
+    StreamCounts counts;
+    double offset;
+};
+
+// The stream that an utterance is a chunk of.
+struct StreamView {
+    unsigned char* before;        // its state; null: the chunk is the first
+    unsigned char* after;         // where the next state is left, unless the chunk is the last
+    std::uint32_t before_tokens;  // the room there, in tokens and in entries of the log
+    std::uint32_t before_entries;
+    std::uint32_t after_tokens;
+    std::uint32_t after_entries;
+    std::uint32_t is_last;
+};
+
 // Room for frames that do not fit shared memory, in global memory.
 struct SpillView {
     unsigned char* memory;   // workspace_bytes(capacity, candidates, table_size)
@@ -106,6 +138,8 @@ struct LaneState {
     std::uint64_t tokens_seen;
     std::uint64_t leaving_arcs;
     std::uint64_t admitted;
+    StreamStep stream;
+    std::uint32_t known;  // of its StreamCounts
 };
 
 struct LatticeParams;  // decode/lattice_room.hpp
@@ -142,12 +176,18 @@ struct SearchParams {
     std::uint32_t hot_tokens;
     std::uint32_t hot_lanes;       // once at most so many lanes are at work; 0: never
     const LatticeParams* lattice;  // null: no lattices
+    const StreamView* streams;     // [num_utterances]; null: utterances are whole
 };
 
 // Bytes of the arrays of one workspace. They are carved in this order, each padded to 16 bytes.
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + 15U) / 16U * 16U; }
 
 constexpr std::uint64_t tokens_bytes(std::uint64_t capacity) { return 16U * capacity + 3U * padded(4U * capacity); }
+
+// Bytes of a stream's state, where so many tokens take `of_tokens` bytes.
+constexpr std::uint64_t stream_bytes(std::uint64_t of_tokens, std::uint64_t entries) {
+    return padded(sizeof(StreamState)) + padded(sizeof(LogEntry) * entries) + of_tokens;
+}
 
 constexpr std::uint64_t table_bytes(std::uint64_t table_size) {
     return padded(8U * table_size) + 2U * padded(4U * table_size);

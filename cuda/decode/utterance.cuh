@@ -5,6 +5,7 @@
 #include "decode/backtrack.cuh"
 #include "decode/cluster.cuh"
 #include "decode/collect.cuh"
+#include "decode/stream.cuh"
 
 namespace arcbeam {
 
@@ -41,7 +42,7 @@ ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search:
         simt::store_relaxed<Scope::device>(Search::common(params).stop, 1U);
     }
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        Search::save_tokens(lane);
+        Search::save_tokens(lane, lane.state.spill);
     }
     collect_counts<kClusters>(lane);
     Search::template report_counts<kClusters>(params, lane);
@@ -61,6 +62,8 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.tokens_seen = 0U;
     lane.state.leaving_arcs = 0U;
     lane.state.admitted = 0U;
+    lane.state.stream = params.streams == nullptr ? StreamStep::none : StreamStep::to_load;
+    lane.state.known = 0U;
     lane.counts = Counts{};
     lane.num_milestones = 0U;
     if (lattices && simt::thread_rank() == 0U) {
@@ -69,15 +72,50 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     open_utterance(params, lane);
 }
 
-// Resumes a lane that stopped; its tokens wait in the spill. Says what it still lacks.
+// Puts the state of a stream into the lane, as if it had stopped there. Says what it lacks for that.
+template <class Search>
+ARCBEAM_DEVICE Need begin_stream(const SearchParams& params, typename Search::Lane& lane) {
+    const StreamView view = params.streams[lane.state.utterance];
+    LaneState& state = lane.state;
+    if (view.before == nullptr) {
+        state.stream = StreamStep::loaded;
+        return Need::nothing;
+    }
+    const StreamMemory memory = stream_memory(view.before, view.before_tokens, view.before_entries);
+    const StreamCounts counts = simt::load(&memory.words->counts);
+    if (counts.num_tokens > state.spill.capacity) {
+        return Need::spill;
+    }
+    if (counts.log_size > state.log_capacity) {
+        return Need::log;
+    }
+    load_stream<Search>(memory, state.spill, state.log);
+    state.started = 1U;
+    state.alive = counts.alive;
+    state.offset = simt::load(&memory.words->offset);
+    state.num_tokens = counts.num_tokens;
+    state.log_size = counts.log_size;
+    state.known = counts.known;
+    state.stream = counts.alive != 0U ? StreamStep::loaded : StreamStep::dead_before;
+    simt::block_barrier();
+    return Need::nothing;
+}
+
+// Resumes a lane that stopped; its tokens wait in the spill. Or begins a chunk. Says what it still lacks.
 template <class Search>
 ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
     open_utterance(common, lane);
+    if (lane.state.stream == StreamStep::to_load) {
+        const Need lacking = begin_stream<Search>(common, lane);
+        if (lacking != Need::nothing) {
+            return lacking;
+        }
+    }
     Search::place_tokens(lane, lane.state.num_tokens, lane.state.frame);
     forget_milestones(lane);
     if (lane.state.num_tokens <= lane.shared_capacity) {
-        Search::restore_tokens(lane);
+        Search::restore_tokens(lane, lane.state.spill);
     }
     if (lane.state.frame < lane.utterance.frames) {
         if (!have_row(common, lane, lane.state.frame)) {
@@ -242,6 +280,24 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
             return kNeedsLatticePool;
         }
     }
+    if (lane.state.stream != StreamStep::none) {
+        simt::block_barrier();
+        LaneState& state = lane.state;
+        const SettledLog log =
+            settle_stream({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled},
+                          common.results + state.utterance, state.known, simt::load(&lane.control->end_index),
+                          lane.histogram, &lane.control->selected);
+        state.log_size = log.size;
+        state.settled = log.settled;
+        forget_milestones(lane);
+        if (state.num_tokens <= lane.shared_capacity) {
+            Search::save_tokens(lane, state.spill);
+        }
+        simt::block_barrier();
+        if (!save_stream<Search>(common.streams[state.utterance], state, log.of_trunk)) {
+            return kNeedsStreamRoom;
+        }
+    }
     collect_counts<kClusters>(lane);
     Search::template report_counts<kClusters>(params, lane);
     if (simt::thread_rank() == 0U) {
@@ -254,6 +310,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
         result.tokens = lane.state.tokens_seen;
         result.leaving_arcs = lane.state.leaving_arcs;
         result.admitted = lane.state.admitted;
+        result.alive = lane.state.alive;
     }
     simt::block_barrier();
     return Need::nothing;
@@ -341,8 +398,8 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             Search::committed(lane);
         }
     }
-    const Rows rows =
-        lane.state.alive == 0U ? check_rows<kClusters>(common, lane, lane.state.frame + 1U) : Rows::good;
+    const std::uint32_t unchecked = lane.state.stream == StreamStep::dead_before ? 0U : lane.state.frame + 1U;
+    const Rows rows = lane.state.alive == 0U ? check_rows<kClusters>(common, lane, unchecked) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }

@@ -13,6 +13,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, typename Search::
         const std::uint32_t next = simt::atomic_add<Scope::device>(params.next_in_order, 1U);
         simt::store(&lane.control->utterance,
                     next < params.num_utterances ? simt::load_readonly(params.order + next) : kNoIndex);
+        simt::store(&lane.control->smallest_acoustic, kNoCost);
     }
     Search::template reset_frame<BlockTeam>(lane);
     Search::forget_counts(lane);
@@ -51,10 +52,14 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
         }
     }
     simt::block_barrier();
-    const bool stopped = lane.state.utterance != kNoIndex;
-    Need need = stopped ? resume_utterance<Search>(params, lane) : Need::nothing;
-    bool more = stopped || take_utterance<Search>(common, lane);
+    bool resumes = lane.state.utterance != kNoIndex;
+    bool more = resumes || take_utterance<Search>(common, lane);
     while (more) {
+        Need need = Need::nothing;
+        if (resumes || common.streams != nullptr) {
+            need = resume_utterance<Search>(params, lane);
+            resumes = false;
+        }
         if (need == Need::nothing) {
             need = decode_utterance<Search, kClusters>(params, lane);
         }

@@ -67,7 +67,7 @@ ARCBEAM_DEVICE bool best_rescored_end(const Params& params, const RescoringLane&
     const auto history_key = [&lane](std::uint32_t i) {
         return history_bits(static_cast<History>(lane.histories[i]));
     };
-    bool reached_final = lane.state.alive != 0U;
+    bool reached_final = finals_count(params.search, lane.state);
     for (;;) {
         if (simt::thread_rank() == 0U) {
             simt::store(&control.best_end, kNoPacked);

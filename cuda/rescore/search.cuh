@@ -40,13 +40,17 @@ struct RescoringSearch {
         lane.tokens = room_for(lane, n, number);
         lane.histories = room_for_histories(lane, n);
     }
-    ARCBEAM_DEVICE static void save_tokens(const Lane& lane) {
-        copy_histories(lane.histories, spilled_histories(lane.state.spill), lane.state.num_tokens);
-        copy_tokens(lane.tokens, spilled_tokens(lane.state.spill, 0U), lane.state.num_tokens);
+    ARCBEAM_DEVICE static void save_tokens(const Lane& lane, const SpillView& memory) {
+        copy_histories(lane.histories, spilled_histories(memory), lane.state.num_tokens);
+        copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
-    ARCBEAM_DEVICE static void restore_tokens(const Lane& lane) {
-        copy_histories(spilled_histories(lane.state.spill), lane.histories, lane.state.num_tokens);
-        copy_tokens(spilled_tokens(lane.state.spill, 0U), lane.tokens, lane.state.num_tokens);
+    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
+        copy_histories(spilled_histories(from), spilled_histories(to), n);
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
+    }
+    ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
+        copy_histories(spilled_histories(memory), lane.histories, lane.state.num_tokens);
+        copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
     }
 
     ARCBEAM_DEVICE static void open(const Params& params, Lane& lane) {
@@ -89,7 +93,7 @@ struct RescoringSearch {
         }
     }
     ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
-        if (Params::kLanesAsk && lane.state.alive != 0U && !ask_ends(params, lane)) {
+        if (Params::kLanesAsk && finals_count(params.search, lane.state) && !ask_ends(params, lane)) {
             return false;
         }
         const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.boost import Boost, Boosted
     from arcbeam.ctc.calibration import ConfidenceCalibration, calibrate_confidence
     from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.endpoint import Endpoint, EndpointRule
     from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
     from arcbeam.ctc.lattice import Lattice
     from arcbeam.ctc.options import DecoderOptions
@@ -59,6 +60,8 @@ _HOME = {
     "DecodeStats": "ctc.stats",
     "DecoderMemory": "ctc.stats",
     "DecoderOptions": "ctc.options",
+    "Endpoint": "ctc.endpoint",
+    "EndpointRule": "ctc.endpoint",
     "Graph": "graph.graph",
     "GraphInfo": "graph.graph",
     "Hypotheses": "ctc.hypothesis",
@@ -125,6 +128,8 @@ __all__ = [
     "DecodeStats",
     "DecoderMemory",
     "DecoderOptions",
+    "Endpoint",
+    "EndpointRule",
     "FormatError",
     "Graph",
     "GraphError",

@@ -74,6 +74,15 @@ def test_what_the_parts_counted(commands):
     assert rows["large"]["status"] == "missing: every test was skipped"
 
 
+def test_parts_side_by_side(commands):
+    """They keep their order, and none builds anything."""
+    commands.said["any"] = PASSED
+    rows = rows_of_tests(parts="driver,rescore,transducer", jobs="2")
+    assert [row["part"] for row in rows if "status" not in row] == ["driver", "rescore", "transducer"]
+    assert all(run["AS_BUILT"] == "1" for run in commands.ran)
+    assert "ifndef AS_BUILT" in MAKEFILE
+
+
 def test_an_end_that_counts_nothing_has_failed():
     """Also where make was content."""
     assert record.failed(proof.pytest_counts(proof.Ended(0, BUILT)))

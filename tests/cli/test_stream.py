@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 
+from arcbeam import Graph
 from tests.cli.conftest import SAID
 
 
@@ -47,9 +48,32 @@ def test_standard_input(run):
     assert "bytes more" in cut.stderr
 
 
+@pytest.mark.parametrize("rules", ["kaldi", "sherpa"])
+def test_endpoints(run, rules):
+    """A long recording comes out as its sentences."""
+    name, rows = next((name, rows) for name, rows in np.load("in.npz").items() if SAID[name])
+    said = SAID[name]
+    pause = np.full((120, rows.shape[1]), -20.0, np.float32)
+    pause[:, Graph.load("graph.arc").blank] = 0.0
+    np.savez("long.npz", talk=np.concatenate([pause, rows, pause, pause, rows, pause, rows]).astype(np.float32))
+    arguments = ["graph.arc", "long.npz", "--endpoint", rules, "--frame-shift", "0.02"]
+    for frames in ("7", "1000"):
+        result = run("stream", *arguments, "--chunk-frames", frames)
+        assert result.stdout.splitlines() == [f"talk-{number} {said}" for number in (1, 2, 3)], result.output
+    shown = run("stream", *arguments, "-f", "json").stdout.splitlines()
+    finals = [row for row in map(json.loads, shown) if row["is_final"]]
+    assert [row["first_frame"] for row in finals] == [0, *(row["frames"] for row in finals[:-1])]
+    assert [row["endpoint"] is None for row in finals] == [False] * (len(finals) - 1) + [True]
+    assert [row["text"] for row in finals if row["text"]] == [said] * 3
+    starts = [row["stable_words"][0]["start"] for row in finals if row["text"]]
+    assert starts == sorted(starts) and starts[0] > 2.0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["in.npz", "--endpoint", "kaldi"], "--frame-shift"),
+        (["in.npz", "--endpoint", "silence", "--frame-shift", "0.02"], "'kaldi', 'sherpa'"),
         (["in.npz", "--real-time"], "--frame-shift"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),

@@ -23,7 +23,7 @@ SOURCES = {
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {name: 200 if "search" in name else 560 for name in SOURCES}
+PARAMETER_BYTES = {name: 208 if "search" in name else 568 for name in SOURCES}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs", "boosted"), ("wide", "dense")
 )

@@ -17,14 +17,14 @@ UTTERANCE = np.dtype(
 RESULT = np.dtype(
     [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
      ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("bad_value", "f4"), ("frames", "u8"),
-     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8")]
+     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8"), ("settled", "u4"), ("alive", "u4")]
 )  # fmt: skip
 LANE = np.dtype(
     [("memory", "u8"), ("tokens", "u8"), ("capacity", "u4"), ("candidates", "u4"),
      ("table_size", "u4"), ("spill_padding", "u4"), ("log", "u8"), ("log_capacity", "u4"), ("log_size", "u4"),
      ("settled", "u4"), ("utterance", "u4"), ("offset", "f8"), ("frame", "u4"), ("started", "u4"), ("alive", "u4"),
      ("num_tokens", "u4"), ("need", "u4"), ("need_padding", "u4"), ("tokens_seen", "u8"),
-     ("leaving_arcs", "u8"), ("admitted", "u8")]
+     ("leaving_arcs", "u8"), ("admitted", "u8"), ("stream", "u4"), ("known", "u4")]
 )  # fmt: skip
 DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
@@ -333,7 +333,7 @@ class SearchHost:
                 max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
                 shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
-                hot_lanes=np.uint32(shape.hot_lanes), lattice=lattice,
+                hot_lanes=np.uint32(shape.hot_lanes), lattice=lattice, streams=np.uint64(0),
             )  # fmt: skip
             shared = self.control_bytes + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
             shared += self.tokens_bytes(room.capacity)

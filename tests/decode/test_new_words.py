@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from arcbeam import Boost, CtcDecoder, FormatError, Graph, SymbolTable, TokenTable, UnsupportedError
 from arcbeam.ctc.boost import compiled_for, refuse_new_words
 from arcbeam.graph.graph import OpenSlot
+from arcbeam.graph.new_words import Joined
 from tests.decode import graphs, lattice_oracle, rescoring_oracle
 from tests.decode.boost_oracle import Boosts, WithNewWords
 from tests.decode.equality import as_the_oracle, same
@@ -339,3 +340,10 @@ def test_a_gpu_says_that_it_cannot():
         refuse_new_words(compiled_for(graph, [None, Boost(["zz"])]), "cuda:0")
     refuse_new_words(compiled_for(graph, Boost(["a"])), "cuda:0")
     refuse_new_words(None, "cuda:0")
+
+
+def test_arcs_of_a_graph_that_has_none():
+    joined = Joined(np.zeros(0, np.uint16), np.array([7, 8, 9], np.uint16))
+    assert joined[np.array([2, 0], np.uint32)].tolist() == [9, 7]
+    joined = Joined(np.array([5], np.uint16), np.array([7, 8], np.uint16))
+    assert joined[np.array([1, 0, 2], np.uint32)].tolist() == [7, 5, 8]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable, UnsupportedError
+from arcbeam import Boost, CtcDecoder, Graph, Partial, Stream, SymbolTable
 from arcbeam.ctc import engines
 from tests.decode import graphs, word_times_oracle
 from tests.decode.equality import same
@@ -249,11 +249,6 @@ def test_bad_calls(streams, arguments, error, said):
     with pytest.raises(TypeError, match="Boost"):
         decoder.stream(boost=["w1"])
     same([decoder.stream().decode_chunk(BATCH[0], last=True)], decoder.decode([BATCH[0]]))
-
-
-def test_a_gpu_says_so(emulated_gpu):
-    with pytest.raises(UnsupportedError, match="device='cpu'"):
-        CtcDecoder(GRAPH, device="cuda").stream()
 
 
 def test_released_engines_go_on():

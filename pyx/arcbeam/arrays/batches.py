@@ -60,6 +60,16 @@ class Utterances:
         value: np.floating[Any] = np.frombuffer(ctypes.string_at(at, kind.itemsize), kind)[0]
         return value
 
+    def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
+        """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
+        address, row_stride, frames, is_half = self.table[utterance].tolist()
+        kind = np.dtype(np.float16 if is_half else np.float32)
+        copied = np.empty((frames - first, columns), np.float32)
+        for place, frame in enumerate(range(first, frames)):
+            at = address + kind.itemsize * row_stride * frame
+            copied[place] = np.frombuffer(ctypes.string_at(at, kind.itemsize * columns), kind)
+        return copied
+
 
 def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     """Checks a batch and describes it by addresses.

@@ -29,6 +29,13 @@ class Shown(StrEnum):
     json = "json"
 
 
+class Rules(StrEnum):
+    """What ends a sentence."""
+
+    kaldi = "kaldi"
+    sherpa = "sherpa"
+
+
 @guarded
 def stream(
     graph: opt.GraphFile,
@@ -38,6 +45,9 @@ def stream(
     format: Annotated[Shown, typer.Option(
         "--format", "-f", help="text: 'id words' at the end of each utterance, and on a terminal what is said so far; "
         "json: an object after each chunk.")] = Shown.text,
+    endpoint: Annotated[Rules | None, typer.Option(
+        "--endpoint", show_default="none", help="End sentences at pauses, by the rules of Kaldi or of sherpa with "
+        "their defaults: 'id-1 words', 'id-2 words' and so on for each utterance; needs --frame-shift.")] = None,
     chunk_frames: Annotated[int, typer.Option(
         "--chunk-frames", metavar="FRAMES", min=1, help="Frames of a chunk.")] = 20,
     real_time: Annotated[bool, typer.Option(
@@ -64,11 +74,13 @@ def stream(
         raise typer.BadParameter(
             "real time needs the seconds of a frame: set --frame-shift", param_hint="'--real-time'"
         )
+    if endpoint is not None and frame_shift is None:
+        raise typer.BadParameter("pauses need the seconds of a frame: set --frame-shift", param_hint="'--endpoint'")
     if STDIN in inputs and len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
     import numpy as np
 
-    from arcbeam import CtcDecoder
+    from arcbeam import CtcDecoder, Endpoint
     from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.graphs import load_graph
     from arcbeam.cli.inputs import find_inputs, read_all
@@ -84,15 +96,21 @@ def stream(
         frame_shift=frame_shift, threads=1, device="cpu",
     )  # fmt: skip
     pace = frame_shift if real_time and frame_shift is not None else None
+    rules = None if endpoint is None else Endpoint.kaldi() if endpoint is Rules.kaldi else Endpoint.sherpa()
     seconds: list[float] = []
 
     def follow(name: str, chunks: Iterator["np.ndarray"]) -> None:
-        began, ours = time.monotonic(), decoder.stream(boost=None if boosts is None else boosts(name))
-        with _shown(name, format) as show:
+        began, list_of = time.monotonic(), None if boosts is None else boosts(name)
+        ours = decoder.stream(boost=list_of, endpoint=rules)
+        with _shown(name, format, rules is not None) as show:
             for chunk in chunks:
                 if pace is not None:
                     time.sleep(max(0.0, began + pace * (ours.num_frames + len(chunk)) - time.monotonic()))
-                show(_timed(ours, chunk, seconds))
+                partial = _timed(ours, chunk, seconds)
+                show(partial)
+                while partial.endpoint is not None:
+                    partial = ours.reset()
+                    show(partial)
             show(ours.finish())
 
     if STDIN in inputs:
@@ -132,22 +150,32 @@ def _rows(source: BinaryIO, columns: int, frames: int) -> Iterator["np.ndarray"]
 
 
 @contextmanager
-def _shown(name: str, format: Shown) -> Iterator[Callable[["Partial"], None]]:
-    """Prints results: as JSON, or the last one and, on a terminal, the others in place with what is stable in bold."""
+def _shown(name: str, format: Shown, in_sentences: bool) -> Iterator[Callable[["Partial"], None]]:
+    """Prints results: as JSON, or final ones and, on a terminal, the others in place with what is stable in bold.
+
+    Without sentences an utterance has one final result. With them, those without words are not printed as text.
+    """
     if format is Shown.json:
-        yield lambda partial: print(json.dumps(_fields(name, partial), ensure_ascii=False), flush=True)
+        yield lambda partial: print(json.dumps(_fields(name, partial, in_sentences), ensure_ascii=False), flush=True)
         return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    console = Console(stderr=True)
+    console, number = Console(stderr=True), 0
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
         def show(partial: "Partial") -> None:
+            nonlocal number
             if partial.is_final:
+                live.update("")
                 live.stop()
-                print(f"{name} {partial.text}".rstrip(), flush=True)
+                if not in_sentences:
+                    print(f"{name} {partial.text}".rstrip(), flush=True)
+                elif partial.text:
+                    number += 1
+                    print(f"{name}-{number} {partial.text}", flush=True)
+                live.start()
             elif console.is_terminal:
                 guess = " ".join(word.word for word in partial.words[partial.num_stable :])
                 live.update(Text.assemble((partial.stable_text, "bold"), " ", (guess, "dim")), refresh=True)
@@ -155,10 +183,12 @@ def _shown(name: str, format: Shown) -> Iterator[Callable[["Partial"], None]]:
         yield show
 
 
-def _fields(name: str, partial: "Partial") -> dict[str, object]:
+def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, object]:
+    sentence = {"first_frame": partial.first_frame, "endpoint": partial.endpoint} if in_sentences else {}
     return {
         "utterance": name,
         "frames": partial.num_frames,
+        **sentence,
         "stable_text": partial.stable_text,
         "text": partial.text,
         "stable_words": [as_dict(word) for word in partial.stable_words],

@@ -7,20 +7,38 @@ import numpy.typing as npt
 from arcbeam.arrays._log_prob_engine import LogProbEngine
 from arcbeam.arrays._looks import Looks
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.ctc.sentences import Heard, SavedSearch
 from arcbeam.graph.graph import Graph
 from arcbeam.graph.new_words import OpenGraph
 
 def graph_cost(graph: Graph | OpenGraph, arcs: npt.NDArray[np.uint32], reached_final: bool) -> float: ...
 def rescoring_cost(
-    graph: Graph | OpenGraph, rescoring: Rescoring, arcs: npt.NDArray[np.uint32], reached_final: bool
+    graph: Graph | OpenGraph,
+    rescoring: Rescoring,
+    arcs: npt.NDArray[np.uint32],
+    reached_final: bool,
+    heard: Heard | None = None,
 ) -> float: ...
+def frames_along(
+    sources: npt.NDArray[np.uint32], reads: npt.NDArray[np.uint8], first: int
+) -> npt.NDArray[np.int64]: ...
 
 class CpuStream:
     frames: int
     is_whole: bool
-    def __init__(self, boost: BoostList | None) -> None: ...
+    has_begun: bool
+    fired: int
+    def __init__(
+        self,
+        boost: BoostList | None,
+        rules: EndpointRules | None = None,
+        heard: Heard | None = None,
+        saved: SavedSearch | None = None,
+    ) -> None: ...
+    def search(self) -> dict[str, Any]: ...
     def take_settled(self) -> npt.NDArray[np.uint32]: ...
 
 class CpuEngine(LogProbEngine):
@@ -44,4 +62,10 @@ class CpuEngine(LogProbEngine):
         streams: Sequence[CpuStream] | None = None,
         last: Sequence[bool] | None = None,
     ) -> tuple[Any, dict[str, int], list[tuple[int, ...]]]: ...
-    def new_stream(self, boost: BoostList | None = None) -> CpuStream: ...
+    def new_stream(
+        self,
+        boost: BoostList | None = None,
+        rules: EndpointRules | None = None,
+        heard: Heard | None = None,
+        saved: SavedSearch | None = None,
+    ) -> CpuStream: ...

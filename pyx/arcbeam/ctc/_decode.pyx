@@ -65,10 +65,55 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
     cdef struct RescoringOptions:
         uint32_t hypotheses_per_state
 
+    cdef struct Token:
+        uint32_t state
+        float cost
+
+    cdef cppclass LogEntry:
+        uint32_t source
+        uint32_t arc
+
+    cdef cppclass SavedSearch:
+        vector[uint32_t] settled
+        vector[LogEntry] log
+        vector[Token] tokens
+        vector[uint32_t] entries
+        double offset
+        uint64_t frames
+        uint64_t dead_frames
+        uint32_t fired
+        cbool alive
+
+    cdef struct EndpointRule "arcbeam::EndpointRule":
+        uint32_t must_contain_nonsilence
+        uint32_t min_trailing_silence
+        uint32_t min_utterance_length
+        float max_relative_cost
+
+    cdef cppclass EndpointRules "arcbeam::EndpointRules":
+        EndpointRule* rules
+        uint32_t num_rules
+        uint32_t every
+        int32_t blank_column
+        int32_t separator_column
+
+    cdef cppclass EndpointWatch:
+        EndpointWatch(const EndpointRules&)
+        uint32_t fired()
+
+    cdef cppclass Heard:
+        vector[uint32_t] words
+        cbool after_start
+
     cdef cppclass Stream:
         vector[uint32_t] settled
         uint64_t frames
+        EndpointWatch watch
+        Heard heard
         cbool is_whole()
+        cbool has_begun()
+        void restore(SavedSearch) except +
+        SavedSearch save() except +
 
     cdef struct Utterance:
         LogProbs logp
@@ -94,9 +139,9 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
     const float kNoLattice
     double cpp_graph_cost "arcbeam::twin::graph_cost"(const OpenGraph&, const uint32_t*, size_t, cbool)
     double automaton_deviation "arcbeam::twin::path_deviation<arcbeam::twin::AutomatonModels>"(
-        const OpenGraph&, const RescoringView&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const RescoringView&, const Heard&, const uint32_t*, size_t, cbool) except +
     double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
-        const OpenGraph&, const KenLmView&, const uint32_t*, size_t, cbool) except +
+        const OpenGraph&, const KenLmView&, const Heard&, const uint32_t*, size_t, cbool) except +
 
 
 cdef KenLmView kenlm_view_of(rescoring):
@@ -112,37 +157,131 @@ def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
     return cpp_graph_cost(open_view_of(graph), first, arcs.shape[0], reached_final)
 
 
-def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final):
-    """The cost that rescoring added to a path."""
+def rescoring_cost(graph, rescoring, const uint32_t[::1] arcs, cbool reached_final, heard=None):
+    """The cost that rescoring added to a path, after what was `heard` before it (arcbeam.ctc.sentences.Heard)."""
     cdef const uint32_t* first = &arcs[0] if arcs.shape[0] else NULL
+    cdef Heard before
+    take_heard(heard, before)
     if rescoring.kenlm is not None:
-        return kenlm_deviation(open_view_of(graph), kenlm_view_of(rescoring), first, arcs.shape[0], reached_final)
-    return automaton_deviation(open_view_of(graph), rescoring_view_of(rescoring), first, arcs.shape[0], reached_final)
+        return kenlm_deviation(open_view_of(graph), kenlm_view_of(rescoring), before, first, arcs.shape[0],
+                               reached_final)
+    return automaton_deviation(open_view_of(graph), rescoring_view_of(rescoring), before, first, arcs.shape[0],
+                               reached_final)
+
+
+def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t first):
+    """int64[entries]: the frames up to each entry of a log, whose sources come before it; `first` up to the first one.
+
+    `reads` says which entries read a frame.
+    """
+    found = np.empty(sources.shape[0], np.int64)
+    cdef int64_t[::1] frames = found
+    cdef Py_ssize_t i
+    if sources.shape[0] > 0:
+        frames[0] = first
+    for i in range(1, sources.shape[0]):
+        frames[i] = frames[sources[i]] + reads[i]
+    return found
+
+
+cdef int take_heard(heard, Heard& into) except -1:
+    if heard is not None:
+        into.words, into.after_start = heard.words, heard.after_start
+    return 0
 
 
 cdef class CpuStream:
-    """A stream of speech between two chunks.
+    """A sentence of a stream of speech between two chunks.
 
     Parameters
     ----------
     boost : arcbeam.ctc._boost.BoostList or None
+    rules : arcbeam.ctc.endpoint.EndpointRules, optional
+        If they are given, the sentence ends where one of them says so, and takes no frame after that.
+    heard : arcbeam.ctc.sentences.Heard, optional
+        What the large language model knows of the sentences before.
+    saved : arcbeam.ctc.sentences.SavedSearch, optional
+        What the `search` of another such object returned, of the same graph, options and boost. It must be checked:
+        a search trusts it.
     """
 
     cdef Stream stream
     cdef BoostList boost
 
-    def __init__(self, BoostList boost):
+    def __init__(self, BoostList boost, rules=None, heard=None, saved=None):
+        cdef EndpointRules into
+        cdef uint32_t i
         self.boost = boost
+        take_heard(heard, self.stream.heard)
+        if rules is not None:
+            into.num_rules, into.every = len(rules.rules), rules.every
+            into.blank_column, into.separator_column = rules.blank_column, rules.separator_column
+            for i, rule in enumerate(rules.rules):
+                into.rules[i] = EndpointRule(rule.must_contain_nonsilence, rule.min_trailing_silence,
+                                             rule.min_utterance_length, rule.max_relative_cost)
+            self.stream.watch = EndpointWatch(into)
+        if saved is not None:
+            self._restore(saved)
+
+    def _restore(self, saved):
+        cdef SavedSearch into
+        cdef size_t i
+        cdef const uint32_t[::1] settled = saved.settled, sources = saved.sources, arcs = saved.arcs
+        cdef const uint32_t[::1] states = saved.states, entries = saved.entries
+        cdef const float[::1] costs = saved.costs
+        into.settled.resize(settled.shape[0])
+        for i in range(into.settled.size()):
+            into.settled[i] = settled[i]
+        into.log.resize(arcs.shape[0])
+        for i in range(into.log.size()):
+            into.log[i].source, into.log[i].arc = sources[i], arcs[i]
+        into.tokens.resize(states.shape[0])
+        into.entries.resize(states.shape[0])
+        for i in range(into.tokens.size()):
+            into.tokens[i], into.entries[i] = Token(states[i], costs[i]), entries[i]
+        into.offset, into.frames, into.dead_frames = saved.offset, saved.frames, saved.dead_frames
+        into.fired, into.alive = saved.fired, saved.alive
+        self.stream.restore(move(into))
 
     @property
     def frames(self):
-        """The frames of all chunks so far."""
+        """The frames of the sentence so far."""
         return self.stream.frames
 
     @property
     def is_whole(self):
         """False once a chunk was given up half-way."""
         return self.stream.is_whole()
+
+    @property
+    def has_begun(self):
+        """Whether it has had a chunk."""
+        return self.stream.has_begun()
+
+    @property
+    def fired(self):
+        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        return self.stream.watch.fired()
+
+    def search(self):
+        """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
+
+        It lacks `settled`, which is what `take_settled` has returned, and `dead_frames`.
+        """
+        cdef SavedSearch saved = self.stream.save()
+        cdef size_t i
+        sources, arcs = np.empty(saved.log.size(), np.uint32), np.empty(saved.log.size(), np.uint32)
+        cdef uint32_t[::1] into_sources = sources, into_arcs = arcs
+        for i in range(saved.log.size()):
+            into_sources[i], into_arcs[i] = saved.log[i].source, saved.log[i].arc
+        states, costs = np.empty(saved.tokens.size(), np.uint32), np.empty(saved.tokens.size(), np.float32)
+        entries = np.empty(saved.tokens.size(), np.uint32)
+        cdef uint32_t[::1] into_states = states, into_entries = entries
+        cdef float[::1] into_costs = costs
+        for i in range(saved.tokens.size()):
+            into_states[i], into_costs[i], into_entries[i] = saved.tokens[i].state, saved.tokens[i].cost, saved.entries[i]
+        return {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
+                "offset": saved.offset, "frames": saved.frames, "fired": saved.fired, "alive": saved.alive}
 
     def take_settled(self):
         """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
@@ -235,9 +374,9 @@ cdef class CpuEngine(LogProbEngine):
             finally:
                 self.boosts = self.streams = self.last = None
 
-    def new_stream(self, boost=None):
-        """A CpuStream that begins."""
-        return CpuStream(boost)
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None):
+        """A CpuStream that begins, or goes on from what another one has saved."""
+        return CpuStream(boost, rules, heard, saved)
 
     cdef int start(self, vector[LogProbs] batch) except -1:
         cdef vector[Utterance] boosted

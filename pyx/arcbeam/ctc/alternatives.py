@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arcbeam.ctc.rescoring import Rescoring
+    from arcbeam.ctc.sentences import Heard
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import OpenGraph
 
@@ -48,6 +49,10 @@ class WordPath:
     def _boosted_with(self) -> Boost | None:
         raise NotImplementedError
 
+    def _heard_before(self) -> Heard | None:
+        """What the language models know of before the path; None for the beginning of a sentence."""
+        return None
+
     @property
     def _graph(self) -> Graph | OpenGraph:
         """The graph that the arcs belong to, with the new words of the boost."""
@@ -65,7 +70,7 @@ class WordPath:
         if rescoring is None:
             return 0.0
         rescoring.check_files()
-        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final)
+        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final, self._heard_before())
 
     @cached_property
     def boost_score(self) -> float:

@@ -16,10 +16,10 @@ from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
-from arcbeam.ctc._decode import CpuEngine
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
+from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
 from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
@@ -27,7 +27,7 @@ from arcbeam.ctc.lattice import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import NOTHING_SAID, Partial, Stream
+from arcbeam.ctc.stream import Partial, Stream, check_boost
 from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
@@ -40,8 +40,11 @@ from arcbeam.threads import usable_cores
 if TYPE_CHECKING:
     import os
 
+    from arcbeam.ctc._decode import CpuStream
     from arcbeam.ctc._lattices import Lattices
+    from arcbeam.ctc.endpoint import EndpointRules
     from arcbeam.ctc.lattice_answers import LatticeAnswers
+    from arcbeam.ctc.sentences import Heard, SavedSearch
 
     StrPath: TypeAlias = str | os.PathLike[str]
 
@@ -387,27 +390,82 @@ class CtcDecoder:
         return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), stats)
 
     @lists_options()
-    def stream(self, *, boost: Boost | None = None) -> Stream:
-        """Begins a stream of speech: an utterance that arrives in chunks.
+    def stream(self, *, boost: Boost | None = None, endpoint: Endpoint | None = None) -> Stream:
+        """Begins a stream of speech, which arrives in chunks.
 
         Parameters
         ----------
         boost : Boost, optional
             Words and phrases that are made likelier.
+        endpoint : Endpoint, optional
+            Rules that end sentences. Where one holds, the result is final and names it, and the frames behind it wait
+            for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
 
         Raises
         ------
         UnsupportedError
-            The decoder is on a GPU.
+            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or an `endpoint` is
+            given.
+        ValueError
+            An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
             As of :meth:`decode`.
         """
-        if not isinstance(self._engine, CpuEngine):
-            raise UnsupportedError("stream: streams are decoded on the CPU so far; give the decoder device='cpu'")
-        if boost is not None and not isinstance(boost, Boost):
-            raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
-        state = self._engine.new_stream(None if boost is None else boost.compiled(self._graph))
-        return Stream(self, state, self._results(NOTHING_SAID, {}, boost), self._width)
+        check_boost(boost)
+        check_endpoint(endpoint)
+        return Stream(self, boost, endpoint)
+
+    @lists_options()
+    def restore(self, data: bytes, *, boost: Boost | None = None) -> Stream:
+        """Goes on with a stream that :meth:`Stream.save` has saved, here or anywhere else.
+
+        All later results have the bytes that the stream itself would have given.
+
+        Parameters
+        ----------
+        data : bytes
+        boost : Boost, optional
+            The list that the stream was saved with, if it had one.
+
+        Raises
+        ------
+        FormatError
+            The bytes are no saved stream, or one that is damaged, cut short or of another version.
+        ValueError
+            The stream was decoded with another graph, language model, option or boost: the message names it.
+        UnsupportedError
+            The decoder is on a GPU.
+        TypeError, GraphError, MemoryError, CapacityError
+            As of :meth:`stream` and :meth:`decode_chunks`.
+
+        Examples
+        --------
+        >>> data = stream.save()
+        >>> stream = other_decoder.restore(data)
+        """
+        self._needs_cpu("restore: streams are restored")
+        check_boost(boost)
+        self._check_files()
+        return Stream._restored(self, data, boost)
+
+    def _new_sentence(
+        self, boost: Boost | None, rules: EndpointRules | None, heard: Heard, saved: SavedSearch | None
+    ) -> CpuStream:
+        """A sentence of a stream that begins, or goes on from what was saved."""
+        engine: Any = self._engine
+        compiled = None if boost is None else boost.compiled(self._graph)
+        if self._ordinal is None:
+            made: CpuStream = engine.new_stream(compiled, rules, heard, saved)
+            return made
+        refuse_new_words(compiled, self.device)
+        if rules is not None:
+            self._needs_cpu("endpoint: endpoints are found")
+        on_gpu: CpuStream = engine.new_stream(compiled)
+        return on_gpu
+
+    def _needs_cpu(self, what: str) -> None:
+        if self._ordinal is not None:
+            raise UnsupportedError(f"{what} on the CPU so far; give the decoder device='cpu'")
 
     @lists_options()
     def decode_chunks(
@@ -422,7 +480,8 @@ class CtcDecoder:
         """Decodes the next chunk of each of some streams.
 
         Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
-        depend on it.
+        depend on it. A stream whose sentence has ended at an endpoint keeps its chunk for :meth:`Stream.reset`, and has
+        the same result again.
 
         Parameters
         ----------
@@ -433,7 +492,8 @@ class CtcDecoder:
         lengths : sequence or array of int [streams], optional
             Frames of each chunk; the frames beyond are not read.
         last : bool, or sequence of bool [streams]
-            Whether this is the last chunk: of all, or of each. Its result is the final one.
+            Whether this is the last chunk: of all, or of each. Its result is the final one, unless the sentence has
+            ended at an endpoint before.
         errors : "raise" or "return"
             What happens to a chunk with NaN or +inf, which is refused as a whole, and to a chunk behind the last.
             "raise": a ValueError; the other streams have taken their chunks, and have the results as ``partial``. A
@@ -481,7 +541,7 @@ class CtcDecoder:
             wrong = found.errors | refused
             results = self._results(Paths(*found.answers), wrong, [stream.boost for stream in members])
             partials = Partials(
-                stream._refused(results, at) if at in wrong else stream._take(results, at, ends[at])
+                stream._refused(results, at) if at in wrong else stream._take(results, at, ends[at], found.utterances)
                 for at, stream in enumerate(members)
             )
         if errors == "raise" and wrong:

@@ -92,6 +92,8 @@ class DecoderMemory:
         with the size of its file.
     boosts : int
         Boost lists that are in use.
+    streams : int
+        The states of streams, two for each.
     bucketed : int
         The part of ``pinned`` for a model in buckets, whose index has no room on the device
         (``placement="host-direct"``).
@@ -107,9 +109,10 @@ class DecoderMemory:
     language_models: int = 0
     bucketed: int = 0
     boosts: int = 0
+    streams: int = 0
 
     @property
     def device_bytes(self) -> int:
         """All but the pinned memory."""
-        shared = self.graph, self.language_models, self.boosts
-        return sum(shared) + self.lanes + self.token_log + self.paths + self.log_probs + self.batch
+        kept = self.graph, self.language_models, self.boosts, self.streams
+        return sum(kept) + self.lanes + self.token_log + self.paths + self.log_probs + self.batch

@@ -1,22 +1,30 @@
-"""Streams of speech: utterances that arrive in chunks, and what is known of them after each chunk."""
+"""Streams of speech, which arrives in chunks: their sentences, and what is known of them after each chunk."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.calls import lists_options
+from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.endpoint import Endpoint, EndpointRules
 from arcbeam.ctc.hypothesis import Hypothesis, Paths, Results
+from arcbeam.ctc.sentences import Heard
+from arcbeam.ctc.stream_state import StreamState, read, write
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
+    from arcbeam.arrays.batches import Utterances
     from arcbeam.ctc._decode import CpuStream
-    from arcbeam.ctc.boost import Boost
     from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.sentences import SavedSearch
 
+PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
+BROKEN = "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
+NOTHING_HEARD = Heard()
 NOTHING_SAID = Paths(
     np.empty(0, np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_),
     np.ones(1, np.bool_),
@@ -24,26 +32,39 @@ NOTHING_SAID = Paths(
 
 
 class Partial(Hypothesis):
-    """The best path of a stream so far; behind its last chunk, that of the whole utterance.
+    """The best path of a stream's sentence so far; at its end, that of the whole sentence.
 
-    It has the attributes of a :class:`Hypothesis` but n-best lists, confidences and lattices. Before the last chunk no
-    final weight is counted, ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken
-    off.
+    It has the attributes of a :class:`Hypothesis` but n-best lists, confidences and lattices. Before the end no final
+    weight is counted, ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off.
 
     Attributes
     ----------
     num_frames : int
-        Frames of all chunks so far.
+        Frames of the stream that have been decoded so far.
+    first_frame : int
+        The frame of the stream with which the sentence begins: words and their times count from the beginning of the
+        stream, ``tokens`` from there.
     is_final : bool
-        Whether this was the last chunk; the path is then that of :meth:`CtcDecoder.decode` for the whole utterance.
+        Whether the sentence has ended, with the last chunk or at an endpoint; the path is then that of
+        :meth:`CtcDecoder.decode` for all its frames.
+    endpoint : str or None
+        The name of the rule that has ended the sentence; None if none has.
     """
 
     def __init__(
-        self, results: Results, index: int, settled: npt.NDArray[np.uint32], num_frames: int, is_final: bool
+        self,
+        results: Results,
+        index: int,
+        settled: npt.NDArray[np.uint32],
+        num_frames: int,
+        is_final: bool,
+        first_frame: int,
+        endpoint: str | None = None,
+        heard: Heard = NOTHING_HEARD,
     ) -> None:
         super().__init__(results, index)
-        self._settled = settled
-        self.num_frames, self.is_final = num_frames, is_final
+        self._settled, self._heard = settled, heard
+        self.num_frames, self.first_frame, self.is_final, self.endpoint = num_frames, first_frame, is_final, endpoint
 
     def _read(self) -> dict[str, Any]:
         had = "arcs" in self.__dict__
@@ -51,6 +72,22 @@ class Partial(Hypothesis):
         if not had:
             read["arcs"] = self.__dict__["arcs"] = np.concatenate((self._settled, read["arcs"]))
         return read
+
+    def _heard_before(self) -> Heard:
+        return self._heard
+
+    @cached_property
+    def words(self) -> list[Word]:
+        """The words of the sentence with their times, which count from the beginning of the stream."""
+        found, first, shift = super().words, self.first_frame, self._results.frame_shift
+        if not first:
+            return found
+        moved = []
+        for word in found:
+            begin, end = word.start_frame + first, word.end_frame + first
+            start_s, end_s = (None, None) if shift is None else (begin * shift, end * shift)
+            moved.append(Word(word.word, begin, end, start_s, end_s, word.confidence))
+        return moved
 
     @cached_property
     def num_stable(self) -> int:
@@ -65,7 +102,7 @@ class Partial(Hypothesis):
 
     @property
     def stable_words(self) -> list[Word]:
-        """The first words, which are never taken back: all later results begin with them."""
+        """The first words, which are never taken back: all later results of the sentence begin with them."""
         return self.words[: self.num_stable]
 
     @property
@@ -75,51 +112,77 @@ class Partial(Hypothesis):
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON."""
-        ours = {"is_final": self.is_final, "num_frames": self.num_frames, "num_stable": self.num_stable}
+        ours = {
+            name: getattr(self, name) for name in ("is_final", "num_frames", "first_frame", "endpoint", "num_stable")
+        }
         return super().to_dict() | ours
 
     def __getstate__(self) -> dict[str, Any]:
         assert self.num_stable >= 0  # derived now
         state = super().__getstate__()
-        del state["_settled"]
+        del state["_settled"], state["_heard"]
         return state
 
     def __repr__(self) -> str:
         if self.error is not None:
             return f"Partial(error={self.error!r})"
-        how = "is_final=True" if self.is_final else f"num_stable={self.num_stable}"
+        how = f"num_stable={self.num_stable}"
+        if self.is_final:
+            how = "is_final=True" if self.endpoint is None else f"endpoint={self.endpoint!r}"
         return f"Partial({self.text!r}, {how})"
 
 
 class Stream:
-    """An utterance that arrives in chunks; :meth:`CtcDecoder.stream` makes one.
+    """Speech that arrives in chunks, sentence by sentence; :meth:`CtcDecoder.stream` makes one.
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
-    has the bytes of the whole utterance decoded at once. Between chunks a stream keeps its live paths, which do not
-    grow with its length, and the arcs that all of them share, 4 to 6 bytes each. It goes when nothing refers to it.
+    of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
+    do not grow with its length, and the arcs that all of them share, 4 to 6 bytes each. It goes when nothing refers to
+    it.
 
     Attributes
     ----------
     num_settled : int
-        The arcs that all later results begin with.
+        The arcs that all later results of the sentence begin with.
     """
 
-    def __init__(self, decoder: CtcDecoder, state: CpuStream, results: Results, columns: int) -> None:
-        self._decoder, self._state, self._columns = decoder, state, columns
-        self._settled = np.empty(0, np.uint32)  # with room behind num_settled
-        self.num_settled = 0
-        self._boost = results.boost(0)
-        self._partial = Partial(results, 0, self._settled, 0, False)
+    def __init__(self, decoder: CtcDecoder, boost: Boost | None, endpoint: Endpoint | None) -> None:
+        self._decoder, self._endpoint = decoder, endpoint
+        options, graph = decoder.options, decoder.graph
+        self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
+        self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
+        self._last_came = False
+        self._begin(boost, 0, NOTHING_HEARD)
+
+    def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
+        """Begins a sentence, or goes on with the one that was saved."""
+        self._state: CpuStream = self._decoder._new_sentence(boost, self._rules, heard, saved)
+        self._boost, self._first_frame, self._heard = boost, first_frame, heard
+        self._frames = 0 if saved is None else saved.frames  # of the sentence
+        self._settled = np.empty(0, np.uint32) if saved is None else saved.settled  # with room behind num_settled
+        self.num_settled = len(self._settled)
+        results = self._decoder._results(NOTHING_SAID, {}, boost)
+        self._partial = self._made(results, 0, False, None)
 
     @property
     def num_frames(self) -> int:
-        """Frames of all chunks so far."""
-        return int(self._state.frames)
+        """Frames that have been decoded so far: of all chunks, but for those that wait."""
+        return self._first_frame + self._frames
+
+    @property
+    def num_waiting(self) -> int:
+        """Frames behind an endpoint, which wait until `reset` begins the next sentence."""
+        return sum(map(len, self._waiting))
 
     @property
     def boost(self) -> Boost | None:
         """The words and phrases that are made likelier."""
         return self._boost
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The rules that end sentences."""
+        return self._endpoint
 
     @property
     def partial(self) -> Partial:
@@ -128,8 +191,8 @@ class Stream:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the stream has had its last chunk."""
-        return self._partial.is_final
+        """Whether the stream has had its last chunk, and no frame of it waits."""
+        return self._last_came and not self._waiting
 
     @lists_options()
     def decode_chunk(self, log_probs: Any, *, last: bool = False) -> Partial:
@@ -147,22 +210,135 @@ class Stream:
         return self._decoder.decode_chunks([self], [log_probs], last=last)[0]
 
     def finish(self) -> Partial:
-        """Ends the utterance, and returns its final result.
+        """Ends the speech, and returns the final result of the sentence.
+
+        If the sentence has ended at an endpoint before, and frames wait, it is that result; :meth:`reset` goes on with
+        the frames until ``is_finished``.
 
         Raises
         ------
         ValueError
             The stream was finished before.
         """
-        return self.decode_chunk(np.empty((0, self._columns), np.float32), last=True)
+        return self.decode_chunk(np.empty((0, self._decoder._width), np.float32), last=True)
+
+    @lists_options()
+    def reset(self, *, boost: Boost | None = None, keep_history: bool = False) -> Partial:
+        """Begins the next sentence with the frames that wait, and returns its first result.
+
+        Time goes on: frames and seconds of words count from the beginning of the stream. If the sentence before has not
+        ended, no final result of it is made; :meth:`finish` makes one. After the last chunk, more speech may follow.
+
+        Parameters
+        ----------
+        boost : Boost, optional
+            The list from now on; None keeps the one that the stream has, ``Boost([])`` ends it.
+        keep_history : bool
+            Whether the large language model goes on with the words of the last result, as far as it sees back,
+            instead of with the beginning of a sentence. The graph, with its own model, begins anew.
+
+        Returns
+        -------
+        Partial
+            Where frames have waited, the result after them, or at the next endpoint among them; then frames may wait
+            again, and another `reset` goes on.
+
+        Raises
+        ------
+        ValueError
+            `keep_history` without a large language model; the stream was interrupted in the middle of a chunk.
+        TypeError, GraphError, MemoryError, CapacityError
+            As of :meth:`CtcDecoder.stream` and :meth:`CtcDecoder.decode_chunks`.
+
+        Examples
+        --------
+        >>> for chunk in chunks:
+        ...     partial = stream.decode_chunk(chunk)
+        ...     while partial.endpoint:
+        ...         print(partial.text)
+        ...         partial = stream.reset()
+        """
+        check_boost(boost)
+        if not isinstance(keep_history, bool):
+            raise TypeError(f"keep_history: expected a bool, got {type(keep_history).__name__}")
+        decoder = self._decoder
+        engine: Any = decoder._engine
+        rescoring = decoder._rescoring
+        if keep_history and rescoring is None:
+            raise ValueError(
+                "keep_history: expected False, because the decoder has no large language model whose history could go "
+                "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
+            )
+        with engine.turn():
+            self._check_whole()
+            heard = NOTHING_HEARD
+            if keep_history and rescoring is not None:
+                heard = self._heard.after(self._partial.word_ids, rescoring)
+            waiting, ended = self._waiting, bool(self._waiting) and self._last_came
+            self._begin(self._boost if boost is None else boost, self.num_frames, heard)
+            self._waiting, self._last_came = [], False
+            pieces = [rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE)]
+            while pieces and self._partial.endpoint is None:
+                piece = pieces.pop(0)
+                decoder.decode_chunks([self], [piece], last=ended and not pieces)
+            self._waiting += pieces
+            self._last_came |= ended
+            return self._partial
+
+    def save(self) -> bytes:
+        """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` makes a stream that goes on.
+
+        They are the same whatever chunks, threads or company have led to it; all that follows has the bytes that
+        this stream would give. They name, but do not hold, the graph, the models and the boost. The stream itself goes
+        on as if nothing had happened.
+
+        Raises
+        ------
+        ValueError
+            The stream was interrupted in the middle of a chunk.
+        UnsupportedError
+            The decoder is on a GPU.
+        """
+        self._decoder._needs_cpu("save: streams are saved")
+        engine: Any = self._decoder._engine
+        with engine.turn():
+            self._check_whole()
+            waiting = [np.empty((0, self._decoder._width), np.float32), *self._waiting]
+            state = StreamState(
+                self._settled[: self.num_settled],
+                self._state.search(),
+                self._first_frame,
+                self._heard,
+                self._endpoint,
+                np.concatenate(waiting),
+                self._last_came,
+            )
+            return write(state, self._decoder, self._boost)
+
+    @classmethod
+    def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None) -> Self:
+        state, search = read(data, decoder, boost)
+        made = cls(decoder, boost, state.endpoint)
+        made._begin(boost, state.first_frame, state.heard, search)
+        if search is not None:
+            nothing = np.empty((0, decoder._width), np.float32)
+            decoder.decode_chunks([made], [nothing], last=state.last_came and not len(state.waiting))
+        made._waiting = [state.waiting] if len(state.waiting) else []
+        made._last_came = state.last_came
+        return made
+
+    def _check_whole(self) -> None:
+        if not self._state.is_whole:
+            raise ValueError(f"stream: {BROKEN}")
 
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""
-        if self.is_finished:
-            return "expected no chunk behind the last; decoder.stream() begins another stream"
-        if not self._state.is_whole:
-            return "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
-        return None
+        if self._last_came:
+            return (
+                "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another "
+                "stream"
+            )
+        return None if self._state.is_whole else BROKEN
 
     def _progress(self) -> int:
         """A number that changes with every frame that the search has begun."""
@@ -170,10 +346,16 @@ class Stream:
 
     def _refused(self, results: Results, index: int) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
-        return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False)
+        return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, self._first_frame)
 
-    def _take(self, results: Results, index: int, last: bool) -> Partial:
-        """Makes the result of the chunk that has been decoded."""
+    def _take(self, results: Results, index: int, last: bool, chunks: Utterances) -> Partial:
+        """Makes the result of the chunk that has been decoded, and keeps the frames behind the end of the sentence."""
+        taken, self._frames = self._state.frames - self._frames, self._state.frames
+        if taken < chunks.table[index, 2]:
+            self._waiting.append(chunks.rows(index, taken, self._decoder._width))
+        self._last_came = last
+        if self._partial.endpoint is not None:
+            return self._partial
         found = self._state.take_settled()
         count = self.num_settled + len(found)
         if count > len(self._settled):  # results keep the array that they have, which is not changed where they read it
@@ -182,8 +364,30 @@ class Stream:
             self._settled = grown
         self._settled[self.num_settled : count] = found
         self.num_settled = count
-        self._partial = Partial(results, index, self._settled[:count], self.num_frames, last)
+        endpoint = None
+        if self._endpoint is not None and self._state.fired:
+            endpoint = list(self._endpoint.rules)[self._state.fired - 1]
+        self._partial = self._made(results, index, last or endpoint is not None, endpoint)
         return self._partial
 
+    def _made(self, results: Results, index: int, is_final: bool, endpoint: str | None) -> Partial:
+        return Partial(
+            results,
+            index,
+            self._settled[: self.num_settled],
+            self.num_frames,
+            is_final,
+            self._first_frame,
+            endpoint,
+            self._heard,
+        )
+
     def __repr__(self) -> str:
-        return f"Stream({self.num_frames} frames, {self._partial!r})"
+        waiting = f", {self.num_waiting} more wait" if self._waiting else ""
+        return f"Stream({self.num_frames} frames{waiting}, {self._partial!r})"
+
+
+def check_boost(boost: object) -> None:
+    """TypeError unless it is a `Boost` or None."""
+    if boost is not None and not isinstance(boost, Boost):
+        raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")

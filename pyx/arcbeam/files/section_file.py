@@ -104,12 +104,16 @@ def write(
     check_source: Callable[[], None] | None = None,
 ) -> None:
     """Writes a file; it appears under its name only when it is complete, and `check_source` raises nothing."""
-    text = json.dumps(about, ensure_ascii=False, sort_keys=True)
-    arrays = arrays | {"about": np.frombuffer(text.encode(), np.uint8)}
+    arrays = arrays | {"about": as_section(about)}
     with replacing(path) as out:
         write_sections(out, kind, arrays)
         if check_source is not None:
             check_source()
+
+
+def as_section(about: dict[str, Any]) -> npt.NDArray[np.uint8]:
+    """The section ``about``."""
+    return np.frombuffer(json.dumps(about, ensure_ascii=False, sort_keys=True).encode(), np.uint8)
 
 
 def write_sections(out: IO[bytes], kind: Kind, arrays: dict[str, npt.NDArray[Any]]) -> None:

@@ -4,6 +4,8 @@ A damaged file with matching checksums is still harmless: every array is validat
 elsewhere.
 """
 
+import hashlib
+import json
 import os
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy.typing as npt
 
 from arcbeam.errors import FormatError
 from arcbeam.files import section_file
+from arcbeam.files._file_map import checksum
 from arcbeam.files.reading import reading
 from arcbeam.graph import _graph
 from arcbeam.graph.open_slot import OpenSlot
@@ -64,6 +67,11 @@ KIND = section_file.Kind(
 
 def write(path: str | os.PathLike[str], graph: Any) -> None:
     """Writes a graph; the file appears under its name only when it is complete."""
+    section_file.write(path, KIND, sections(graph), facts(graph), graph.check_file)
+
+
+def sections(graph: Any) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a graph by the names of their sections."""
     arrays: dict[str, npt.NDArray[Any]] = {name: getattr(graph, name) for name in _graph.COLUMNS}
     if graph.pronunciations is not None:
         for part in PRONUNCIATION_PARTS:
@@ -75,8 +83,23 @@ def write(path: str | os.PathLike[str], graph: Any) -> None:
         add_table(arrays, "tokens", SymbolTable.from_list(graph.tokens.tokens))
     if graph.word_symbols is not None:
         add_table(arrays, "symbols", graph.word_symbols)
-    about = {name: getattr(graph, name) for name in ABOUT}
-    section_file.write(path, KIND, arrays, about, graph.check_file)
+    return arrays
+
+
+def facts(graph: Any) -> dict[str, Any]:
+    """What a file says of a graph besides its arrays."""
+    return {name: getattr(graph, name) for name in ABOUT}
+
+
+def digest(graph: Any) -> str:
+    """A digest of all that answers depend on: arrays, symbols and spellings, but not the notes in ``meta``."""
+    made = hashlib.blake2b(digest_size=16)
+    for name, array in sections(graph).items():
+        data = np.ascontiguousarray(array, KIND.sections[name]).view(np.uint8)
+        made.update(f"{name} {data.nbytes} {checksum(data)}\n".encode())
+    about = {name: value for name, value in facts(graph).items() if name != "meta"}
+    made.update(json.dumps(about, sort_keys=True).encode())
+    return made.hexdigest()
 
 
 def add_table(arrays: dict[str, npt.NDArray[Any]], name: str, table: SymbolTable) -> None:

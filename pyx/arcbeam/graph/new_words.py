@@ -163,7 +163,8 @@ class Joined:
     def __getitem__(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
         count = len(self._of_graph)
         is_new = ids >= count
-        found: npt.NDArray[Any] = self._of_graph[np.where(is_new, 0, ids)]
+        found = np.empty(np.shape(ids), self._of_graph.dtype)
+        found[~is_new] = self._of_graph[ids[~is_new]]
         found[is_new] = self._of_request[ids[is_new] - count]
         return found
 

@@ -105,6 +105,11 @@ class KenLM:
         """The n of its n-grams."""
         return int(self._model.order)
 
+    @property
+    def digest(self) -> str:
+        """What tells the model's file from another one: its size, and a digest of its beginning and end."""
+        return self._source[2]
+
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and self._index(word) != 0
 

@@ -13,6 +13,7 @@ cdef struct Undone:
     uint32_t lanes  # number of lanes that have stopped
     bint paths  # the pool of paths is full
     bint requests  # some lane has no room for its questions
+    bint streams  # some lane has no room for the state of its stream
 
 
 cdef class Lanes:

@@ -4,7 +4,7 @@ from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
 from arcbeam.ctc.gpu._rescoring_search cimport kNeedsRequestRoom
-from arcbeam.ctc.gpu._search cimport LaneRoom, LatticeLane, Link, Need, kNeedsLinks, kNoIndex
+from arcbeam.ctc.gpu._search cimport LaneRoom, LatticeLane, Link, Need, kNeedsLinks, kNeedsStreamRoom, kNoIndex
 
 
 cdef class Lanes:
@@ -37,7 +37,7 @@ cdef class Lanes:
         """Doubles the memory that lanes lack; says what else they lack."""
         cdef LaneState* state
         cdef LaneRoom room
-        undone.lanes, undone.paths, undone.requests = 0, False, False
+        undone.lanes, undone.paths, undone.requests, undone.streams = 0, False, False, False
         for i in range(lanes):
             state = &states[i]
             if state.need == Need.nothing:
@@ -55,6 +55,8 @@ cdef class Lanes:
                 undone.paths = True
             elif state.need == kNeedsRequestRoom:
                 undone.requests = True
+            elif state.need == kNeedsStreamRoom:
+                undone.streams = True
             room.describe(state)
         return 0
 

@@ -13,40 +13,42 @@ cdef class Paths:
     """The results of so many utterances, which arrive in any order."""
 
     def __cinit__(self, Py_ssize_t utterances):
-        self.arcs, self.bad = [], []
+        self.arcs, self.bad, self.settled = [], [], []
         self.by_utterance = (np.empty(utterances, np.int64), np.empty(utterances, np.int64), np.empty(utterances),
                              np.empty(utterances, np.bool_), np.empty(utterances, np.bool_))
         self.begins, self.lengths, self.total_costs = self.by_utterance[:3]
         self.reached_final, self.complete = [bits.view(np.uint8) for bits in self.by_utterance[3:]]
 
-    cdef int add(self, order, frames, const UtteranceResult* results, const uint32_t* pool) except -1:
+    cdef int add(self, order, const UtteranceResult* results, const uint32_t* pool) except -1:
         """Adds the results of some utterances.
 
         Parameters
         ----------
         order : int64[n]
             The utterance of each result.
-        frames : int64[n]
-            Frames of each utterance: a search that lived through fewer has died.
         results : UtteranceResult[n]
         pool : uint32[]
             Arcs of the paths, the last arc of each first. Paths are in the order in which utterances ended.
+
+        Of chunks of streams, what is settled goes to `settled`, and the rest of the path to the results.
         """
         cdef const UtteranceResult* result
-        cdef const int64_t[::1] index = order, given = frames
+        cdef const int64_t[::1] index = order
         cdef uint32_t[::1] into
-        cdef size_t sum_of_lengths = 0, at = 0, arc
+        cdef uint32_t[::1] into_settled
+        cdef size_t sum_of_lengths = 0, at = 0, arc, length
         cdef Py_ssize_t i, utterance, n = index.shape[0]
         for i in range(n):
-            sum_of_lengths += results[i].path_length
+            sum_of_lengths += results[i].path_length - results[i].settled
         arcs = np.empty(sum_of_lengths, dtype=np.uint32)
         into = arcs
         with nogil:
             for i in range(n):
                 result = &results[i]
-                for arc in range(result.path_length):
-                    into[at + arc] = pool[result.path_begin + result.path_length - 1 - arc]
-                at += result.path_length
+                length = result.path_length - result.settled
+                for arc in range(length):
+                    into[at + arc] = pool[result.path_begin + length - 1 - arc]
+                at += length
         for i in range(n):
             result = &results[i]
             self.frames += result.frames
@@ -56,10 +58,17 @@ cdef class Paths:
             utterance = index[i]
             if result.outcome == Outcome.bad_log_prob:
                 self.bad.append((utterance, result.bad_frame, result.bad_column, result.bad_value))
-            self.begins[utterance], self.lengths[utterance] = self.num_arcs, result.path_length
+            length = result.path_length - result.settled
+            self.begins[utterance], self.lengths[utterance] = self.num_arcs, length
             self.total_costs[utterance], self.reached_final[utterance] = result.total_cost, result.reached_final != 0
-            self.complete[utterance] = <int64_t> result.frames == given[i]
-            self.num_arcs += result.path_length
+            self.complete[utterance] = result.alive != 0
+            self.num_arcs += length
+            if result.settled != 0:
+                settled = np.empty(result.settled, np.uint32)
+                into_settled = settled
+                for arc in range(result.settled):
+                    into_settled[arc] = pool[result.path_begin + result.path_length - 1 - arc]
+                self.settled.append((utterance, settled))
         self.arcs.append(arcs)
         return 0
 

@@ -80,6 +80,17 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint64_t tokens
         uint64_t leaving_arcs
         uint64_t admitted
+        uint32_t settled
+        uint32_t alive
+
+    cdef struct StreamView:
+        unsigned char* before
+        unsigned char* after
+        uint32_t before_tokens
+        uint32_t before_entries
+        uint32_t after_tokens
+        uint32_t after_entries
+        uint32_t is_last
 
     cdef struct LogEntry:
         uint32_t source
@@ -139,7 +150,10 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t hot_tokens
         uint32_t hot_lanes
         const LatticeParams* lattice
+        const StreamView* streams
 
+    const Need kNeedsStreamRoom
+    uint64_t stream_bytes(uint64_t of_tokens, uint64_t entries)
     uint64_t padded(uint64_t bytes)
     uint64_t log_bytes(uint32_t capacity)
     uint64_t tokens_bytes(uint64_t capacity)

@@ -2,6 +2,8 @@
 
 import threading
 
+import weakref
+
 import numpy as np
 
 cimport cython
@@ -26,10 +28,11 @@ from arcbeam.ctc.gpu._lattice_memory cimport LatticeMemory
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._paths cimport Paths
+from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 from arcbeam.ctc.gpu._search cimport (
-    ASKING, ASKING_ARCS, BOOSTED, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, SearchKind, UtteranceResult, UtteranceView, device_graph, kNoIndex,
-    padded, with_lattices,
+    ASKING, ASKING_ARCS, BOOSTED, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, Need, SearchKind, StreamView,
+    UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
 from arcbeam.ctc.gpu._staging cimport Staging
@@ -50,7 +53,8 @@ cdef enum:
     COUNTER_BYTES = 16
 
 
-# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces, boosts | stop
+# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces, boosts,
+# streams | stop
 cdef struct Layout:
     size_t lanes
     size_t results
@@ -59,6 +63,7 @@ cdef struct Layout:
     size_t order
     size_t pieces
     size_t boosts
+    size_t streams
     size_t sent
     size_t bytes
 
@@ -107,7 +112,10 @@ cdef class CudaEngine:
     cdef Launches launches
     cdef Searches searches, boosted_searches  # the second are made when there is a first boost
     cdef DeviceBoosts boosting
-    cdef list boosts  # of the batch's utterances, the longest first; None: there is none
+    cdef list boosts  # of the batch's utterances; None: there is none
+    cdef list streams  # whose chunks the utterances are; None: they are whole
+    cdef list last  # whether these chunks are the last
+    cdef object all_streams  # that are alive
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
     cdef DeviceBuffer batch, paths
@@ -116,7 +124,7 @@ cdef class CudaEngine:
     cdef Staging staging
     cdef LatticeMemory lattices
     cdef float lattice_beam  # of the batch that is being decoded; negative: no lattices are asked for
-    cdef object room, turn
+    cdef object room, lock
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef int halvings  # of the lanes and of the windows, because memory was short
     cdef bint lean, in_flight
@@ -124,7 +132,8 @@ cdef class CudaEngine:
     def __init__(self, graph, int ordinal, options, *, size_t threads, size_t lookup_threads, rescoring=None):
         cdef size_t memory_limit = options.memory_limit or 0, taken
         cdef uint32_t max_active = options.max_active or 0
-        self.turn = threading.Lock()
+        self.lock = threading.RLock()
+        self.all_streams = weakref.WeakSet()
         self.context = _cuda.context_of(ordinal)
         self.graph = device_graph(graph, self.context)
         self.source = graph
@@ -162,7 +171,7 @@ cdef class CudaEngine:
             self.rescoring.describe(&self.params)
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None,
-               lattice_beam=None, boosts=None):
+               lattice_beam=None, boosts=None, streams=None, last=None):
         """Decodes a batch.
 
         Parameters
@@ -178,6 +187,11 @@ cdef class CudaEngine:
             Asks for lattices: a cost of at least 0.
         boosts : BoostList, sequence of BoostList or None, or None
             Of all utterances, or of each.
+        streams : list of CudaStream, optional
+            The utterances are the next chunks of these. Paths are then those behind what is settled. If the batch
+            fails, all streams are as before.
+        last : list of bool
+            Whether each is the last chunk of its stream.
 
         Returns
         -------
@@ -188,20 +202,48 @@ cdef class CudaEngine:
         bad : list of (utterance, frame, column, value)
             Where values are no log-probs, by utterance: the paths of these utterances are empty.
         """
-        # In a forked child this raises an error; the thread that held the turn at the fork does not exist there.
-        with self.context:
-            pass
-        lists = each(boosts, utterances.shape[0])
+        turn = self.turn()
+        if streams is None:
+            lists = each(boosts, utterances.shape[0])
+        elif len(streams) == utterances.shape[0]:
+            lists = [(<CudaStream?> stream).boost for stream in streams]
+        else:
+            raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
         if self.rescoring is not None and any([one is not None for one in lists]):
             raise UnsupportedError("boost: on a GPU expected a decoder without a language_model, which cannot be "
                                    "combined there yet; use device='cpu'")
-        with self.turn:
+        with turn:
             self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
             self.boosts = lists if any([one is not None for one in lists]) else None
+            self.streams, self.last = streams, last
             try:
                 return self._decode_somehow(utterances, columns, on_host, looks)
             finally:
-                self.boosts = None
+                self.boosts = self.streams = self.last = None
+
+    def new_stream(self, boost=None):
+        """A CudaStream that begins.
+
+        Raises
+        ------
+        UnsupportedError
+            With a language model.
+        """
+        if self.rescoring is not None:
+            raise UnsupportedError("stream: on a GPU expected a decoder without a language_model, which streams do not "
+                                   "have there yet; use device='cpu'")
+        stream = CudaStream(self.pool, self.stream, boost)
+        self.all_streams.add(stream)
+        return stream
+
+    def turn(self):
+        """The lock to decode under; a thread that holds it may take it again.
+
+        In a forked child this raises an error: the thread that held the lock at the fork does not exist there.
+        """
+        with self.context:
+            pass
+        return self.lock
 
     cdef _decode_somehow(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
         """Decodes a batch, in fewer lanes at a time if memory is short."""
@@ -230,9 +272,7 @@ cdef class CudaEngine:
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
         cdef size_t models = 0, bucketed = 0, boosts = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
-        with self.context:
-            pass
-        with self.turn:
+        with self.turn():
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
                 host += self.rescoring.pinned_bytes()
@@ -247,13 +287,11 @@ cdef class CudaEngine:
                     "token_log": sum([(<Searches> one).lanes.log_bytes() for one in kinds]), "boosts": boosts,
                     "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
                     "batch": self.batch.capacity + self.lattices.device_bytes(), "pinned": host + self.staging.pinned_bytes(),
-                    "bucketed": bucketed}
+                    "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
     def release(self):
         """Gives back the memory that grows with batches, on device and host; the next batch grows it again."""
-        with self.context:
-            pass
-        with self.turn:
+        with self.turn():
             self._give_back()
             self.halvings, self.lean = 0, False
             self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
@@ -302,18 +340,14 @@ cdef class CudaEngine:
             looks.at(utterances)
         if self.rescoring is not None:
             self.rescoring.begin_batch(self.stream)
-        if self.boosts is None:
-            sorted_boosts = None
-        else:
+        if self.boosts is not None:
             self._begin_boosts()
-            sorted_boosts = [self.boosts[i] for i in order.tolist()]
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
                 if looking:
                     self.device_looks.begin(self.stream)
-                self._start(sorted_table[first:last], columns, on_host, room,
-                            None if sorted_boosts is None else sorted_boosts[first:last])
+                self._start(sorted_table[first:last], columns, on_host, room, order[first:last])
                 if looking:
                     self.device_looks.fetch(looks, utterances)
                 self._finish(on_host, room, order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), lattices)
@@ -322,7 +356,9 @@ cdef class CudaEngine:
             except BaseException:
                 self._cancel()
                 raise
-            self._collect(order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), found)
+            self._collect(order[first:last], found)
+        if self.streams is not None:
+            self._take_states(found, table)
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
@@ -364,7 +400,8 @@ cdef class CudaEngine:
     # A window of the batch
 
     cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room,
-                    list boosts) except -1:
+                    const int64_t[::1] members) except -1:
+        """`members` are the window's utterances by their numbers in the batch."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
         cdef unsigned char* host
@@ -383,7 +420,8 @@ cdef class CudaEngine:
         layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
         layout.pieces = padded(layout.order + n * sizeof(uint32_t))
         layout.boosts = padded(layout.pieces + pieces * sizeof(uint32_t))
-        layout.sent = padded(layout.boosts + (0 if boosts is None else n * sizeof(BoostView)))
+        layout.streams = padded(layout.boosts + (0 if self.boosts is None else n * sizeof(BoostView)))
+        layout.sent = padded(layout.streams + (0 if self.streams is None else n * sizeof(StreamView)))
         layout.bytes = layout.sent + 16
         self.batch_host.reserve(layout.bytes)
         self.batch.reserve(layout.bytes, False)
@@ -399,8 +437,10 @@ cdef class CudaEngine:
                 view.log_probs, view.row_stride = <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1]
                 view.first_piece = kNoIndex
             (<uint32_t*> (host + layout.order))[i] = i
-            if boosts is not None:
-                (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(boosts[i])
+            if self.boosts is not None:
+                (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
+            if self.streams is not None:
+                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]])
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
@@ -426,6 +466,9 @@ cdef class CudaEngine:
         self.params.search.wait_cycles = search_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
         self.params.boosts = <const BoostView*> <uintptr_t> (self.batch.address + layout.boosts)
+        self.params.search.streams = NULL
+        if self.streams is not None:
+            self.params.search.streams = <const StreamView*> <uintptr_t> (self.batch.address + layout.streams)
         self.params.search.lattice = NULL
         if self.lattice_beam >= 0:
             self.lattices.begin(np.asarray(utterances[:, 2]), self.lanes, self.num_lanes, self.lattice_beam,
@@ -445,6 +488,9 @@ cdef class CudaEngine:
 
     cdef LaneState* _states(self):
         return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes)
+
+    cdef StreamView* _views(self):
+        return <StreamView*> (<unsigned char*> self.batch_host.data + self.layout.streams)
 
     cdef const UtteranceResult* _results(self):
         return <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results)
@@ -489,7 +535,7 @@ cdef class CudaEngine:
             if self.lattice_beam >= 0:
                 self.lattices.note_links(self.lanes, self.num_lanes)
                 self.lattices.take(self._results(), order, frames, lattices)
-            stopped = self._grow()
+            stopped = self._grow(order)
             if not stopped:
                 break
             self._give_clusters(stopped, room)
@@ -526,13 +572,15 @@ cdef class CudaEngine:
                 self.stream.synchronize()
         return 0
 
-    cdef int _grow(self) except -1:
+    cdef int _grow(self, const int64_t[::1] members) except -1:
         """Doubles the memory that is lacking; returns how many lanes have stopped."""
         cdef Undone undone
         cdef uint64_t entries
         self.lanes.grow(self._states(), self.num_lanes, &undone)
         if self.requests is not None and undone.lanes:
             self.requests.answer(undone.requests, &self.params)
+        if undone.streams:
+            self._grow_streams(members)
         if undone.paths:
             entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
             if entries >= kNoIndex:
@@ -540,6 +588,31 @@ cdef class CudaEngine:
             self.paths.reserve(4 * entries, True)
             self.path_entries = <uint32_t> entries
         return undone.lanes
+
+    cdef int _grow_streams(self, const int64_t[::1] members) except -1:
+        """Makes room for the states that lanes wait to leave."""
+        cdef LaneState* state
+        cdef StreamView* view
+        cdef uint32_t i
+        for i in range(self.num_lanes):
+            state = self._states() + i
+            if state.need == kNeedsStreamRoom:
+                view = self._views() + state.utterance
+                (<CudaStream> self.streams[members[state.utterance]]).grow(state.num_tokens, state.log_size, view)
+                with nogil:
+                    copy_to_device(self.batch.address + self.layout.streams + state.utterance * sizeof(StreamView), view,
+                                   sizeof(StreamView), self.stream)
+        return 0
+
+    cdef int _take_states(self, Paths found, table) except -1:
+        """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
+        nothing = np.empty(0, np.uint32)
+        settled = dict(found.settled)
+        refused = {one[0] for one in found.bad}
+        for i, frames in enumerate(table[:, 2].tolist()):
+            if i not in refused:
+                (<CudaStream> self.streams[i]).take(settled.get(i, nothing), frames)
+        return 0
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:
         """If the last utterances should have clusters, moves the lanes that stopped to the front; only they go on."""
@@ -587,7 +660,7 @@ cdef class CudaEngine:
             self.context.leave()
         return 0
 
-    cdef int _collect(self, order, frames, Paths found) except -1:
+    cdef int _collect(self, order, Paths found) except -1:
         """Adds the results to `found`."""
         cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
         if used > EAGER_PATHS:
@@ -595,5 +668,5 @@ cdef class CudaEngine:
                 self.paths_host.reserve(4 * <size_t> used)
                 copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
                 self.stream.synchronize()
-        found.add(order, frames, self._results(), <const uint32_t*> self.paths_host.data)
+        found.add(order, self._results(), <const uint32_t*> self.paths_host.data)
         return 0

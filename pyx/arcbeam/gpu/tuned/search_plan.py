@@ -134,6 +134,10 @@ def room_ahead(states: int, lane_bytes: float, lanes: int, memory: int) -> int:
 LEAN = Room(spill_states=2048, log_entries=1 << 14, links=1 << 12, window_bytes=1)
 
 
+# The room that the state of a stream starts with, in a buffer of 64 KiB.
+STREAM_TOKENS, STREAM_ENTRIES = 512, 5760
+
+
 def first_room(max_active: int) -> Room:
     """The room to start with; `max_active` 0 means no limit."""
     wanted = 2 * max_active if max_active else 32768

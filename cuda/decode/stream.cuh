@@ -1,0 +1,142 @@
+// Streams (law 10): an utterance may be a chunk of a stream, and then begins with the state that the chunk before
+// has left, and leaves one. What a state is stands in search.hpp.
+//
+// load_stream    puts the tokens of a state where those of a lane wait that has stopped, and the log into the
+// lane's settle_stream  after the path of the chunk was written: drops what no token descends from, and finds the
+// arcs
+//                that all tokens share
+// save_stream    leaves the state, from where the tokens of a stopped lane wait; false if there is no room for it
+//
+// Everything comes by value, and nothing is inlined: a lane that is passed by reference would lie in memory, and
+// the compiler would not know what of it is shared.
+#pragma once
+
+#include "decode/arrival.cuh"
+#include "decode/collect.cuh"
+
+namespace arcbeam {
+
+// The state of a stream in memory: the words of StreamState, the log, and the tokens as a lane's spill has them.
+struct StreamMemory {
+    StreamState* words;
+    LogEntry* log;
+    SpillView tokens;
+};
+
+ARCBEAM_DEVICE StreamMemory stream_memory(unsigned char* memory, std::uint32_t tokens, std::uint32_t entries) {
+    auto* const log = memory + padded(sizeof(StreamState));
+    return {
+        reinterpret_cast<StreamState*>(memory), reinterpret_cast<LogEntry*>(log),
+        SpillView{nullptr, log + padded(sizeof(LogEntry) * static_cast<std::uint64_t>(entries)), tokens, 0U, 0U}};
+}
+
+// A barrier must follow. The lane has room for all of it.
+template <class Search>
+ARCBEAM_DEVICE_NOINLINE void load_stream(const StreamMemory from, const SpillView spill, LogEntry* log) {
+    const StreamCounts counts = simt::load(&from.words->counts);
+    ARCBEAM_ROLLED
+    for (std::uint32_t i = simt::thread_rank(); i < counts.log_size; i += simt::block_size()) {
+        simt::store(log + i, simt::load(from.log + i));
+    }
+    Search::move_tokens(from.tokens, spill, counts.num_tokens);
+}
+
+// Marks which entries of a log, in which every entry has a token descending from it, are the source of one other
+// entry (`kept`) and of several (`before`). Settled entries are not examined. A barrier was passed.
+ARCBEAM_DEVICE void mark_forks(const TokenLog& log, const Marks& marks) {
+    ARCBEAM_ROLLED
+    for (std::uint32_t word = simt::thread_rank(); word < mark_words(log.size); word += simt::block_size()) {
+        simt::store(marks.kept + word, 0U);
+        simt::store(marks.before + word, 0U);
+    }
+    simt::block_barrier();
+    ARCBEAM_ROLLED
+    for (std::uint32_t i = log.settled + simt::thread_rank(); i < log.size; i += simt::block_size()) {
+        const std::uint32_t source = simt::load(log.entries + i).source;
+        if (source != kNoIndex) {
+            const std::uint32_t bit = 1U << source % 32U;
+            if ((simt::atomic_or<Scope::block>(marks.kept + source / 32U, bit) & bit) != 0U) {
+                simt::atomic_or<Scope::block>(marks.before + source / 32U, bit);
+            }
+        }
+    }
+    simt::block_barrier();
+}
+
+// How many arcs follow, on the path to the entry `end`, the deepest entry that all tokens descend from, or are. One
+// thread walks back; the settled part need not be looked at.
+ARCBEAM_DEVICE std::uint32_t arcs_after_trunk(const TokenLog& log, const Marks& marks, std::uint32_t end) {
+    std::uint32_t arcs = 0U;
+    std::uint32_t found = 0U;
+    ARCBEAM_ROLLED
+    for (std::uint32_t at = end; is_young(at, log.settled); ++arcs) {
+        const bool forks = (simt::load(marks.before + at / 32U) >> at % 32U & 1U) != 0U;
+        if (forks || at >= log.size - log.num_tokens) {
+            found = arcs;
+        }
+        at = simt::load(log.entries + at).source;
+    }
+    return found;
+}
+
+// A log after what is settled of it was found.
+struct SettledLog {
+    std::uint32_t size;
+    std::uint32_t settled;
+    std::uint32_t of_trunk;  // how many arcs of the path in the log are settled
+};
+
+// Sets result.settled, and takes what was settled before, `known`, out of the path, at its begin. `end` is the
+// place of the path's end among the tokens, `word` one that the block shares. Barriers are passed. Everything comes
+// by value: a lane that is passed by reference would lie in memory, and the compiler would not know what of it is
+// shared.
+ARCBEAM_DEVICE_NOINLINE SettledLog settle_stream(const TokenLog given, UtteranceResult* result, std::uint32_t known,
+                                                 std::uint32_t end, const Array<std::uint32_t> scratch,
+                                                 std::uint32_t* word) {
+    const Collected left = collect(given, scratch);
+    const TokenLog log{given.entries, given.capacity, left.size, given.num_tokens, left.settled};
+    auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
+    const Marks marks{behind, behind + mark_words(log.capacity)};
+    simt::block_barrier();
+    mark_forks(log, marks);
+    if (simt::thread_rank() == 0U) {
+        const std::uint32_t length = simt::load(&result->path_length);
+        const std::uint32_t of_trunk = length - arcs_after_trunk(log, marks, log.size - log.num_tokens + end);
+        simt::store(&result->settled, of_trunk - known);
+        simt::store(&result->path_length, length - known);
+        simt::store(word, of_trunk);
+    }
+    simt::block_barrier();
+    const std::uint32_t of_trunk = simt::load(word);
+    simt::block_barrier();
+    return {log.size, log.settled, of_trunk};
+}
+
+// Of the settled entries one is kept, in place of the deepest. `of_trunk`: what settle_stream() has found.
+template <class Search>
+ARCBEAM_DEVICE_NOINLINE bool save_stream(const StreamView view, const LaneState state, std::uint32_t of_trunk) {
+    const std::uint32_t cut = state.settled != 0U ? state.settled - 1U : 0U;
+    const std::uint32_t entries = state.log_size - cut;
+    if (view.is_last != 0U) {
+        return true;
+    }
+    if (state.num_tokens > view.after_tokens || entries > view.after_entries) {
+        return false;
+    }
+    const StreamMemory memory = stream_memory(view.after, view.after_tokens, view.after_entries);
+    ARCBEAM_ROLLED
+    for (std::uint32_t i = simt::thread_rank(); i < entries; i += simt::block_size()) {
+        const LogEntry entry = simt::load(state.log + cut + i);
+        const std::uint32_t source = entry.source < state.settled ? 0U : entry.source - cut;
+        const bool is_root = cut + i < state.settled || entry.source == kNoIndex;
+        simt::store(memory.log + i, is_root ? LogEntry{kNoIndex, kNoIndex} : LogEntry{source, entry.arc});
+    }
+    Search::move_tokens(state.spill, memory.tokens, state.num_tokens);
+    if (simt::thread_rank() == 0U) {
+        simt::store(&memory.words->counts, StreamCounts{state.num_tokens, entries, of_trunk - cut, state.alive});
+        simt::store(&memory.words->offset, state.offset);
+    }
+    return true;
+}
+
+}  // namespace arcbeam

@@ -1,0 +1,57 @@
+// When a stream of speech has come to the end of a sentence (law 10 of docs/design/rules.md), as both engines judge
+// it.
+//
+// Every `every` frames of a sentence its rules are looked at in their order; the first that holds ends the sentence
+// there. A rule has the form of Kaldi's (online2/online-endpoint.h):
+//
+//     (something was said, or the rule does not ask for it) and the silence at the end is at least this long, and
+//     the sentence is at least this long, and its end costs at most this much
+//
+// Of the best path without final weights, silence is what reads the blank or the separator of words; so are frames
+// after the search has died. The *relative cost* is that of the best end, with its final weight, less that of the
+// best path; +inf where no final state is alive. Times are frames, which the host has made of seconds.
+#pragma once
+
+#include <cstdint>
+
+#include "shared/cost.hpp"
+#include "shared/portable.hpp"
+
+namespace arcbeam {
+
+constexpr std::uint32_t kMostEndpointRules = 8U;
+constexpr std::uint32_t kNoEndpoint = 0U;  // in place of the number of a rule; numbers begin with 1
+
+struct EndpointRule {
+    std::uint32_t must_contain_nonsilence;  // 0 or 1
+    std::uint32_t min_trailing_silence;     // frames
+    std::uint32_t min_utterance_length;     // frames
+    float max_relative_cost;
+};
+
+struct EndpointRules {
+    EndpointRule rules[kMostEndpointRules];
+    std::uint32_t num_rules;  // 0: sentences do not end by themselves
+    std::uint32_t every;      // frames between two looks, at least 1
+    std::int32_t blank_column;
+    std::int32_t separator_column;  // -1: none
+};
+
+ARCBEAM_HD bool reads_silence(const EndpointRules& rules, std::uint16_t column) {
+    return static_cast<std::int32_t>(column) == rules.blank_column ||
+           static_cast<std::int32_t>(column) == rules.separator_column;
+}
+
+// What a rule asks for besides the relative cost.
+ARCBEAM_HD bool is_quiet_enough(const EndpointRule& rule, std::uint64_t frames, std::uint64_t trailing_silence) {
+    return (rule.must_contain_nonsilence == 0U || frames > trailing_silence) &&
+           trailing_silence >= rule.min_trailing_silence && frames >= rule.min_utterance_length;
+}
+
+// Whether the rule asks for a relative cost at all.
+ARCBEAM_HD bool asks_for_end(const EndpointRule& rule) { return is_finite(rule.max_relative_cost); }
+
+// Of the smallest cost with a final weight, +inf where there is none, and the smallest without.
+ARCBEAM_HD float relative_cost(float best_end, float best) { return best_end - best; }
+
+}  // namespace arcbeam

@@ -1,0 +1,98 @@
+"""Streams on a device. A state is made beside the one before and takes its place once the whole batch has succeeded, so
+that a batch which fails leaves all streams as they were."""
+
+import numpy as np
+
+cimport cython
+from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+
+from arcbeam.gpu._launch cimport Stream
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
+from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
+from arcbeam.ctc.gpu._search cimport StreamView, stream_bytes
+
+from arcbeam.gpu.tuned import search_plan
+
+
+@cython.final
+@cython.no_gc
+cdef class StateRoom:
+    """Memory for one state. Tokens have room for histories, which are those of no boost until a search writes others.
+    """
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
+        self.memory = DeviceBuffer(pool, stream, "the state of a stream")
+
+    cdef int reserve(self, uint32_t tokens, uint32_t entries) except -1:
+        """Makes room for at least so much; what was there is lost if it was less."""
+        if tokens <= self.tokens and entries <= self.entries:
+            return 0
+        tokens = (max(tokens, self.tokens) + 15) // 16 * 16
+        entries = (max(entries, self.entries) + 1) // 2 * 2
+        self.tokens = self.entries = 0
+        self.memory.reserve(stream_bytes(rescoring_tokens_bytes(tokens), entries), False)
+        set_bytes(self.memory.address, 0, self.memory.capacity, self.memory.stream)
+        self.tokens, self.entries = tokens, entries
+        return 0
+
+
+@cython.final
+@cython.no_gc
+cdef class CudaStream:
+    """A stream of speech between two chunks.
+
+    Parameters
+    ----------
+    pool : MemoryPool
+    stream : Stream
+        That of the engine.
+    boost : arcbeam.ctc._boost.BoostList or None
+    """
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, boost):
+        self.boost = boost
+        self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
+        self.settled = []
+
+    @property
+    def is_whole(self):
+        """True: a chunk that is given up half-way leaves no trace."""
+        return True
+
+    @property
+    def nbytes(self):
+        """int : bytes on the device."""
+        return self.state.memory.capacity + self.spare.memory.capacity
+
+    def take_settled(self):
+        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
+        found = np.concatenate([np.empty(0, np.uint32), *self.settled])
+        self.settled.clear()
+        return found
+
+    cdef int describe(self, StreamView* view, bint last) except -1:
+        """Tells the kernel where the state is, and where the next one is to be left."""
+        self.spare.reserve(max(<uint32_t> search_plan.STREAM_TOKENS, self.state.tokens),
+                           max(<uint32_t> search_plan.STREAM_ENTRIES, self.state.entries))
+        view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
+        view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
+        view.is_last = last
+        return self._describe_next(view)
+
+    cdef int _describe_next(self, StreamView* view) except -1:
+        view.after = <unsigned char*> <uintptr_t> self.spare.memory.address
+        view.after_tokens, view.after_entries = self.spare.tokens, self.spare.entries
+        return 0
+
+    cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1:
+        """Makes more room for the next state."""
+        self.spare.reserve(2 * tokens, 2 * entries)
+        return self._describe_next(view)
+
+    cdef int take(self, arcs, uint64_t frames) except -1:
+        """The chunk has been decoded: its state counts, and these arcs are settled."""
+        self.state, self.spare = self.spare, self.state
+        self.has_begun = True
+        self.frames += frames
+        self.settled.append(arcs)
+        return 0

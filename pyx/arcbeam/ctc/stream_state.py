@@ -1,0 +1,282 @@
+"""The saved state of a stream: a few arrays and facts in the layout of arcbeam's files (`arcbeam.files.section_file`).
+
+Little endian throughout, and the same for every engine: a stream goes on wherever a decoder has the same graph, models
+and options. The facts name what it was saved with, so that another graph, model or list is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.endpoint import Endpoint, EndpointRule
+from arcbeam.ctc.sentences import Heard, SavedSearch, checked_search
+from arcbeam.errors import FormatError
+from arcbeam.files import section_file
+from arcbeam.graph import graph_file
+
+if TYPE_CHECKING:
+    from arcbeam.ctc._boost import BoostList
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.graph.graph import Graph
+    from arcbeam.graph.new_words import NewWords
+
+NAME = "stream state"  # what messages call the bytes
+SEARCH = {
+    "sources": np.dtype("<u4"),
+    "arcs": np.dtype("<u4"),
+    "states": np.dtype("<u4"),
+    "costs": np.dtype("<f4"),
+    "entries": np.dtype("<u4"),
+}
+KIND = section_file.Kind(
+    name="the state of a stream of arcbeam",
+    magic=b"\x93ARCSTM\n",
+    version=1,
+    sections=SEARCH
+    | {
+        "settled": np.dtype("<u4"),
+        "heard": np.dtype("<u4"),
+        "waiting": np.dtype("<f4"),
+        "about": np.dtype("u1"),
+    },
+    about={
+        "frames": (int,),
+        "alive": (bool,),
+        "offset": (float,),
+        "first_frame": (int,),
+        "after_start": (bool,),
+        "last_came": (bool,),
+        "fired": (int,),
+        "endpoint": (list, type(None)),
+        "graph": (str,),
+        "columns": (int,),
+        "models": (list, type(None)),
+        "options": (dict,),
+        "boost": (dict, type(None)),
+    },
+    again="save the stream with this version of arcbeam, or restore it with the other",
+)
+OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
+RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
+RULE = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", "min_utterance_length")
+MOST_FRAMES = 2**53
+
+_graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
+_lists: WeakKeyDictionary[BoostList, str] = WeakKeyDictionary()
+
+
+class StreamState(NamedTuple):
+    """What a stream is saved as.
+
+    Attributes
+    ----------
+    settled : uint32[n]
+        The arcs that all paths of the sentence begin with.
+    search : dict
+        The other fields of a `SavedSearch` but `dead_frames`; no tokens if the search has not begun.
+    first_frame : int
+        Frames of the sentences before.
+    heard : Heard
+    endpoint : Endpoint or None
+    waiting : float32[frames, columns]
+        Frames that wait for the next sentence.
+    last_came : bool
+        Whether the last chunk has come.
+    """
+
+    settled: npt.NDArray[np.uint32]
+    search: dict[str, Any]
+    first_frame: int
+    heard: Heard
+    endpoint: Endpoint | None
+    waiting: npt.NDArray[np.float32]
+    last_came: bool
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the sentence has had a chunk."""
+        return len(self.search["states"]) > 0
+
+
+def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes:
+    """The state as bytes, with what the stream was decoded with."""
+    arrays = {name: state.search[name] for name in SEARCH}
+    arrays |= {
+        "settled": state.settled,
+        "heard": np.array(state.heard.words, np.uint32),
+        "waiting": state.waiting.reshape(-1),
+    }
+    about = {name: state.search[name] for name in ("frames", "alive", "offset", "fired")} | {
+        "first_frame": state.first_frame,
+        "after_start": state.heard.after_start,
+        "last_came": state.last_came,
+        "endpoint": None if state.endpoint is None else _as_facts(state.endpoint),
+        "columns": state.waiting.shape[1],
+    }
+    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
+    out = io.BytesIO()
+    section_file.write_sections(out, KIND, arrays)
+    return out.getvalue()
+
+
+def read(data: object, decoder: CtcDecoder, boost: Boost | None) -> tuple[StreamState, SavedSearch | None]:
+    """A state, and its search as engines take it, once both are known to be in order and of this decoder.
+
+    Raises
+    ------
+    TypeError
+        Not bytes.
+    FormatError
+        The bytes are no state of a stream, or are damaged or cut short.
+    ValueError
+        The stream was decoded with another graph, model, option or boost list.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
+    raw = bytes(data)
+    if len(raw) < section_file.HEADER.size:
+        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
+    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
+    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    for name in KIND.sections:
+        if name != "about" and name not in arrays:
+            raise FormatError(f"{NAME}: section {name!r} is missing")
+    _check_made_with(about, decoder, boost)
+    state = _state(arrays, about, decoder)
+    if not state.has_begun:
+        if state.search["frames"] or state.search["fired"] or state.last_came or len(state.settled):
+            raise FormatError(f"{NAME}: expected tokens, because the stream has begun, got none")
+        return state, None
+    new_words: NewWords | None = None if boost is None else boost.compiled(decoder.graph).new_words
+    return state, checked_search(state.search | {"settled": state.settled}, decoder.graph, new_words)
+
+
+def _state(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: CtcDecoder) -> StreamState:
+    """The state in the sections; FormatError if its numbers do not fit each other or the decoder."""
+    endpoint, columns = _endpoint(about["endpoint"]), about["columns"]
+    for name in ("frames", "first_frame"):
+        if not 0 <= about[name] < MOST_FRAMES:
+            raise FormatError(f"{NAME}: expected a number of frames as {name}, got {about[name]}")
+    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
+        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
+    if columns != decoder._width or len(arrays["waiting"]) % columns:
+        raise FormatError(
+            f"{NAME}: expected waiting frames of {decoder._width} columns, got {len(arrays['waiting'])} values in "
+            f"frames of {columns}"
+        )
+    if len(arrays["waiting"]) and not about["fired"]:
+        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
+    words, rescoring = arrays["heard"], decoder._rescoring
+    known = 0 if rescoring is None else len(rescoring.large_labels)
+    most = 0 if rescoring is None else rescoring.large.order - 1
+    if len(words) > most or np.any(words >= known) or np.any(words == 0):
+        raise FormatError(f"{NAME}: expected at most {most} words of the graph from before the sentence, got others")
+    search = {name: arrays[name].copy() for name in SEARCH}
+    search |= {name: about[name] for name in ("frames", "alive", "offset", "fired")}
+    return StreamState(
+        arrays["settled"].copy(),
+        search,
+        about["first_frame"],
+        Heard(tuple(words.tolist()), about["after_start"]),
+        endpoint,
+        arrays["waiting"].reshape(-1, columns).copy(),
+        about["last_came"],
+    )
+
+
+def _as_facts(endpoint: Endpoint) -> list[list[Any]]:
+    return [[name, *(getattr(rule, field) for field in RULE)] for name, rule in endpoint.rules.items()]
+
+
+def _endpoint(facts: list[Any] | None) -> Endpoint | None:
+    if facts is None:
+        return None
+    try:
+        return Endpoint({name: EndpointRule(**dict(zip(RULE, rule, strict=True))) for name, *rule in facts})
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
+
+
+def _made_with(decoder: CtcDecoder, boost: Boost | None) -> dict[str, Any]:
+    """What answers depend on besides the log-probs, as a state names it."""
+    rescoring, options = decoder._rescoring, decoder.options
+    names = OPTIONS + (RESCORING_OPTIONS if rescoring is not None else ())
+    found = {name: getattr(options, name) for name in names}
+    models = None
+    if rescoring is not None:
+        found["graph_lm_scale"] = rescoring.small_scale
+        models = [rescoring.large.digest, rescoring.small.digest]
+    return {
+        "graph": _digest_of_graph(decoder.graph),
+        "models": models,
+        "options": {name: float(value) if isinstance(value, float) else value for name, value in found.items()},
+        "boost": None if boost is None else _facts_of(boost, decoder.graph),
+    }
+
+
+def _check_made_with(about: dict[str, Any], decoder: CtcDecoder, boost: Boost | None) -> None:
+    """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
+    ours = _made_with(decoder, boost)
+    if about["graph"] != ours["graph"]:
+        raise ValueError(
+            f"{NAME}: expected a stream of this decoder's graph (digest {ours['graph']}), got one of another "
+            f"({about['graph']}); restore it with a decoder of the graph that it was saved with"
+        )
+    if about["models"] != ours["models"]:
+        raise ValueError(
+            f"{NAME}: expected a stream {_of_models(ours['models'])}, as this decoder has, got one "
+            f"{_of_models(about['models'])}; restore it with a decoder of the models that it was saved with"
+        )
+    theirs = about["options"]
+    for name, value in ours["options"].items():
+        if name not in theirs or theirs[name] != value:
+            raise ValueError(
+                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
+                f"{name}={theirs.get(name)!r}; restore it with CtcDecoder(..., {name}={theirs.get(name)!r})"
+            )
+    if about["boost"] == ours["boost"]:
+        return
+    if about["boost"] is None:
+        raise ValueError(f"{NAME}: expected boost=None, because the stream was saved without a boost, got {boost!r}")
+    phrases = about["boost"].get("phrases")
+    raise ValueError(
+        f"{NAME}: expected the boost of {phrases} phrases that the stream was saved with, got "
+        f"{'none' if boost is None else f'another one: {boost!r}'}; give it as decoder.restore(data, boost=...)"
+    )
+
+
+def _of_models(digests: list[Any] | None) -> str:
+    if digests is None:
+        return "without a large language model"
+    return f"rescored with the models {' and '.join(map(str, digests))}"
+
+
+def _digest_of_graph(graph: Graph) -> str:
+    if graph not in _graphs:
+        _graphs[graph] = graph_file.digest(graph)
+    return _graphs[graph]
+
+
+def _facts_of(boost: Boost, graph: Graph) -> dict[str, Any]:
+    """What a state says of a boost: engines read nothing of it but the compiled list and its new words."""
+    compiled = boost.compiled(graph)
+    if compiled not in _lists:
+        made = hashlib.blake2b(digest_size=16)
+        arrays: list[npt.NDArray[Any]] = [compiled.states, compiled.arcs]
+        if compiled.new_words is not None:
+            new = compiled.new_words
+            spelled = new.pronunciations
+            arrays += [new.states, new.targets, new.columns, new.words, *new.symbols.arrays()]
+            arrays += [spelled.words, spelled.offsets, spelled.columns]
+        for array in arrays:
+            made.update(f"{array.nbytes}\n".encode())
+            made.update(np.ascontiguousarray(array).view(np.uint8).data)
+        _lists[compiled] = made.hexdigest()
+    return {"phrases": len(boost), "digest": _lists[compiled]}
