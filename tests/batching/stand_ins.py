@@ -13,6 +13,7 @@ PATIENCE_S = 60  # for what has to come; no test waits for it to pass
 class Stream:
     def __init__(self, decoder, name):
         self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
+        self.partial = None
 
     def _progress(self):
         return self.num_frames
@@ -65,6 +66,8 @@ class Decoder:
             else:
                 stream.num_frames, stream.is_finished = stream.num_frames + 1, ends
             found.append(SimpleNamespace(text=name, error=error))
+            if error is None:
+                stream.partial = found[-1]
         return found
 
     def wait_until_a_round_begins(self):

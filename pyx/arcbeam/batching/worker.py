@@ -139,9 +139,10 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
             _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, progress) else failed
             for chunk, progress in zip(chunks, before, strict=True)
         ]
+    # A result that its stream has is one without an error; to look at that of a Partial would read its whole path.
     return [
-        Outcome(partial) if partial.error is None else Outcome(None, _told(partial.error, at))
-        for at, partial in enumerate(partials)
+        Outcome(partial) if partial is stream.partial else Outcome(None, _told(partial.error, at))
+        for at, (stream, partial) in enumerate(zip(streams, partials, strict=True))
     ]
 
 
