@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from arcbeam import Batcher, CtcDecoder, Graph
 from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
 from tests.batching.soak import MOST_GROWTH, growth, soak
 from tests.batching.stand_ins import PATIENCE_S
+from tests.decode import test_endpoints
 from tests.decode.test_streams import BATCH, GRAPH, OPTIONS
 
 SPEECH = {"ctc": ctc, "transducer": transducer}
@@ -99,6 +101,36 @@ def test_widths_may_differ():
     with Batcher(decoder, max_wait_ms=5) as batcher:
         futures = [batcher.submit(decoder.stream(), one, last=True) for one in wide]
         assert [future.result(PATIENCE_S).score for future in futures] == [one.score for one in decoder.decode(BATCH)]
+
+
+def test_sentences():
+    """Clients whose streams stop at endpoints, each in a thread: what waits is decoded by `reset`, in its turn."""
+    decoder = CtcDecoder(test_endpoints.SILENCE, **test_endpoints.OPTIONS)
+
+    def heard(decode, stream, seed):
+        rng, at, finals = random.Random(seed), 0, []
+        while not stream.is_finished:
+            end = at + rng.randrange(1, 12)
+            partial = decode(stream, test_endpoints.SPEECH[at:end], last=end >= len(test_endpoints.SPEECH))
+            at = end
+            while partial.endpoint:
+                finals.append((partial.text, partial.score, partial.first_frame, partial.num_frames, partial.endpoint))
+                partial = stream.reset()
+        return [*finals, (partial.text, partial.score)]
+
+    alone = heard(
+        lambda stream, *chunk, last: stream.decode_chunk(*chunk, last=last),
+        decoder.stream(endpoint=test_endpoints.RULES),
+        0,
+    )
+    assert len(alone) > 5
+    with Batcher(decoder, max_wait_ms=0.5) as batcher, ThreadPoolExecutor(8) as pool:
+
+        def client(seed):
+            stream = decoder.stream(endpoint=test_endpoints.RULES)
+            return heard(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
+
+        assert list(pool.map(client, range(8))) == [alone] * 8
 
 
 def test_a_short_soak():

@@ -29,7 +29,7 @@ PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 4, "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
+    "guide/serving-streams.md": 5, "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
@@ -272,7 +272,7 @@ def test_streams(there, speech, capsys):
 
 
 def test_serving_streams(there, speech, capsys, monkeypatch):
-    threads, tasks, counters, prometheus = examples("guide/serving-streams.md")
+    threads, tasks, sentences, counters, prometheus = examples("guide/serving-streams.md")
     run("serving-streams.md", threads, names := {})
     assert names["hypothesis"].text == speech[1][0]
     run("serving-streams.md", tasks, names)
@@ -284,6 +284,12 @@ def test_serving_streams(there, speech, capsys, monkeypatch):
     with arcbeam.Batcher(names["decoder"]) as batcher:
         names["batcher"] = batcher
         assert asyncio.run(names["caption"](batcher, chunks())).text == speech[1][1]
+        run("serving-streams.md", sentences, names)
+        rules = {"long": arcbeam.EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0)}
+        stream = names["decoder"].stream(endpoint=arcbeam.Endpoint(rules))
+        capsys.readouterr()
+        asyncio.run(names["next_sentences"](stream, stream.decode_chunk(speech[0][1])))
+        assert len(capsys.readouterr().out.splitlines()) == len(speech[0][1]) // 10 and not stream.num_waiting
         capsys.readouterr()
         run("serving-streams.md", counters, names)
     assert capsys.readouterr().out.startswith("4 4 0 1.0\n")

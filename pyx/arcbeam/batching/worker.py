@@ -139,10 +139,13 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
             _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, progress) else failed
             for chunk, progress in zip(chunks, before, strict=True)
         ]
-    # A result that its stream has is one without an error; to look at that of a Partial would read its whole path.
+    # A result that its stream has got is one without an error. To look at the error of a Partial reads its whole path.
+    errors = [
+        None if partial is stream.partial else partial.error for stream, partial in zip(streams, partials, strict=True)
+    ]
     return [
-        Outcome(partial) if partial is stream.partial else Outcome(None, _told(partial.error, at))
-        for at, (stream, partial) in enumerate(zip(streams, partials, strict=True))
+        Outcome(partial) if error is None else Outcome(None, _told(error, at))
+        for at, (partial, error) in enumerate(zip(partials, errors, strict=True))
     ]
 
 

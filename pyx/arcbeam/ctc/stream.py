@@ -342,8 +342,8 @@ class Stream:
         return None if self._state.is_whole else BROKEN
 
     def _progress(self) -> int:
-        """A number that changes with every frame that the search has begun."""
-        return int(self._state.frames)
+        """A number that changes with every frame that has been taken."""
+        return int(self._state.frames) + self.num_waiting
 
     def _refused(self, results: Results, index: int) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
