@@ -263,10 +263,11 @@ def test_ctrl_c_breaks_the_stream_that_it_interrupts_and_no_other():
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     broken, other = decoder.stream(), decoder.stream()
     other.decode_chunk(BATCH[0][:10])
+    long = np.tile(BATCH[5], (10_000, 1))
     timer = threading.Timer(0.15, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        broken.decode_chunk(np.tile(BATCH[5], (10_000, 1)))
+        broken.decode_chunk(long)
         time.sleep(30)  # should the machine be so fast that the chunk ended first
     timer.join()
     with pytest.raises(ValueError, match="stream 0: it was interrupted in the middle of a chunk"):

@@ -12,7 +12,6 @@ from arcbeam import (
     Batcher,
     BoostingTree,
     CtcDecoder,
-    Partial,
     Stream,
     TransducerDecoder,
     TransducerPartial,
