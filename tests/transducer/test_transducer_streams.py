@@ -12,6 +12,7 @@ from arcbeam import (
     Batcher,
     BoostingTree,
     CtcDecoder,
+    Partial,
     Stream,
     TransducerDecoder,
     TransducerPartial,
