@@ -30,11 +30,16 @@ DECODED, BAD_LOG_PROB = 1, 2
 NEED_SPILL, NEED_LOG, NEED_PATHS, NEED_LOG_PROBS, NEED_LAUNCH = 1, 2, 3, 4, 5
 NEED_ANSWERS, NEED_REQUEST_ROOM = 16, 17  # of lanes that ask the host
 NEED_LINKS, NEED_LATTICE_POOL = 18, 19
+NEED_STREAM_ROOM = 20
 LATTICE_LANE = np.dtype([("costs", "u8"), ("links", "u8"), ("link_capacity", "u4"), ("num_links", "u4")])
 LATTICE_RESULT = np.dtype(
     [("begin", "u8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4")]
 )  # fmt: skip
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
+STREAM = np.dtype(
+    [("before", "u8"), ("after", "u8"), ("before_tokens", "u4"), ("before_entries", "u4"), ("after_tokens", "u4"),
+     ("after_entries", "u4"), ("is_last", "u4"), ("padding", "u4")]
+)  # fmt: skip
 LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
 LINE_BYTES = 128
 
@@ -135,6 +140,31 @@ class FromHost:
         """One more part, as if between two launches."""
         for copy in self.copies()[:2]:
             copy.to[:] = copy.source
+
+
+class HostStream:
+    """The state of a stream, which begins with room for so much."""
+
+    def __init__(self, tokens=1, entries=1):
+        self.tokens, self.entries = tokens, entries  # of the state that is made next
+        self.state, self.sizes = None, (0, 0)
+        self.settled: list[int] = []
+
+    def view(self, number, row, bytes_of, keep, last):
+        """Tells the kernel where the states are."""
+        self.after = np.zeros(32 + padded(8 * self.entries) + bytes_of(self.tokens), np.uint8)
+        keep[f"after[{number}]"] = self.after
+        row["after"], row["after_tokens"], row["after_entries"] = self.after.ctypes.data, self.tokens, self.entries
+        row["is_last"] = last
+        if self.state is not None:
+            keep[f"before[{number}]"] = self.state
+            row["before"], (row["before_tokens"], row["before_entries"]) = self.state.ctypes.data, self.sizes
+
+    def take(self, found, settled):
+        """The chunk was decoded."""
+        self.state, self.sizes = self.after, (self.tokens, self.entries)
+        self.settled += found.arcs[:settled].tolist()
+        found.arcs = found.arcs[settled:]
 
 
 @dataclass
@@ -288,7 +318,8 @@ class SearchHost:
     def move_histories(larger, old, capacity, before, num_tokens):
         """Of tokens that wait."""
 
-    def decode(self, batch, shape=None, *, from_host=None, **schedule):
+    def decode(self, batch, shape=None, *, from_host=None, streams=None, last=False, **schedule):
+        """With `streams`, a HostStream for each, the utterances are their next chunks; paths follow what is settled."""
         room, graph = self.room, self.graph
         shape = shape or Shape()
         columns = batch[0].shape[1] if batch else graph.num_columns
@@ -305,6 +336,9 @@ class SearchHost:
         self.lanes = lanes = np.zeros(shape.lanes, LANE)
         lanes["utterance"] = NONE
         keep: dict[str, np.ndarray] = {}
+        views = np.zeros(len(streams or ()), STREAM)
+        for number, stream in enumerate(streams or ()):
+            stream.view(number, views[number], self.tokens_bytes, keep, last)
         rows = graph_layout.state_rows(graph.states, graph.targets)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         lattices = None if self.lattice_beam is None else Lattices(batch, shape.lanes, room, self.lattice_beam)
@@ -333,7 +367,8 @@ class SearchHost:
                 max_active=np.uint32(max_active), shared_capacity=np.uint32(room.capacity),
                 shared_candidates=np.uint32(room.candidates), shared_table_size=np.uint32(room.table_size),
                 team_tokens=np.uint32(shape.team_tokens), hot_tokens=np.uint32(shape.hot_tokens),
-                hot_lanes=np.uint32(shape.hot_lanes), lattice=lattice, streams=np.uint64(0),
+                hot_lanes=np.uint32(shape.hot_lanes), lattice=lattice,
+                streams=np.uint64(0) if streams is None else views,
             )  # fmt: skip
             shared = self.control_bytes + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
             shared += self.tokens_bytes(room.capacity)
@@ -366,6 +401,10 @@ class SearchHost:
                     self._grow_log(lane, number, 2 * int(lane["log_capacity"]), keep, lattices)
                 elif lane["need"] == NEED_LINKS:
                     lattices.grow_links(number, 2 * int(lattices.lanes[number]["link_capacity"]))
+                elif lane["need"] == NEED_STREAM_ROOM:
+                    at = int(lane["utterance"])
+                    streams[at].tokens, streams[at].entries = 2 * int(lane["num_tokens"]), 2 * int(lane["log_size"])
+                    streams[at].view(at, views[at], self.tokens_bytes, keep, last)
                 elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
@@ -375,6 +414,9 @@ class SearchHost:
         found = [self._found(result, pool) for result in results]
         for utterance, lattice in lattices.taken.items() if lattices is not None else ():
             found[utterance].lattice = lattice
+        for stream, one, result in zip(streams or (), found, results, strict=False):
+            if one.outcome == DECODED:
+                stream.take(one, int(result["settled"]))
         return found
 
     def _grow_spill(self, lane, number, capacity, keep):

@@ -12,8 +12,10 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
+from tests.decode.search_host import BAD_LOG_PROB, HostStream, Room, SearchHost, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_streams import BATCH, GRAPH, boost, rescoring
+from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.02}
@@ -158,3 +160,49 @@ def test_a_batcher(gpu):
             futures = [batcher.submit(s, c, last=half == 1) for s, c in zip(streams, chunks, strict=True)]
             found = [future.result(60) for future in futures]
     same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
+
+
+def by_the_kernel(cut, shape, room=None, **schedule):
+    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results."""
+    limits = {"beam": OPTIONS["beam"], "max_active": OPTIONS["max_active"]}
+    host, cpu = SearchHost(GRAPH, room=room, **limits), CtcDecoder(GRAPH, device="cpu", threads=1, **limits)
+    short = [logp[:21] for logp in BATCH]
+    states, streams = [HostStream() for _ in short], [cpu.stream() for _ in short]
+    for first in range(0, 30, cut):
+        last = first + cut >= 30
+        chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in short]
+        found = host.decode(chunks, shape, streams=states, last=last, **schedule)
+        wanted = cpu.decode_chunks(streams, chunks, last=last)
+        for state, got, want in zip(states, found, wanted, strict=True):
+            assert state.settled == want.arcs[: len(want._settled)].tolist()
+            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
+            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+            assert got.reached_final == want.reached_final
+    return host
+
+
+def test_schedules():
+    for schedule in schedules():
+        by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **schedule)
+        by_the_kernel(11, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **schedule)
+
+
+def test_a_search_that_died_checks_later_chunks_whole():
+    """And one that follows in the same lane begins with nothing of it."""
+    host = SearchHost(GRAPH, beam=4.0, max_active=20, room=Room(capacity=32, spill_capacity=32))
+    cpu = CtcDecoder(GRAPH, device="cpu", threads=1, beam=4.0, max_active=20)
+    lane = Shape(lanes=1, block=32)
+    never, good = np.full((3, 12), -np.inf, np.float32), BATCH[5][:9]
+    states, streams = [HostStream() for _ in range(2)], [cpu.stream() for _ in range(2)]
+    for chunks in ([never, good], [good[:0], good], [good, good]):
+        found = host.decode(chunks, lane, streams=states)
+        wanted = cpu.decode_chunks(streams, chunks)
+        for state, got, want in zip(states, found, wanted, strict=True):
+            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
+            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+    wrong = good.copy()
+    wrong[0, 0] = np.nan
+    before = states[0].state
+    found = host.decode([wrong, good], lane, streams=states)
+    assert (found[0].outcome, found[0].bad_frame, found[0].bad_column) == (BAD_LOG_PROB, 0, 0)
+    assert states[0].state is before

@@ -10,6 +10,7 @@ from arcbeam import CtcDecoder, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_search_emulated as search_emulated
+from tests.decode import test_streams_emulated as streams_emulated
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
 from tests.decode.lattices import lattices as lattices_of
 from tests.decode.lattices import of_kernel, packed
@@ -215,3 +216,10 @@ def boosts():
         boost_emulated.test_schedules(None)
         boost_emulated.test_schedules(4.0)
         boost_emulated.test_few_words_in_many_phrases(0)
+
+
+def streams():
+    """Chunks that the kernel decodes, one of a search that died among them."""
+    for seed in range(3):
+        streams_emulated.by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), seed=seed)
+    streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
