@@ -30,6 +30,7 @@ CONCERNS = [
     (r"cpu_reference/graph/|pyx/arcbeam/graph/_graph/", ("tests/graph",)),
     (r"pyx/arcbeam/lm/_\w+/", ("tests/lm", "tests/recipe")),
     (r"pyx/arcbeam/ctc/gpu/_requests/", ("tests/rescore",)),
+    (r"pyx/arcbeam/batching/", ("tests/batching",)),
     (r"pyx/arcbeam/cli/", ("tests/cli",)),
     (r"pyx/arcbeam/recipe/", ("tests/recipe",)),
 ]

@@ -133,7 +133,7 @@ def imports_at_load(path: Path) -> set[str]:
 # these sets, and later, within a function or for the checks of types, the second, too.
 ROOT_ROOM = "."
 ROOMS: dict[str, tuple[set[str], set[str]]] = {
-    ROOT_ROOM: (set(), {"baseline", "ctc", "graph", "lattices", "lm", "transducer", "cli"}),
+    ROOT_ROOM: (set(), {"baseline", "batching", "ctc", "graph", "lattices", "lm", "transducer", "cli"}),
     "files": (set(), set()),
     "graph": ({"files"}, {"lm", "recipe"}),
     "lm": ({"files"}, {"recipe"}),
@@ -146,6 +146,7 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     "transducer": ({"arrays", "files", "gpu"}, {"lm", "transducer/checkpoints", "transducer/gpu"}),
     "transducer/checkpoints": ({"files", "transducer"}, set()),
     "transducer/gpu": ({"gpu", "gpu/tuned", "transducer"}, set()),
+    "batching": ({"arrays"}, {"ctc", "transducer"}),
     "baseline": ({"arrays", "graph", "lm"}, {"recipe"}),
     "recipe": ({"files", "lm"}, {"graph"}),
     "cli": ({"ctc", "files"}, {"graph", "lattices", "lm", "recipe", "transducer", "transducer/checkpoints"}),

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from arcbeam import baseline as baseline
     from arcbeam import transducer as transducer
     from arcbeam import words as words
+    from arcbeam.batching.batcher import Batcher
+    from arcbeam.batching.stats import BatcherStats
     from arcbeam.confidence import ConfidenceMethod
     from arcbeam.ctc.boost import Boost, Boosted
     from arcbeam.ctc.calibration import ConfidenceCalibration, calibrate_confidence
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from arcbeam.ctc.lattice import Lattice
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.stats import DecoderMemory, DecodeStats
-    from arcbeam.ctc.stream import Partial, Partials, Stream
+    from arcbeam.ctc.stream import Partial, Stream
     from arcbeam.errors import (
         ArcbeamError,
+        BatcherClosedError,
+        BatcherFullError,
         CapacityError,
         CudaError,
         CudaOutOfMemoryError,
@@ -36,13 +40,17 @@ if TYPE_CHECKING:
     from arcbeam.lattices.kaldi_lattice import KaldiLattice
     from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel, LanguageModelInfo
+    from arcbeam.streams import Partials
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
     from arcbeam.transducer.device import TransducerMemory
     from arcbeam.transducer.hypothesis import TransducerHypothesis, TransducerState
     from arcbeam.transducer.options import TransducerOptions
+    from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 
 _HOME = {
+    "Batcher": "batching.batcher",
+    "BatcherStats": "batching.stats",
     "Boost": "ctc.boost",
     "Boosted": "ctc.boost",
     "BoostingTree": "transducer.boosting_tree",
@@ -64,7 +72,7 @@ _HOME = {
     "LanguageModel": "lm.language_model",
     "LanguageModelInfo": "lm.language_model",
     "Partial": "ctc.stream",
-    "Partials": "ctc.stream",
+    "Partials": "streams",
     "Stream": "ctc.stream",
     "SymbolTable": "graph.symbols",
     "TokenTable": "graph.symbols",
@@ -72,8 +80,12 @@ _HOME = {
     "TransducerHypothesis": "transducer.hypothesis",
     "TransducerMemory": "transducer.device",
     "TransducerOptions": "transducer.options",
+    "TransducerPartial": "transducer.stream",
     "TransducerState": "transducer.hypothesis",
+    "TransducerStream": "transducer.stream",
     "ArcbeamError": "errors",
+    "BatcherClosedError": "errors",
+    "BatcherFullError": "errors",
     "CapacityError": "errors",
     "CudaError": "errors",
     "CudaOutOfMemoryError": "errors",
@@ -100,6 +112,10 @@ _ELSEWHERE = {
 
 __all__ = [
     "ArcbeamError",
+    "Batcher",
+    "BatcherClosedError",
+    "BatcherFullError",
+    "BatcherStats",
     "Boost",
     "Boosted",
     "BoostingTree",
@@ -135,7 +151,9 @@ __all__ = [
     "TransducerHypothesis",
     "TransducerMemory",
     "TransducerOptions",
+    "TransducerPartial",
     "TransducerState",
+    "TransducerStream",
     "UnsupportedError",
     "calibrate_confidence",
     "read_lattices",

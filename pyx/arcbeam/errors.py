@@ -24,6 +24,14 @@ class CapacityError(ArcbeamError, MemoryError):
     """Decoding needs more room than it may take: the message names the option that limits it."""
 
 
+class BatcherFullError(ArcbeamError, RuntimeError):
+    """A Batcher has as many waiting chunks as it may: the message says which limit was reached, and what to do."""
+
+
+class BatcherClosedError(ArcbeamError, RuntimeError):
+    """A Batcher that is closed, or of another process, was given a chunk; or it was closed while the chunk waited."""
+
+
 class MissingDependencyError(ArcbeamError, ImportError):
     """An optional package is needed: the message says what for and how to install it."""
 

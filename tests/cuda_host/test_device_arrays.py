@@ -1,11 +1,14 @@
 """Arrays on a device, from exporters as torch, CuPy and JAX write them: addresses, order of streams, ownership."""
 
 import gc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from arcbeam.arrays._dlpack import Import
+from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.intake import kept_chunk
 from arcbeam.arrays.on_device import import_array, is_on_device, stream_address
 from arcbeam.gpu import _cuda
 from arcbeam.gpu._launch import Stream
@@ -39,6 +42,23 @@ def test_a_list_of_utterances(reader):
     items = [Exporter((5, 4)), InterfaceOnly(shape=(2, 4), strides=(32, 4)), Exporter((0, 4), address=0)]
     got = import_all(items, reader)
     assert got.table.tolist() == [[0x10000, 4, 5, 0], [0x20000, 8, 2, 0], [0, 4, 0, 0]]
+
+
+def test_a_chunk_that_is_decoded_later(reader):
+    """It is checked, and its producer ordered before the reader, by the thread that has it; it is not copied."""
+    engine, wanted = SimpleNamespace(stream=reader), Wanted(4, False)
+    chunk = Exporter((5, 6), (8, 1))
+    assert kept_chunk(chunk, wanted, engine) == (chunk, 5, 6, False)
+    assert chunk.streams == [reader.address]
+    with pytest.raises(ValueError, match="values of a frame side by side"):
+        kept_chunk(Exporter((5, 6), (1, 8)), wanted, engine)
+    on_host = np.ones((3, 4), np.float16)
+    array, *rest = kept_chunk(on_host, wanted, engine)
+    on_host[:] = 0
+    assert (array == 1).all() and rest == [3, 4, True]
+    assert kept_chunk(None, wanted, engine)[1:] == (0, 4, True)
+    with pytest.raises(TypeError, match="expected an array in CPU memory"):
+        kept_chunk(chunk, wanted, SimpleNamespace(stream=None))
 
 
 def test_an_empty_batch(reader):

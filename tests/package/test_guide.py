@@ -1,5 +1,6 @@
 """The Python examples and the commands of the pages run as they stand, on small files of the names that they use."""
 
+import asyncio
 import gzip
 import json
 import lzma
@@ -28,7 +29,7 @@ PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
-    "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
+    "guide/serving-streams.md": 5, "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
@@ -270,6 +271,34 @@ def test_streams(there, speech, capsys):
     assert [command(arguments) for arguments in commands("guide/streams.md")][2].startswith("utterance0-1 ")
 
 
+def test_serving_streams(there, speech, capsys, monkeypatch):
+    threads, tasks, sentences, counters, prometheus = examples("guide/serving-streams.md")
+    run("serving-streams.md", threads, names := {})
+    assert names["hypothesis"].text == speech[1][0]
+    run("serving-streams.md", tasks, names)
+
+    async def chunks():
+        for chunk in np.array_split(speech[0][1], 3):
+            yield chunk
+
+    with arcbeam.Batcher(names["decoder"]) as batcher:
+        names["batcher"] = batcher
+        assert asyncio.run(names["caption"](batcher, chunks())).text == speech[1][1]
+        run("serving-streams.md", sentences, names)
+        rules = {"long": arcbeam.EndpointRule(must_contain_nonsilence=False, min_trailing_silence=0.0)}
+        stream = names["decoder"].stream(endpoint=arcbeam.Endpoint(rules))
+        capsys.readouterr()
+        asyncio.run(names["next_sentences"](stream, stream.decode_chunk(speech[0][1])))
+        assert len(capsys.readouterr().out.splitlines()) == len(speech[0][1]) // 10 and not stream.num_waiting
+        capsys.readouterr()
+        run("serving-streams.md", counters, names)
+    assert capsys.readouterr().out.startswith("4 4 0 1.0\n")
+    client = pytest.importorskip("prometheus_client", reason="prometheus_client is not installed: arcbeam[prometheus]")
+    monkeypatch.setattr(client, "REGISTRY", registry := client.CollectorRegistry(auto_describe=True))
+    run("serving-streams.md", prometheus, names)
+    assert registry.get_sample_value("arcbeam_batcher_rounds_total") == 4
+
+
 def test_lattices(there, demo_data, speech, capsys):
     arcbeam.LanguageModel.build(demo_data / "novels.3gram.arpa.xz").save("4gram.lm")
     names = {}
@@ -366,7 +395,7 @@ def test_kenlm(there, arpa):
     assert names["large"].order == 3
 
 
-def test_transducers(here):
+def test_transducers(here, capsys):
     pytest.importorskip("yaml", reason="the package pyyaml reads a model's configuration")
     batch, stream, boost = examples("guide/transducers.md")
     nemo_file("parakeet.nemo", NEMO, nemo_names(random_arrays(6, blank=12, blank_bias=2.0, layers=2)))
@@ -377,12 +406,13 @@ def test_transducers(here):
     whole = names["decoder"].decode(names["encoder_output"], lengths)
     assert len(whole[0].tokens) > 5
 
-    pieces = []
-    names["chunks"] = (pieces.append(names.get("found")) or chunk for chunk in np.split(frames[0], [7, 8, 30]))
+    names["chunks"] = np.split(frames[0], [7, 8, 30])
+    capsys.readouterr()
     run("transducers.md", stream, names)
-    pieces.append(names["found"])
-    assert np.concatenate([piece.tokens for piece in pieces[1:]]).tolist() == whole[0].tokens.tolist()
-    assert pieces[-1].frames[-1] == whole[0].frames[-1]
+    assert names["found"].tokens.tobytes() == whole[0].tokens.tobytes()
+    assert names["found"].frames.tobytes() == whole[0].frames.tobytes()
+    for line in capsys.readouterr().out.splitlines():
+        assert whole[0].text.startswith(line.split(" |")[0]) and whole[0].text.startswith(line.split("| ")[1])
 
     tree = arcbeam.BoostingTree  # of the model's pieces, in the place of a SentencePiece model
     pieces_of = names["decoder"].pieces

@@ -36,6 +36,10 @@ SPELLED_OUT = [
     (Graph.load, Wording, {"join"}),
 ]
 TAKE_OPTIONS = [
+    arcbeam.Batcher,
+    arcbeam.Batcher.close,
+    arcbeam.Batcher.decode_chunk,
+    arcbeam.Batcher.submit,
     arcbeam.Boost,
     arcbeam.Boost.calibrate,
     arcbeam.Boost.read,
@@ -89,6 +93,9 @@ TAKE_OPTIONS = [
     Lexicon.sentencepiece,
     TransducerDecoder,
     TransducerDecoder.decode,
+    TransducerDecoder.decode_chunks,
+    TransducerDecoder.stream,
+    arcbeam.TransducerStream.decode_chunk,
     TransducerDecoder.from_arrays,
     TransducerDecoder.from_icefall,
     TransducerDecoder.from_nemo,

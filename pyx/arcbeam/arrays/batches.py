@@ -111,6 +111,13 @@ def as_utterances(log_probs: Any, lengths: Any, wanted: Wanted) -> Utterances:
     return Utterances(table_of(np.array(rows, dtype=np.int64), lengths), one_width(widths, columns), arrays)
 
 
+def as_copy(chunk: Any, wanted: Wanted) -> np.ndarray:
+    """A copy of an array [frames, columns] in the host's memory, which is checked as `as_utterances` checks it."""
+    array = _as_numpy(chunk, wanted.name, wanted.values)
+    check_shape(array.shape, wanted.name, ("frames", wanted.axis), wanted.columns, wanted.exact)
+    return _native_copy(array)
+
+
 def table_of(rows: np.ndarray, lengths: Any) -> np.ndarray:
     """The table of utterances that are arrays of their own; their frames are those of `rows`, or given by `lengths`."""
     table = rows.reshape(-1, 4)

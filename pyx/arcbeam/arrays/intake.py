@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
 
 from arcbeam.arrays.bad_values import check_errors, log_prob_errors
-from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
+from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
 from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
@@ -33,6 +35,42 @@ def take_batch(
     if reader is not None:
         refuse_capture(reader)
     return as_utterances(batch, lengths, wanted), True
+
+
+class KeptChunk(NamedTuple):
+    """A chunk that will be decoded later.
+
+    Attributes
+    ----------
+    array : array [frames, columns]
+        In the host's memory a copy; on a GPU the array itself.
+    frames, columns : int
+    on_host : bool
+    """
+
+    array: Any
+    frames: int
+    columns: int
+    on_host: bool
+
+
+def kept_chunk(chunk: Any, wanted: Wanted, engine: Engine[..., Any]) -> KeptChunk:
+    """Checks a chunk now, in the thread that has it, so that it can be decoded later, by another thread.
+
+    The caller may write to a chunk in the host's memory again. One on a GPU is not copied; what writes it there is
+    waited for by the engine's later work, as if it were decoded now. None is a chunk without frames.
+
+    Raises TypeError, ValueError or CudaError as `as_utterances` and `as_device_utterances` do.
+    """
+    if chunk is None:
+        chunk = np.empty((0, wanted.columns), np.float32)
+    reader = engine.stream
+    if reader is not None and is_on_device([chunk]):
+        table = (taken := as_device_utterances([chunk], None, wanted, reader=reader)).table
+        return KeptChunk(chunk, int(table[0, 2]), taken.columns, False)
+    copy = as_copy(chunk, wanted)
+    frames, columns = copy.shape
+    return KeptChunk(copy, frames, columns, True)
 
 
 @dataclass(frozen=True)
@@ -80,6 +118,10 @@ class LogProbIntake:
     def __init__(self, columns: int, exact: bool, blank: int | None, token: Callable[[int], str]) -> None:
         self._wanted = Wanted(columns, exact)
         self._looks = InputLooks(columns, blank, exact, token)
+
+    def keep(self, engine: LogProbEngine[Any], chunk: Any) -> KeptChunk:
+        """A chunk that will be decoded later: `kept_chunk`."""
+        return kept_chunk(chunk, self._wanted, engine)
 
     def decode(
         self,

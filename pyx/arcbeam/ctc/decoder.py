@@ -12,7 +12,7 @@ import numpy as np
 
 from arcbeam.arrays.bad_values import check_errors
 from arcbeam.arrays.input_looks import named
-from arcbeam.arrays.intake import Decoded, LogProbIntake
+from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
@@ -27,13 +27,14 @@ from arcbeam.ctc.lattice import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import Partials, Stream, check_boost, check_last, check_streams
+from arcbeam.ctc.stream import Partial, Stream, check_boost
 from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
 from arcbeam.lm.loading import as_language_model, as_large_model
 from arcbeam.show import changed, shown_as
+from arcbeam.streams import Partials, check_last, check_streams
 from arcbeam.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -475,7 +476,7 @@ class CtcDecoder:
         *,
         last: bool | Sequence[bool] = False,
         errors: str = "raise",
-    ) -> Partials:
+    ) -> Partials[Partial]:
         """Decodes the next chunk of each of some streams.
 
         Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
@@ -524,7 +525,7 @@ class CtcDecoder:
         >>> hypothesis = stream.finish()
         """
         check_errors(errors)
-        members = check_streams(self, streams)
+        members = check_streams(self, streams, Stream)
         ends = check_last(last, len(members))
         self._check_files()
         engine: Any = self._engine
@@ -546,6 +547,10 @@ class CtcDecoder:
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return partials
+
+    def _keep_chunk(self, chunk: Any) -> KeptChunk:
+        """A chunk, checked, that will be decoded later."""
+        return self._intake.keep(self._engine, chunk)
 
     def _results(self, paths: Paths, errors: dict[int, ValueError], boosts: Boosts) -> Results:
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors, boosts=boosts)

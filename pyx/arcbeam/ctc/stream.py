@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -131,17 +130,6 @@ class Partial(Hypothesis):
         if self.is_final:
             how = "is_final=True" if self.endpoint is None else f"endpoint={self.endpoint!r}"
         return f"Partial({self.text!r}, {how})"
-
-
-class Partials(list[Partial]):
-    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams."""
-
-    def __init__(self, partials: Iterable[Partial]) -> None:
-        super().__init__(partials)
-
-    def texts(self) -> list[str]:
-        """The texts of all."""
-        return [partial.text for partial in self]
 
 
 class Stream:
@@ -353,6 +341,10 @@ class Stream:
             )
         return None if self._state.is_whole else BROKEN
 
+    def _progress(self) -> int:
+        """A number that changes with every frame that has been taken."""
+        return int(self._state.frames) + self.num_waiting
+
     def _refused(self, results: Results, index: int) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
         return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, self._first_frame)
@@ -400,49 +392,3 @@ def check_boost(boost: object) -> None:
     """TypeError unless it is a `Boost` or None."""
     if boost is not None and not isinstance(boost, Boost):
         raise TypeError(f"boost: expected an arcbeam.Boost, got {type(boost).__name__}")
-
-
-def check_streams(decoder: CtcDecoder, streams: Any) -> list[Stream]:
-    """The streams of a call.
-
-    Raises
-    ------
-    TypeError
-        Something is not a stream.
-    ValueError
-        A stream of another decoder, or one that is there twice.
-    """
-    if isinstance(streams, Stream) or not isinstance(streams, Iterable):
-        raise TypeError(f"streams: expected a list of streams, got {type(streams).__name__}")
-    checked: list[Stream] = []
-    places: dict[int, int] = {}
-    for at, stream in enumerate(streams):
-        if not isinstance(stream, Stream):
-            raise TypeError(f"streams: expected what decoder.stream() returns, got {type(stream).__name__} at {at}")
-        if stream._decoder is not decoder:
-            raise ValueError(f"streams: stream {at} belongs to another decoder")
-        if id(stream) in places:
-            raise ValueError(
-                f"streams: expected each stream once, got the same at {places[id(stream)]} and {at}; "
-                "join its chunks, or call decode_chunks once for each"
-            )
-        places[id(stream)] = at
-        checked.append(stream)
-    return checked
-
-
-def check_last(last: Any, count: int) -> list[bool]:
-    """Whether each of the chunks is its stream's last.
-
-    Raises TypeError or ValueError if `last` is no bool, nor one for each.
-    """
-    if isinstance(last, (bool, np.bool_)):
-        return [bool(last)] * count
-    if isinstance(last, (str, bytes)) or not isinstance(last, (Sequence, np.ndarray)):
-        raise TypeError(f"last: expected a bool, or one for each stream, got {type(last).__name__}")
-    if len(last) != count:
-        raise ValueError(f"last: expected one for each of {count} streams, got {len(last)}")
-    for at, item in enumerate(last):
-        if not isinstance(item, (bool, np.bool_)):
-            raise TypeError(f"last: expected bool, got {type(item).__name__} for stream {at}")
-    return [bool(item) for item in last]

@@ -6,15 +6,20 @@ import copy
 import functools
 import os
 import pickle
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Literal, TypeAlias
 
+from arcbeam._pooled_engine import PooledEngine
 from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
 from arcbeam.arrays.batches import Wanted
-from arcbeam.arrays.intake import take_batch
+from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod
 from arcbeam.show import changed, shown_as
+from arcbeam.streams import Partials, check_last, check_streams
+from arcbeam.transducer.boosting_tree import BoostingTree
 from arcbeam.transducer.device import TransducerMemory, ordinal_of
 from arcbeam.transducer.engines import make_engine
 from arcbeam.transducer.fusion import Boosts, fusions_of, trees_of
@@ -23,6 +28,7 @@ from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPredictio
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerOptions
 from arcbeam.transducer.states import states_of
+from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 from arcbeam.transducer.text import detokenizer
 
 Tokenizer: TypeAlias = str | os.PathLike[str] | Sequence[str] | Callable[[list[int]], str]
@@ -164,6 +170,7 @@ class TransducerDecoder:
         )  # fmt: skip
         self._ordinal = ordinal_of(options, prediction)
         self._engine = make_engine(prediction, joint, options, self._ordinal)
+        self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         kind = "an RNN-T" if self._options.durations is None else "a TDT"
@@ -533,3 +540,108 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             TransducerHypothesis(take, place, self._form, errors_found.get(i), digests[i])
             for i, (take, place) in enumerate(results)
         ]
+
+    @lists_options()
+    def stream(self, *, boost: BoostingTree | None = None) -> TransducerStream:
+        """Begins a stream of speech: an utterance whose encoder output arrives in chunks.
+
+        Parameters
+        ----------
+        boost : BoostingTree, optional
+            Phrases that are made likelier.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something else than a tree, or a tree of another vocabulary.
+        """
+        if boost is not None and not isinstance(boost, BoostingTree):
+            raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
+        [tree] = trees_of(boost, 1, self._tokens, self._options.blank_id)
+        return TransducerStream(self, tree, self._form)
+
+    @lists_options()
+    def decode_chunks(
+        self,
+        streams: Sequence[TransducerStream],
+        encoder_output: Any,
+        lengths: Any = None,
+        *,
+        last: bool | Sequence[bool] = False,
+        cuda_stream: Any = None,
+        errors: str = "raise",
+    ) -> Partials[TransducerPartial]:
+        """Decodes the next chunk of each of some streams.
+
+        Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
+        depend on it.
+
+        Parameters
+        ----------
+        streams : sequence of TransducerStream
+            Each once.
+        encoder_output : array [streams, frames, features], or sequence of arrays [frames, features]
+            The chunks, as :meth:`decode` takes utterances.
+        lengths : sequence or array of int [streams], optional
+            Frames of each chunk; the frames beyond are not read.
+        last : bool, or sequence of bool [streams]
+            Whether this is the last chunk: of all, or of each. Its result is the final one.
+        cuda_stream : int, or a stream of torch, CuPy or cuda.core; optional
+            As of :meth:`decode`.
+        errors : "raise" or "return"
+            What happens to a chunk whose values are not finite, which is refused as a whole, and to a chunk behind the
+            last. "raise": a ValueError; the other streams have taken their chunks, and have the results as ``partial``.
+            A chunk behind the last is found before any chunk is decoded. "return": in its place stands a result without
+            tokens, whose ``error`` is that ValueError. In both cases its stream is as if the chunk had not been there.
+
+        Returns
+        -------
+        Partials
+            A list of :class:`TransducerPartial`, in the order of the streams.
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError, CudaOutOfMemoryError, CudaError
+            As of :meth:`decode`; a stream of another decoder, or one that is there twice. After an error that is not a
+            ValueError of some chunks, all streams are as before.
+
+        Examples
+        --------
+        >>> stream = decoder.stream()
+        >>> for chunk in np.array_split(encoder_output, 10):
+        ...     [partial] = decoder.decode_chunks([stream], [chunk])
+        ...     print(partial.stable_text, "|", partial.text)
+        >>> hypothesis = stream.finish()
+        """
+        check_errors(errors)
+        members = check_streams(self, streams, TransducerStream)
+        ends = check_last(last, len(members))
+        with self._turn():  # until what was found is with the streams
+            faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
+            refused = {at: ValueError(f"streams: stream {at}: {fault}") for at, fault in faults.items()}
+            if errors == "raise" and refused:
+                raise refused[min(refused)]
+            found = self.decode(
+                encoder_output,
+                lengths,
+                [None if at in refused else stream.partial.state for at, stream in enumerate(members)],
+                boost=[stream.boost for stream in members],
+                cuda_stream=cuda_stream,
+                errors="return",
+            )
+            wrong = {at: one.error for at, one in enumerate(found) if one.error is not None} | refused
+            partials = Partials(
+                stream._refused(wrong[at]) if at in wrong else stream._take(found[at], ends[at])
+                for at, stream in enumerate(members)
+            )
+        if errors == "raise" and wrong:
+            raise wrong[min(wrong)]
+        return partials
+
+    def _keep_chunk(self, chunk: Any) -> KeptChunk:
+        """A chunk, checked, that will be decoded later."""
+        return kept_chunk(chunk, self._wanted, self._engine)
+
+    def _turn(self) -> AbstractContextManager[Any]:
+        """The lock to go on with streams under; in a forked child that of the CPU's engine is a new one."""
+        return self._engine.turn() if isinstance(self._engine, PooledEngine) else self._lock

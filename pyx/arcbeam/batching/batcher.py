@@ -1,0 +1,245 @@
+"""Dynamic batching: chunks of many streams, submitted by many threads, are decoded in rounds by one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from arcbeam.batching import worker
+from arcbeam.batching.stats import BatcherStats, Collector, Meters
+from arcbeam.batching.waiting import Chunk, WaitingChunks
+from arcbeam.calls import lists_options
+from arcbeam.checks import check_count, check_real
+from arcbeam.errors import BatcherClosedError
+from arcbeam.show import shown_as
+from arcbeam.streams import check_last
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from arcbeam.ctc.decoder import CtcDecoder
+    from arcbeam.ctc.stream import Stream
+    from arcbeam.transducer.decoder import TransducerDecoder
+    from arcbeam.transducer.stream import TransducerStream
+
+    AnyStream: TypeAlias = Stream | TransducerStream
+
+
+class Batcher:
+    """Decodes the chunks of many streams together, as they come, for any number of threads or asyncio tasks.
+
+    One thread takes rounds: the next chunk of each of the streams that have been ready longest, at most `max_batch` of
+    them. A stream is ready if it has a chunk that waits and none that is being decoded; so its chunks are decoded one
+    after another, in the order of their submission, and a stream with many waiting chunks is not ahead of others. While
+    a round is decoded the next one gathers. No result depends on who else is in a round.
+
+    A client that is slow, or gone, holds nobody up: rounds are made of what is there. A chunk that is refused (NaN, or
+    behind the last of its stream) has its error in its own future; its stream goes on as if it had not been there, as
+    with :meth:`CtcDecoder.decode_chunks`.
+
+    Parameters
+    ----------
+    decoder : CtcDecoder or TransducerDecoder
+    max_batch : int
+        The most chunks of a round.
+    max_wait_ms : float
+        Milliseconds for which a chunk waits for the company of others, as long as fewer than `max_batch` streams are
+        ready; 0 to begin a round as soon as the one before has ended.
+    max_waiting : int
+        The most chunks of all streams that may wait; more are rejected.
+    max_waiting_per_stream : int
+        The same of each stream.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An option out of its range, or something that is not a decoder.
+
+    Notes
+    -----
+    The thread ends with :meth:`close`, at the end of a ``with`` block, or once nothing refers to the Batcher any more
+    and what waits has been decoded. When the interpreter ends, a round that has begun is finished, and what waits is
+    given up. A forked child has no such thread: make a Batcher there. Streams of a Batcher may also be decoded by calls
+    of the decoder, as long as none of their chunks waits.
+    """
+
+    @lists_options()
+    def __init__(
+        self,
+        decoder: CtcDecoder | TransducerDecoder,
+        *,
+        max_batch: int = 256,
+        max_wait_ms: float = 2.0,
+        max_waiting: int = 4096,
+        max_waiting_per_stream: int = 64,
+    ) -> None:
+        if not (hasattr(decoder, "decode_chunks") and hasattr(decoder, "_keep_chunk")):
+            got = type(decoder).__name__
+            raise TypeError(f"decoder: expected an arcbeam.CtcDecoder or TransducerDecoder, got {got}")
+        for name, value in (
+            ("max_batch", max_batch), ("max_waiting", max_waiting), ("max_waiting_per_stream", max_waiting_per_stream),
+        ):  # fmt: skip
+            check_count(name, value, or_none="")
+        check_real("max_wait_ms", max_wait_ms, "of milliseconds of at least 0", above=0.0, inclusive=True)
+        self._decoder = decoder
+        self._process = os.getpid()
+        self._meters = Meters(int(max_batch))
+        self._waiting = WaitingChunks(int(max_batch), max_wait_ms / 1e3, int(max_waiting), int(max_waiting_per_stream))
+        self._thread = worker.start(decoder, self._waiting, self._meters)
+        weakref.finalize(self, self._waiting.close, drain=True).atexit = False
+
+    @property
+    def decoder(self) -> CtcDecoder | TransducerDecoder:
+        """The decoder, whose ``stream()`` begins streams."""
+        return self._decoder
+
+    @lists_options()
+    def submit(self, stream: AnyStream, chunk: Any, *, last: bool = False) -> Future[Any]:
+        """Has the next chunk of a stream decoded, and returns at once. Any thread may call this.
+
+        The future's ``result()`` is what ``decode_chunks`` returns for the chunk, a :class:`Partial` or a
+        :class:`TransducerPartial`. ``cancel()`` takes back a chunk whose round has not begun: it is not decoded. As the
+        rest of the utterance would then follow a gap, the stream cannot go on; its later chunks raise a ValueError.
+
+        Parameters
+        ----------
+        stream : Stream or TransducerStream
+            Of the Batcher's decoder.
+        chunk : array [frames, columns], or None
+            Log-probs or encoder output, as ``decode_chunks`` takes them; None for no frames. In the host's memory it is
+            copied, so that the array may be written to again. An array on a GPU must stay as it is until the future is
+            done.
+        last : bool
+            Whether it is the stream's last chunk, so that the result is the final one.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Its functions (``add_done_callback``) run on the Batcher's thread, and hold up all streams if they are slow.
+            It raises a ValueError for a chunk with NaN, or behind the last one, or if the stream cannot go on; and what
+            ``decode_chunks`` raises. After such an error of a whole round, streams whose state is not known cannot go
+            on.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a stream of this decoder; or an array that the decoder does not take, of which the stream remains as it
+            is; or the stream cannot go on.
+        BatcherFullError
+            Too many chunks wait. The stream can go on with this chunk later.
+        BatcherClosedError
+            The Batcher is closed, or this is a forked child of its process.
+        """
+        self._check_process()
+        if getattr(stream, "_decoder", None) is not self._decoder:
+            if not hasattr(stream, "_decoder"):
+                raise TypeError(f"stream: expected what decoder.stream() returns, got {type(stream).__name__}")
+            raise ValueError("stream: expected one of the Batcher's decoder, got one of another decoder")
+        [is_last] = check_last(last, 1)
+        waits = Chunk(stream, self._decoder._keep_chunk(chunk), is_last)
+        try:
+            self._waiting.put(waits)
+        except BatcherClosedError:
+            raise
+        except RuntimeError:
+            self._meters.count(rejected=1)
+            raise
+        return waits.future
+
+    @lists_options()
+    async def decode_chunk(self, stream: AnyStream, chunk: Any, *, last: bool = False) -> Any:
+        """The same for asyncio: awaits the result.
+
+        If the awaiting task is cancelled, so is the chunk, unless its round has begun: then the stream has the chunk.
+
+        Parameters
+        ----------
+        stream, chunk, last
+            As of :meth:`submit`.
+
+        Returns
+        -------
+        Partial or TransducerPartial
+
+        Raises
+        ------
+        TypeError, ValueError, BatcherFullError, BatcherClosedError
+            As of :meth:`submit` and its future.
+        """
+        return await asyncio.wrap_future(self.submit(stream, chunk, last=last))
+
+    def stats(self) -> BatcherStats:
+        """What the Batcher has done so far."""
+        self._check_process()
+        return self._meters.now(len(self._waiting))
+
+    def collector(self, prefix: str = "arcbeam_batcher") -> Collector:
+        """The same for Prometheus' client: ``prometheus_client.REGISTRY.register(batcher.collector())``.
+
+        Parameters
+        ----------
+        prefix : str
+            The beginning of the metrics' names; two Batchers of a process need different ones.
+
+        Raises
+        ------
+        MissingDependencyError
+            The package prometheus_client is missing.
+        """
+        waiting, meters = self._waiting, self._meters
+        return Collector(lambda: meters.now(len(waiting)), prefix)
+
+    @lists_options()
+    def close(self, *, drain: bool = True, timeout: float | None = None) -> None:
+        """Takes no more chunks, and waits for the thread's end. Closing again does no harm.
+
+        Parameters
+        ----------
+        drain : bool
+            Whether the chunks that wait are decoded before; otherwise their futures raise a `BatcherClosedError`. A
+            round that has begun is finished in any case.
+        timeout : float, optional
+            Seconds after which those that still wait are given up, too.
+        """
+        if self._process != os.getpid():
+            return
+        if timeout is not None:
+            check_real("timeout", timeout, "of seconds of at least 0, or None", above=0.0, inclusive=True)
+        if drain:
+            self._waiting.close(drain=True)
+            if threading.current_thread() is not self._thread:  # a future's function may call this
+                self._thread.join(timeout)
+        if not drain or (timeout is not None and self._thread.is_alive()):
+            self._meters.count(failed=worker.give_up(self._waiting))
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise BatcherClosedError(
+                f"submit: expected the process that made this Batcher, {self._process}, got {os.getpid()}, which was "
+                "forked from it and has no thread of it; make a Batcher here"
+            )
+
+    def __enter__(self) -> Batcher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close(drain=error is None)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("Batcher: it cannot be pickled, because its thread belongs to this process; make one in each")
+
+    def __repr__(self) -> str:
+        return shown_as(
+            f"Batcher of {self._decoder!r}",
+            f"max_batch={self._waiting.max_batch}",
+            f"max_wait_ms={self._waiting.max_wait_s * 1e3:g}",
+        )

@@ -1,0 +1,210 @@
+"""The chunks that wait to be decoded: which are next, and which can no longer be.
+
+A stream is *ready* if it has a waiting chunk, and none that is being decoded. A round takes the next chunk of each of
+the streams that have been ready longest, so no stream has two chunks in one round, and none is overtaken by another
+that has had its turn, however many chunks that one has waiting.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from arcbeam.arrays.intake import KeptChunk
+from arcbeam.errors import BatcherClosedError, BatcherFullError
+
+CANCELLED = "a chunk before it was cancelled, and was not decoded"
+
+
+@dataclass(eq=False, slots=True)
+class Chunk:
+    """A chunk that waits.
+
+    Attributes
+    ----------
+    stream : Stream or TransducerStream
+    kept : KeptChunk
+    last : bool
+        Whether it is the last of its stream.
+    future : Future
+        Whoever has submitted it has this.
+    since : float
+        When it was submitted, in seconds of `time.monotonic`.
+    """
+
+    stream: Any
+    kept: KeptChunk
+    last: bool
+    future: Future[Any] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+
+class Round(NamedTuple):
+    """What is taken at a time.
+
+    Attributes
+    ----------
+    chunks : list of Chunk
+        They are to be decoded; their futures can no longer be cancelled.
+    cancelled : list of Chunk
+        Those that were cancelled.
+    behind : list of Chunk
+        Those behind them.
+    """
+
+    chunks: list[Chunk]
+    cancelled: list[Chunk]
+    behind: list[Chunk]
+
+
+def cannot_go_on(why: str) -> ValueError:
+    """The error of a chunk behind one that was not decoded."""
+    return ValueError(f"stream: it cannot go on, because {why}; decoder.stream() begins another stream")
+
+
+def begins(future: Future[Any]) -> bool:
+    """Begins the work of a future; False if it has been cancelled, or settled by somebody else."""
+    try:
+        return future.set_running_or_notify_cancel()
+    except RuntimeError:
+        return False
+
+
+class WaitingChunks:
+    """Chunks by stream. Any thread may put them in; one takes them, and says when it is done with them.
+
+    No future is settled here, because that runs functions of its owner, which may do anything.
+
+    Parameters
+    ----------
+    max_batch : int
+        The most chunks of a round.
+    max_wait_s : float
+        The seconds for which a chunk waits for others, as long as there are fewer.
+    max_waiting, max_waiting_per_stream : int
+        The most chunks that may wait: in all, and of each stream.
+    """
+
+    def __init__(self, max_batch: int, max_wait_s: float, max_waiting: int, max_waiting_per_stream: int) -> None:
+        self.max_batch, self.max_wait_s = max_batch, max_wait_s
+        self.max_waiting, self.max_waiting_per_stream = max_waiting, max_waiting_per_stream
+        self._changed = threading.Condition()
+        self._lines: dict[Any, deque[Chunk]] = {}  # of streams with a chunk that waits or is being decoded
+        self._ready: deque[Any] = deque()
+        self._due = math.inf  # when a round begins, however few are ready
+        self._broken: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # streams that cannot go on, and why
+        self._waiting = 0
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    def put(self, chunk: Chunk) -> None:
+        """Adds a chunk behind the others of its stream.
+
+        Raises
+        ------
+        BatcherClosedError, BatcherFullError
+        ValueError
+            The stream cannot go on.
+        """
+        with self._changed:
+            if self._is_closed:
+                raise BatcherClosedError("submit: expected an open Batcher, but this one has been closed; make another")
+            if chunk.stream in self._broken:
+                raise cannot_go_on(self._broken[chunk.stream])
+            line = self._lines.get(chunk.stream)
+            self._check_room(0 if line is None else len(line))
+            self._waiting += 1
+            if line is None:
+                self._lines[chunk.stream] = deque([chunk])
+                self._make_ready(chunk.stream)
+                if len(self._ready) in (1, self.max_batch):
+                    self._changed.notify()
+            else:
+                line.append(chunk)
+
+    def _check_room(self, of_stream: int) -> None:
+        if self._waiting >= self.max_waiting:
+            raise BatcherFullError(
+                f"submit: expected fewer than max_waiting={self.max_waiting:,} chunks that wait, got that many: more "
+                "speech arrives than is decoded; refuse new streams for a while, or decode on more threads or a GPU"
+            )
+        if of_stream >= self.max_waiting_per_stream:
+            raise BatcherFullError(
+                f"submit: expected fewer than max_waiting_per_stream={self.max_waiting_per_stream:,} chunks of this "
+                "stream that wait, got that many; wait for the result of an earlier one first: future.result()"
+            )
+
+    def _make_ready(self, stream: Any) -> None:
+        self._ready.append(stream)
+        self._due = min(self._due, self._lines[stream][0].since + self.max_wait_s)
+
+    def take(self) -> Round | None:
+        """Waits for the next round; None once this is closed and nothing waits any more."""
+        with self._changed:
+            while not self._is_due():
+                if self._is_closed and not self._ready:
+                    return None
+                self._changed.wait(None if math.isinf(self._due) else max(0.0, self._due - time.monotonic()))
+            taken = Round([], [], [])
+            while self._ready and len(taken.chunks) < self.max_batch:
+                stream = self._ready.popleft()
+                chunk = self._lines[stream].popleft()
+                self._waiting -= 1
+                if begins(chunk.future):
+                    taken.chunks.append(chunk)
+                else:
+                    taken.cancelled.append(chunk)
+                    taken.behind.extend(self._give_up(stream, CANCELLED))
+            ends = (self._lines[stream][0].since for stream in self._ready)
+            self._due = min(ends, default=math.inf) + self.max_wait_s
+            return taken
+
+    def _is_due(self) -> bool:
+        if not self._ready:
+            return False
+        return self._is_closed or len(self._ready) >= self.max_batch or time.monotonic() >= self._due
+
+    def _give_up(self, stream: Any, why: str) -> deque[Chunk]:
+        """Marks a stream that cannot go on; its waiting chunks."""
+        self._broken[stream] = why
+        line = self._lines.pop(stream)
+        self._waiting -= len(line)
+        return line
+
+    def done(self, chunks: Sequence[Chunk], broken: Mapping[Any, str]) -> list[Chunk]:
+        """Makes the streams of a round ready again, but those that are `broken`; the waiting chunks of these."""
+        behind: list[Chunk] = []
+        with self._changed:
+            for chunk in chunks:
+                if chunk.stream in broken:
+                    behind.extend(self._give_up(chunk.stream, broken[chunk.stream]))
+                elif self._lines[chunk.stream]:
+                    self._make_ready(chunk.stream)
+                else:
+                    del self._lines[chunk.stream]
+        return behind
+
+    def close(self, drain: bool) -> list[Chunk]:
+        """Takes no more chunks; unless those that wait are still to be decoded, they are returned."""
+        rest: list[Chunk] = []
+        with self._changed:
+            self._is_closed = True
+            if not drain:
+                for line in self._lines.values():
+                    rest.extend(line)
+                    line.clear()
+                for stream in self._ready:
+                    del self._lines[stream]
+                self._ready.clear()
+                self._waiting = 0
+            self._changed.notify()
+        return rest

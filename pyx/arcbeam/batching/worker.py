@@ -1,0 +1,187 @@
+"""The thread of a Batcher: it takes a round, decodes it, and settles its futures, until there is nothing to come."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, NamedTuple, Protocol
+
+from arcbeam.arrays.intake import KeptChunk
+from arcbeam.batching.stats import Meters
+from arcbeam.batching.waiting import CANCELLED, Chunk, Round, WaitingChunks, begins, cannot_go_on
+from arcbeam.errors import BatcherClosedError
+
+
+class ChunkDecoder(Protocol):
+    """A decoder of chunks: `CtcDecoder` or `TransducerDecoder`."""
+
+    def decode_chunks(self, streams: Any, chunks: Any, /, *, last: Any, errors: str) -> Sequence[Any]:
+        """Decodes the next chunk of each of some streams."""
+        ...
+
+    def _keep_chunk(self, chunk: Any) -> KeptChunk: ...
+
+
+class Outcome(NamedTuple):
+    """What became of a chunk.
+
+    Attributes
+    ----------
+    result : Partial, TransducerPartial or None
+    error : BaseException or None
+    broke : bool
+        Whether it is not known how far its stream has got.
+    """
+
+    result: Any
+    error: BaseException | None = None
+    broke: bool = False
+
+
+_running: dict[threading.Thread, tuple[int, WaitingChunks]] = {}
+"""The threads that have not ended, with their process."""
+
+
+def start(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> threading.Thread:
+    """Starts the thread. It does not refer to the Batcher, which may go before the thread has ended."""
+    thread = threading.Thread(target=_work, args=(decoder, waiting, meters), name="arcbeam-batcher", daemon=True)
+    thread.start()
+    _running[thread] = os.getpid(), waiting
+    return thread
+
+
+@atexit.register
+def _end_all() -> None:
+    """When the interpreter ends: what waits is given up, and rounds that have begun are waited for.
+
+    The threads are daemons, for which the interpreter would not wait; C++ must not go on without it.
+    """
+    for thread, (process, waiting) in list(_running.items()):
+        if process == os.getpid():
+            give_up(waiting)
+            thread.join()
+
+
+def give_up(waiting: WaitingChunks) -> int:
+    """Closes without decoding what waits, whose number it returns."""
+    rest = waiting.close(drain=False)
+    _refuse(rest, BatcherClosedError("the Batcher was closed before this chunk was decoded"))
+    return len(rest)
+
+
+def _work(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> None:
+    try:
+        while _round(decoder, waiting, meters):
+            pass
+    finally:
+        meters.count(failed=give_up(waiting))
+        _running.pop(threading.current_thread(), None)
+
+
+def _round(decoder: ChunkDecoder, waiting: WaitingChunks, meters: Meters) -> bool:
+    """One round; False if there are no more. What it refers to goes when it returns, not when the next one begins."""
+    taken = waiting.take()
+    if taken is None:
+        return False
+    if taken.cancelled:
+        _settle_cancelled(taken, meters)
+    chunks = taken.chunks
+    if not chunks:
+        return True
+    begin = time.monotonic()
+    outcomes = _decoded(decoder, chunks)
+    seconds = time.monotonic() - begin
+    lost = {chunk.stream: str(one.error) for chunk, one in zip(chunks, outcomes, strict=True) if one.broke}
+    broken = {stream: f"a chunk before it was lost ({error})" for stream, error in lost.items()}
+    behind = waiting.done(chunks, broken)
+    meters.round([begin - chunk.since for chunk in chunks], seconds)
+    decoded = [chunk.kept.frames for chunk, one in zip(chunks, outcomes, strict=True) if one.error is None]
+    meters.count(
+        decoded=len(decoded),
+        frames=sum(decoded),
+        refused=len(chunks) - len(decoded) - len(lost),
+        failed=len(lost) + len(behind),
+    )
+    for chunk, one in zip(chunks, outcomes, strict=True):
+        _settle(chunk.future, one.result, one.error)
+    for chunk in behind:
+        _refuse([chunk], cannot_go_on(broken[chunk.stream]))
+    return True
+
+
+def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
+    """What became of the chunks of a round; arrays of different places or widths are decoded by calls of their own."""
+    kinds: dict[tuple[bool, int], list[int]] = {}
+    for at, chunk in enumerate(chunks):
+        kinds.setdefault((chunk.kept.on_host, chunk.kept.columns), []).append(at)
+    outcomes: dict[int, Outcome] = {}
+    for places in kinds.values():
+        outcomes |= zip(places, _of_one_kind(decoder, [chunks[at] for at in places]), strict=True)
+    return [outcomes[at] for at in range(len(chunks))]
+
+
+def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
+    streams, before = [chunk.stream for chunk in chunks], [chunk.stream._progress() for chunk in chunks]
+    arrays, last = [chunk.kept.array for chunk in chunks], [chunk.last for chunk in chunks]
+    try:
+        partials = decoder.decode_chunks(streams, arrays, last=last, errors="return")
+    except BaseException as error:
+        failed = Outcome(None, error, broke=True)
+        if not isinstance(error, MemoryError) or len(chunks) == 1:
+            return [failed] * len(chunks)
+        # There was too little room for all of them: those that have not begun may fit one by one.
+        return [
+            _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, progress) else failed
+            for chunk, progress in zip(chunks, before, strict=True)
+        ]
+    # A result that its stream has got is one without an error. To look at the error of a Partial reads its whole path.
+    errors = [
+        None if partial is stream.partial else partial.error for stream, partial in zip(streams, partials, strict=True)
+    ]
+    return [
+        Outcome(partial) if error is None else Outcome(None, _told(error, at))
+        for at, (partial, error) in enumerate(zip(partials, errors, strict=True))
+    ]
+
+
+def _is_untouched(chunk: Chunk, progress: int) -> bool:
+    """Whether a chunk of a call that failed has left its stream, whose progress this was, as it was."""
+    return chunk.kept.frames > 0 and chunk.stream._progress() == progress and chunk.stream._fault() is None
+
+
+def _told(error: ValueError, at: int) -> ValueError:
+    """The error of a chunk, without its place in a round, of which those who submitted it know nothing."""
+    return ValueError(
+        str(error).replace(f" in utterance {at}, ", " in ").replace(f"streams: stream {at}: ", "stream: ")
+    )
+
+
+def _settle_cancelled(taken: Round, meters: Meters) -> None:
+    meters.count(cancelled=len(taken.cancelled) + len(taken.behind))
+    for chunk in taken.behind:
+        _refuse([chunk], cannot_go_on(CANCELLED))
+
+
+def _refuse(chunks: Iterable[Chunk], error: Exception) -> None:
+    """Settles futures whose work has not begun."""
+    for chunk in chunks:
+        if begins(chunk.future):
+            _settle(chunk.future, None, error)
+
+
+def _settle(future: Future[Any], result: Any, error: BaseException | None) -> None:
+    """Gives a future what became of it. Functions that its owner has added run now; what they raise is shown."""
+    try:
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:  # its owner has settled it
+        pass
+    except BaseException:  # exceptions have been shown by the future
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))

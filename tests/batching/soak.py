@@ -1,0 +1,70 @@
+"""A soak: 64 streams with faults for minutes; answers are the bytes of the whole, and memory is flat.
+
+``python -m tests.batching.soak --minutes 10``
+"""
+
+import argparse
+import gc
+import os
+import statistics
+import threading
+import time
+from pathlib import Path
+
+from tests.batching.clients import batcher_of, crowd, ctc, transducer
+
+CLIENTS = 32  # of each decoder
+MOST_GROWTH = 4 << 20  # bytes, from the second quarter to the last
+
+
+def resident_bytes():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def soak(minutes, clients=CLIENTS, say=lambda text: None):
+    """What happened, by decoder; AssertionError if anything is wrong."""
+    seconds, sizes, happened, wrong = 60.0 * minutes, [], {}, []
+    begin = time.monotonic()
+
+    def run(name, speech, watch):
+        try:
+            with batcher_of(speech, max_batch=24) as batcher:
+                happened[name] = crowd(batcher, speech, clients, name, seconds, watch=watch)
+                stats = batcher.stats()
+        except BaseException as error:
+            wrong.append(error)
+            raise
+        assert stats.waiting == 0 or "vanishes" in happened[name]
+        say(f"{name}: {happened[name]}, {stats.rounds:,} rounds, {stats.decoded:,} chunks")
+
+    def watch():
+        sizes.append((time.monotonic() - begin, resident_bytes()))
+        if len(sizes) % 40 == 0:
+            say(f"{sizes[-1][0]:.0f} s, {sizes[-1][1] / 2**20:.1f} MiB")
+
+    others = threading.Thread(target=run, args=("transducer", transducer(), None))
+    others.start()
+    run("ctc", ctc(), watch)
+    others.join()
+    if wrong:
+        raise wrong[0]
+    gc.collect()
+    return happened, sizes
+
+
+def growth(sizes):
+    """Bytes from the median of the second quarter of the time to that of the last."""
+    quarter = len(sizes) // 4
+    early, late = (
+        statistics.median(size for _, size in part) for part in (sizes[quarter : 2 * quarter], sizes[-quarter:])
+    )
+    return late - early
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    _, sizes = soak(parser.parse_args().minutes, say=print)
+    grown = growth(sizes)
+    print(f"memory grew by {grown / 2**20:.2f} MiB")
+    assert grown < MOST_GROWTH

@@ -1,0 +1,83 @@
+"""A decoder whose rounds a test lets through one by one, and which notes them."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+
+from arcbeam.arrays.intake import KeptChunk
+
+PATIENCE_S = 60  # for what has to come; no test waits for it to pass
+
+
+class Stream:
+    def __init__(self, decoder, name):
+        self._decoder, self.name, self.num_frames, self.is_finished = decoder, name, 0, False
+        self.partial = None
+
+    def _progress(self):
+        return self.num_frames
+
+    def _fault(self):
+        return "expected no chunk behind the last" if self.is_finished else None
+
+
+class Decoder:
+    """A chunk is a number; what is found for it is the stream's name and the number. Negative ones are refused.
+
+    Attributes
+    ----------
+    rounds : list of list of str
+        The chunks of each call, as ``name number``.
+    faults : dict
+        What a call raises instead, by a chunk that is in it.
+    """
+
+    def __init__(self, gated=False):
+        self.rounds, self.faults = [], {}
+        self.begun, self.gate = threading.Semaphore(0), threading.Semaphore(0)
+        self.is_gated = gated
+
+    def stream(self, name):
+        return Stream(self, name)
+
+    def _keep_chunk(self, chunk):
+        width, on_host = (3, True) if np.isscalar(chunk) else chunk[1:]
+        return KeptChunk(chunk if np.isscalar(chunk) else chunk[0], 1, width, on_host)
+
+    def decode_chunks(self, streams, chunks, *, last, errors):
+        assert errors == "return"
+        names = [f"{stream.name} {chunk}" for stream, chunk in zip(streams, chunks, strict=True)]
+        assert len({stream.name for stream in streams}) == len(streams), "a stream is there twice"
+        self.rounds.append(names)
+        if self.is_gated:
+            self.begun.release()
+            assert self.gate.acquire(timeout=PATIENCE_S)
+        for name in names:
+            if name in self.faults:
+                raise self.faults[name]
+        found = []
+        for at, (stream, name, chunk, ends) in enumerate(zip(streams, names, chunks, last, strict=True)):
+            error = None
+            if chunk < 0:
+                error = ValueError(f"log_probs: expected something, got {chunk} in utterance {at}, frame 0, column 0")
+            elif stream._fault():
+                error = ValueError(f"streams: stream {at}: {stream._fault()}")
+            else:
+                stream.num_frames, stream.is_finished = stream.num_frames + 1, ends
+            found.append(SimpleNamespace(text=name, error=error))
+            if error is None:
+                stream.partial = found[-1]
+        return found
+
+    def wait_until_a_round_begins(self):
+        assert self.begun.acquire(timeout=PATIENCE_S)
+
+    def let_through(self, rounds=1):
+        for _ in range(rounds):
+            self.gate.release()
+
+    def open(self):
+        """No more gate."""
+        self.is_gated = False
+        self.gate.release()

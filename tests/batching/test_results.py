@@ -1,0 +1,145 @@
+"""What comes out of a Batcher has the bytes of whole utterances, whoever else speaks, and however badly."""
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import Batcher, CtcDecoder, Graph
+from tests.batching.clients import batcher_of, crowd, ctc, cut, transducer
+from tests.batching.soak import MOST_GROWTH, growth, soak
+from tests.batching.stand_ins import PATIENCE_S
+from tests.decode import test_endpoints
+from tests.decode.test_streams import BATCH, GRAPH, OPTIONS
+
+SPEECH = {"ctc": ctc, "transducer": transducer}
+
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+@pytest.fixture(scope="module", params=SPEECH)
+def speech(request):
+    return SPEECH[request.param]()
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32), max_batch=st.integers(1, 8))
+def test_any_chunks_in_any_company(speech, seed, max_batch):
+    """Chunks of some streams, submitted in random order by one thread; some streams are dropped half-way."""
+    rng = random.Random(seed)
+    with batcher_of(speech, max_batch=max_batch, max_wait_ms=rng.choice([0, 0.2])) as batcher:
+        open_, done = [], []
+        for _ in range(rng.randrange(1, 9)):
+            utterance, boost = rng.randrange(len(speech.utterances)), rng.randrange(len(speech.boosts))
+            chunks = [*cut(rng, speech.utterances[utterance]), None]
+            open_.append((speech.decoder.stream(boost=speech.boosts[boost]), chunks, utterance, boost))
+        while open_:
+            stream, chunks, utterance, boost = one = rng.choice(open_)
+            future = batcher.submit(stream, chunks.pop(0), last=not chunks)
+            if not chunks:
+                done.append((future, utterance, boost))
+            if not chunks or rng.random() < 0.02:
+                open_.remove(one)
+        for future, utterance, boost in done:
+            speech.check(future.result(PATIENCE_S), utterance, boost)
+
+
+def test_a_crowd(speech):
+    with batcher_of(speech) as batcher:
+        happened = crowd(batcher, speech, clients=16, seed=1, seconds=1.0)
+    stats = batcher.stats()
+    assert stats.waiting == 0 and stats.decoded > 100
+    assert stats.refused == happened["refused"] + happened["behind the last"]
+    assert stats.failed == stats.rejected == 0
+    assert stats.cancelled >= happened["cancelled"] > 0
+
+
+def test_asyncio(speech):
+    async def speak(batcher, utterance):
+        stream = speech.decoder.stream()
+        for chunk in np.array_split(speech.utterances[utterance], 4):
+            await batcher.decode_chunk(stream, chunk)
+        return await batcher.decode_chunk(stream, None, last=True)
+
+    async def everybody():
+        with batcher_of(speech) as batcher:
+            return await asyncio.gather(*(speak(batcher, i) for i in range(len(speech.utterances))))
+
+    for utterance, found in enumerate(asyncio.run(everybody())):
+        speech.check(found, utterance, 0)
+
+
+def test_wrong_arrays_never_reach_a_round(speech):
+    columns = speech.utterances[0].shape[1]
+    with batcher_of(speech) as batcher:
+        stream = speech.decoder.stream()
+        for wrong, error in (
+            (np.zeros((2, columns - 1), np.float32), ValueError),
+            (np.zeros((2, columns)), TypeError),
+            (np.zeros(columns, np.float32), ValueError),
+            ([[0.0] * columns], TypeError),
+            ("speech", TypeError),
+        ):
+            with pytest.raises(error, match=r"^(log_probs|encoder_output): expected"):
+                batcher.submit(stream, wrong)
+        chunks = np.array_split(speech.utterances[0], 3)
+        half = [chunk.astype(np.float16) for chunk in chunks]
+        others = [batcher.submit(speech.decoder.stream(), chunk) for chunk in half]
+        futures = [batcher.submit(stream, np.asfortranarray(chunk)) for chunk in chunks]
+        speech.check(batcher.submit(stream, None, last=True).result(PATIENCE_S), 0, 0)
+        assert all(future.result(PATIENCE_S).num_frames for future in (*others, *futures))
+
+
+def test_widths_may_differ():
+    """Where a graph does not say how many columns there are, each client may have its own number."""
+    decoder = CtcDecoder(Graph(**GRAPH.fields() | {"width_is_exact": False}), **OPTIONS)
+    wide = [np.pad(one, ((0, 0), (0, i))) for i, one in enumerate(BATCH)]
+    with Batcher(decoder, max_wait_ms=5) as batcher:
+        futures = [batcher.submit(decoder.stream(), one, last=True) for one in wide]
+        assert [future.result(PATIENCE_S).score for future in futures] == [one.score for one in decoder.decode(BATCH)]
+
+
+def test_sentences():
+    """Clients whose streams stop at endpoints, each in a thread: what waits is decoded by `reset`, in its turn."""
+    decoder = CtcDecoder(test_endpoints.SILENCE, **test_endpoints.OPTIONS)
+
+    def heard(decode, stream, seed):
+        rng, at, finals = random.Random(seed), 0, []
+        while not stream.is_finished:
+            end = at + rng.randrange(1, 12)
+            partial = decode(stream, test_endpoints.SPEECH[at:end], last=end >= len(test_endpoints.SPEECH))
+            at = end
+            while partial.endpoint:
+                finals.append((partial.text, partial.score, partial.first_frame, partial.num_frames, partial.endpoint))
+                partial = stream.reset()
+        return [*finals, (partial.text, partial.score)]
+
+    alone = heard(
+        lambda stream, *chunk, last: stream.decode_chunk(*chunk, last=last),
+        decoder.stream(endpoint=test_endpoints.RULES),
+        0,
+    )
+    assert len(alone) > 5
+    with Batcher(decoder, max_wait_ms=0.5) as batcher, ThreadPoolExecutor(8) as pool:
+
+        def client(seed):
+            stream = decoder.stream(endpoint=test_endpoints.RULES)
+            return heard(lambda *chunk, last: batcher.submit(*chunk, last=last).result(PATIENCE_S), stream, seed)
+
+        assert list(pool.map(client, range(8))) == [alone] * 8
+
+
+def test_a_short_soak():
+    happened, sizes = soak(0.03, clients=8)
+    assert set(happened) == {"ctc", "transducer"} and sizes
+
+
+@pytest.mark.long
+def test_a_soak_of_two_minutes():
+    happened, sizes = soak(2.0)
+    assert all({"cancelled", "refused", "slow", "vanishes"} <= set(each) for each in happened.values())
+    assert growth(sizes) < MOST_GROWTH

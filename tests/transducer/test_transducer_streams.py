@@ -1,0 +1,249 @@
+"""Streams of transducers: chunks of any length, in any company, give the bytes of the whole; and the calls of CTC's."""
+
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arcbeam import (
+    Batcher,
+    BoostingTree,
+    CtcDecoder,
+    Partial,
+    Stream,
+    TransducerDecoder,
+    TransducerPartial,
+    TransducerStream,
+)
+from tests.decode import test_streams as ctc
+from tests.transducer.arpas import random_arpa
+from tests.transducer.equality import same
+from tests.transducer.networks import cases, random_arrays, random_frames
+
+ARRAYS = random_arrays(4, blank=12, blank_bias=2.0)
+PIECES = ["▁a", "b", "c", "▁d", "▁", "e", "<0xC3>", "<0xA9>", "f", "▁g", "h", "i"]
+LENGTHS = (60, 0, 7, 1, 23)
+BATCH = [random_frames(i, frames) for i, frames in enumerate(LENGTHS)]
+TREE = BoostingTree({(1, 2): 9.0, (6,): 3.0}, vocab_size=12)
+
+
+def decoder(**options):
+    return TransducerDecoder.from_arrays(
+        ARRAYS, 12, **{"device": "cpu", "threads": 2, "frame_shift": 0.08, "tokenizer": PIECES, **options}
+    )
+
+
+def in_chunks(decoder, batch, rng, boosts, most=9):
+    """The final results of streams that are decoded in random company, and all partial results on the way."""
+    streams = [decoder.stream(boost=one) for one in boosts]
+    at, partials = [0] * len(batch), [[] for _ in batch]
+    while not all(stream.is_finished for stream in streams):
+        waiting = [i for i, stream in enumerate(streams) if not stream.is_finished]
+        chosen = rng.permutation(waiting)[: rng.integers(1, len(waiting) + 1)]
+        ends = [at[i] + int(rng.integers(0, most)) for i in chosen]
+        chunks = [batch[i][at[i] : end] for i, end in zip(chosen, ends, strict=True)]
+        last = [bool(end >= len(batch[i]) and rng.random() < 0.7) for i, end in zip(chosen, ends, strict=True)]
+        found = decoder.decode_chunks([streams[i] for i in chosen], chunks, last=last)
+        for i, end, partial in zip(chosen, ends, found, strict=True):
+            at[i] = min(end, len(batch[i]))
+            assert partial.num_frames == streams[i].num_frames == at[i]
+            assert streams[i].partial is partial
+            partials[i].append(partial)
+    return [stream.partial for stream in streams], partials
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"confidence": "entropy"}, {"precision": "bfloat16", "algorithm": "frame-looping"}]
+)
+@pytest.mark.parametrize("boosted", [False, True])
+def test_chunks_give_the_bytes_of_the_whole(options, boosted):
+    one = decoder(**options)
+    boosts = [TREE if boosted and i % 2 else None for i in range(len(BATCH))]
+    whole = one.decode(BATCH, boost=boosts)
+    for seed in range(4):
+        found, partials = in_chunks(one, BATCH, np.random.default_rng(seed), boosts)
+        same(found, whole)
+        assert [one.text for one in found] == [one.text for one in whole]
+        assert [one.times.tolist() for one in found] == [one.times.tolist() for one in whole]
+        for final, seen in zip(found, partials, strict=True):
+            for partial in seen:
+                assert partial.tokens.tolist() == final.tokens.tolist()[: len(partial.tokens)]
+                assert final.text.startswith(partial.stable_text)
+                assert final.text.split()[: partial.num_stable] == partial.stable_text.split()
+
+
+@settings(max_examples=30)
+@given(case=cases(), seed=st.integers(0, 1000))
+def test_any_network(case, seed):
+    arrays, options, batch = case
+    one = TransducerDecoder.from_arrays(arrays, **options, device="cpu", threads=1)
+    found, _ = in_chunks(one, batch, np.random.default_rng(seed), [None] * len(batch))
+    same(found, one.decode(batch))
+
+
+def test_arrays_and_lengths():
+    one = decoder()
+    batch = np.stack([random_frames(i, 12) for i in range(3)])
+    streams = [one.stream() for _ in batch]
+    found = one.decode_chunks(streams, batch, [12, 5, 0], last=True)
+    same(found, one.decode(batch, [12, 5, 0]))
+    assert found.texts() == [partial.text for partial in found]
+    assert one.decode_chunks([], []) == []
+
+
+# What the page not-yet.md says that transducers lack.
+OF_SENTENCES = {"endpoint", "first_frame", "num_waiting", "reset", "save"}
+
+
+def test_the_names_are_those_of_ctc():
+    """Who writes for one kind of stream has written for the other, but for sentences and saved streams."""
+    for ours, theirs in ((TransducerStream, Stream), (TransducerPartial, Partial), (TransducerDecoder, CtcDecoder)):
+        names = {"decode_chunks", "stream"} if ours is TransducerDecoder else {*vars(theirs)}
+        public = {name for name in names if not name.startswith("_")} - {"num_settled", "stable_words", "words"}
+        assert public - {*dir(ours)} <= OF_SENTENCES
+    one, other = decoder().stream(), CtcDecoder(ctc.GRAPH, **ctc.OPTIONS).stream()
+    for stream in (one, other):
+        before = stream.partial
+        assert (before.text, before.stable_text, before.num_stable, before.is_final) == ("", "", 0, False)
+        partial = stream.finish()
+        assert (partial.num_frames, partial.is_final, partial.error, stream.is_finished) == (0, True, None, True)
+
+
+def test_before_the_first_chunk_nothing_is_said():
+    stream = decoder().stream(boost=TREE)
+    assert (stream.num_frames, stream.is_finished, stream.boost, stream.partial.state) == (0, False, TREE, None)
+    assert (stream.partial.text, stream.partial.num_stable, stream.partial.tokens.tolist()) == ("", 0, [])
+    same([stream.finish()], decoder().decode([BATCH[1]], boost=TREE))
+
+
+def test_what_is_stable():
+    """The last word may still grow; a character of several bytes may even change."""
+    one = decoder(tokenizer=lambda tokens: " ".join("x" * (tokens.count(t)) for t in dict.fromkeys(tokens)))
+    stream = one.stream()
+    partial = stream.decode_chunk(BATCH[0][:20])
+    assert partial.stable_text == partial.text.rpartition(" ")[0] and partial.num_stable > 0
+    final = stream.finish()
+    assert final.stable_text == final.text and final.num_stable == len(final.text.split())
+    silent = decoder(tokenizer=None).stream()
+    with pytest.raises(ValueError, match="no tokenizer"):
+        _ = silent.decode_chunk(BATCH[0]).stable_text
+    assert silent.partial.to_dict()["num_stable"] is None
+
+
+def test_a_bad_chunk_is_refused_and_the_stream_goes_on():
+    one = decoder()
+    streams = [one.stream() for _ in range(2)]
+    one.decode_chunks(streams, [BATCH[0][:10], BATCH[4][:10]])
+    bad = BATCH[0][10:].copy()
+    bad[3, 2] = np.nan
+    before = streams[0].partial
+    refused, fine = one.decode_chunks(streams, [bad, BATCH[4][10:15]], errors="return")
+    assert "got nan in utterance 0, frame 3, feature 2" in str(refused.error)
+    assert (refused.text, refused.tokens.tolist(), refused.num_stable, refused.is_final) == ("", [], 0, False)
+    assert (refused.num_frames, refused.score, refused.complete) == (10, -np.inf, False)
+    assert fine is streams[1].partial and streams[0].partial is before
+    with pytest.raises(ValueError, match="got nan in utterance 0, frame 3, feature 2"):
+        one.decode_chunks(streams, [bad, BATCH[4][15:]], last=True)
+    same([streams[0].decode_chunk(BATCH[0][10:], last=True), streams[1].partial], one.decode([BATCH[0], BATCH[4]]))
+
+
+def test_a_chunk_behind_the_last_is_refused():
+    one = decoder()
+    done, open_ = one.stream(), one.stream()
+    final = done.decode_chunk(BATCH[0], last=True)
+    with pytest.raises(ValueError, match="stream 1: expected no chunk behind the last"):
+        one.decode_chunks([open_, done], [BATCH[2], BATCH[2]])
+    assert open_.num_frames == 0
+    fine, refused = one.decode_chunks([open_, done], [BATCH[2], BATCH[2]], errors="return")
+    assert fine.num_frames == len(BATCH[2])
+    assert "behind the last" in str(refused.error) and done.partial is final
+    with pytest.raises(ValueError, match="behind the last"):
+        done.finish()
+
+
+@pytest.mark.parametrize(
+    ("streams", "arguments", "error", "said"),
+    [
+        (lambda d: d.stream(), {}, TypeError, "expected a list of streams, got TransducerStream"),
+        (lambda d: [None, None], {}, TypeError, "got NoneType at 0"),
+        (
+            lambda d: [CtcDecoder(ctc.GRAPH, **ctc.OPTIONS).stream()] * 2,
+            {},
+            TypeError,
+            r"decoder\.stream\(\) returns, got Stream",
+        ),
+        (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
+        (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1 belongs to another"),
+        (lambda d: [d.stream()], {}, ValueError, "expected one for each utterance, 2, got 1"),
+        (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
+        (lambda d: [d.stream(), d.stream()], {"errors": "ignore"}, ValueError, "errors"),
+        (lambda d: [d.stream(), d.stream()], {"lengths": [1]}, ValueError, "lengths"),
+    ],
+)
+def test_bad_calls(streams, arguments, error, said):
+    one = decoder()
+    with pytest.raises(error, match=said):
+        one.decode_chunks(streams(one), [BATCH[0], BATCH[2]], **arguments)
+    for boost in (["a"], [TREE]):
+        with pytest.raises(TypeError, match=r"boost: expected an arcbeam\.BoostingTree, got list"):
+            one.stream(boost=boost)
+    with pytest.raises(ValueError, match="expected a tree of 12 or 13 tokens, got one of 5"):
+        one.stream(boost=BoostingTree({(1,): 1.0}, vocab_size=5))
+    same([one.stream().decode_chunk(BATCH[0], last=True)], one.decode([BATCH[0]]))
+
+
+def test_results_stay_as_they_were_and_are_plain_values():
+    stream = decoder(confidence="max_prob").stream()
+    partial = stream.decode_chunk(BATCH[0][:20])
+    text, tokens = partial.text, partial.tokens.tolist()
+    stream.decode_chunk(BATCH[0][20:])
+    for one in (partial, pickle.loads(pickle.dumps(partial))):
+        assert isinstance(one, TransducerPartial)
+        assert (one.text, one.tokens.tolist(), len(one.confidence), one.durations) == (text, tokens, len(tokens), None)
+        assert one.to_dict()["num_stable"] == one.num_stable and one.to_dict()["num_frames"] == 20
+        assert text in repr(one)
+    assert "60 frames" in repr(stream)
+
+
+def test_states_and_streams_go_on_from_each_other():
+    one = decoder()
+    partial = one.stream(boost=TREE).decode_chunk(BATCH[0][:30])
+    [rest] = one.decode([BATCH[0][30:]], state=[pickle.loads(pickle.dumps(partial.state))], boost=TREE)
+    [whole] = one.decode([BATCH[0]], boost=TREE)
+    assert [*partial.tokens, *rest.tokens] == whole.tokens.tolist()
+
+
+def test_on_an_emulated_gpu(gpu):
+    one = decoder(device="cuda")
+    found, _ = in_chunks(one, BATCH[2:4], np.random.default_rng(0), [None, TREE])
+    same(found, decoder().decode(BATCH[2:4], boost=[None, TREE]))
+    with Batcher(one, max_wait_ms=1) as batcher:
+        streams = [one.stream(boost=tree) for tree in (None, TREE)]
+        futures = [batcher.submit(s, u, last=True) for s, u in zip(streams, BATCH[2:4], strict=True)]
+        same([future.result(60) for future in futures], decoder().decode(BATCH[2:4], boost=[None, TREE]))
+
+
+def test_a_forked_child_goes_on_with_its_own():
+    one = decoder()
+    stream = one.stream()
+    stream.decode_chunk(BATCH[0][:10])
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=lambda: queue.put(stream.decode_chunk(BATCH[0][10:], last=True).tokens.tolist()))
+    child.start()
+    assert queue.get(timeout=60) == one.decode([BATCH[0]])[0].tokens.tolist()
+    child.join()
+    assert stream.num_frames == 10
+
+
+@pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
+def test_with_an_ngram_model(tmp_path):
+    random_arpa(tmp_path / "tokens.arpa", range(12))
+    one = decoder(ngram_lm_model=tmp_path / "tokens.arpa", ngram_lm_alpha=1.0)
+    boosts = [TREE, None, None, TREE, TREE]
+    found, _ = in_chunks(one, BATCH, np.random.default_rng(3), boosts)
+    same(found, one.decode(BATCH, boost=boosts))
+    assert found[0].tokens.tolist() != decoder().decode(BATCH[:1], boost=TREE)[0].tokens.tolist()
