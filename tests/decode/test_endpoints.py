@@ -209,7 +209,11 @@ def test_any_graph(data, graph, log_probs, beam, shift):
     rules = Endpoint(data.draw(st.dictionaries(st.sampled_from("abc"), rule, min_size=1)))
     wanted = sentences(decoder, log_probs, rules)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    found = followed(decoder.stream(endpoint=rules), log_probs, rng, most=4)
+
+    def move(stream):
+        return decoder.restore(stream.save()) if rng.random() < 0.3 else stream
+
+    found = followed(decoder.stream(endpoint=rules), log_probs, rng, most=4, moves=move)
     check_sentences(found, wanted, decoder, log_probs)
 
 
@@ -446,9 +450,11 @@ def test_history_goes_on(data, graph, models, sentences_, beam):
     )
     stream, said = decoder.stream(), []
     for log_probs in sentences_:
+        middle = data.draw(st.integers(0, len(log_probs)))
+        stream.decode_chunk(log_probs[:middle])
         if data.draw(st.booleans()):
             stream = decoder.restore(stream.save())
-        final = stream.decode_chunk(log_probs, last=True)
+        final = stream.decode_chunk(log_probs[middle:], last=True)
         wanted = rescoring_oracle.decode(graph, Following(graph, large, small, said), log_probs, beam=beam)
         as_the_oracle(final, wanted)
         keep = data.draw(st.booleans())
@@ -487,8 +493,9 @@ def test_history_goes_on_with_kenlm(tmp_path):
         stream, said = decoder.stream(), []
         for k in range(4):
             log_probs = graphs.random_log_probs(10 * seed + k, 5, 4)
-            final = decoder.restore(stream.save()).decode_chunk(log_probs, last=True)
-            same([stream.decode_chunk(log_probs, last=True)], [final])
+            stream.decode_chunk(log_probs[:k])
+            final = decoder.restore(stream.save()).decode_chunk(log_probs[k:], last=True)
+            same([stream.decode_chunk(log_probs[k:], last=True)], [final])
             following = FollowingKenLm(graph, model, small, said)
             as_the_oracle(final, rescoring_oracle.decode(graph, following, log_probs, beam=3.0))
             said = [*said, *final.word_ids.tolist()]
