@@ -341,6 +341,20 @@ def test_the_stream_stops_and_the_frames_wait():
     assert stream.decode_chunk(spoken(1), last=True).words[0].start_frame == 15
 
 
+def test_silence_goes_on_in_a_restored_stream():
+    """Frame by frame, so that nearly all of a pause is settled when the stream moves."""
+    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
+    for log_probs, wanted in ((spoken(0, 0, 1, *[0, 2] * 9), ("pause", 12)), (spoken(*[0] * 20), (None, 20))):
+        stream = decoder.stream(endpoint=pause)
+        for row in log_probs:
+            settled = stream.num_settled
+            stream.decode_chunk(row[np.newaxis])
+            stream = decoder.restore(stream.save())
+        assert (stream.partial.endpoint, stream.partial.num_frames) == wanted
+        assert settled > 5
+
+
 def test_waiting_frames_are_copies():
     decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
