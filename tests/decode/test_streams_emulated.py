@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import CtcDecoder, CudaOutOfMemoryError, UnsupportedError
+from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, UnsupportedError
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
@@ -146,3 +146,15 @@ def test_not_with_a_language_model(gpu):
     decoder = CtcDecoder(cpu.graph, device="cuda", **models, **OPTIONS)
     with pytest.raises(UnsupportedError, match="device='cpu'"):
         decoder.stream()
+
+
+def test_a_batcher(gpu):
+    """Its thread is another than the one that made the decoder and the streams."""
+    decoder = CtcDecoder(GRAPH, device="cuda", **OPTIONS)
+    with Batcher(decoder, max_wait_ms=1) as batcher:
+        streams = [decoder.stream() for _ in BATCH]
+        for half in range(2):
+            chunks = [np.array_split(utterance, 2)[half] for utterance in BATCH]
+            futures = [batcher.submit(s, c, last=half == 1) for s, c in zip(streams, chunks, strict=True)]
+            found = [future.result(60) for future in futures]
+    same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))

@@ -14,6 +14,7 @@ from arcbeam.ctc.endpoint import Endpoint, EndpointRules
 from arcbeam.ctc.hypothesis import Hypothesis, Paths, Results
 from arcbeam.ctc.sentences import Heard
 from arcbeam.ctc.stream_state import StreamState, read, write
+from arcbeam.streams import Partials
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
@@ -130,6 +131,25 @@ class Partial(Hypothesis):
         if self.is_final:
             how = "is_final=True" if self.endpoint is None else f"endpoint={self.endpoint!r}"
         return f"Partial({self.text!r}, {how})"
+
+
+class CtcPartials(Partials[Partial]):
+    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams."""
+
+    def texts(self) -> list[str]:
+        """The texts of all, made together where they have not been looked at yet."""
+        waiting: dict[tuple[int, int], list[Partial]] = {}
+        for partial in self:
+            if "text" not in partial.__dict__ and "arcs" not in partial.__dict__:
+                key = id(partial._results), id(partial._boosted_with())
+                waiting.setdefault(key, []).append(partial)
+        for group in waiting.values():
+            paths, indices = group[0]._results.paths, [partial._index for partial in group]
+            reader, settled = group[0]._graph.word_reader, [partial._settled for partial in group]
+            made = reader.texts(settled, paths.arcs, paths.begins[indices], paths.lengths[indices])
+            for partial, text in zip(group, made, strict=True):
+                partial.__dict__["text"] = text
+        return super().texts()
 
 
 class Stream:
