@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph, KenLM, UnsupportedError
 from arcbeam.ctc import engines, stream_state
 from arcbeam.files import section_file
+from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files
 from tests.decode.equality import same
 from tests.decode.language_models import over, random_model
@@ -108,6 +109,28 @@ def test_the_bytes_depend_on_the_frames_alone(monkeypatch, decoders, kind):
                     decoder.decode_chunks([company, stream], [BATCH[3], log_probs[at : min(at + chunk, frames)]])
                 states.add(stream.save())
         assert len(states) == 1
+
+
+def test_tokens_are_sorted_by_their_keys(decoders):
+    """By graph state, large state and small state; these follow from the words of the paths."""
+    decoder = decoders("rescoring", beam=12.0)
+    rescoring = decoder._rescoring
+    data = begun(decoder, frames=40).save()
+    arrays = {name: state_array(data, name) for name in ("settled", "sources", "arcs", "states", "entries")}
+    paths = [arrays["settled"].tolist()]
+    for source, arc in zip(arrays["sources"][1:].tolist(), arrays["arcs"][1:].tolist(), strict=True):
+        paths.append([*paths[source], arc])
+    keys = []
+    for state, entry in zip(arrays["states"].tolist(), arrays["entries"].tolist(), strict=True):
+        words = decoder.graph.words[np.array(paths[entry], np.int64)]
+        words = words[words != 0]
+        key = [state]
+        for model, labels in ((rescoring.large, rescoring.large_labels), (rescoring.small, rescoring.small_labels)):
+            following = walk(model.columns, model.about, model.start, labels[words])[2].tolist()
+            key.append(following[-1] if following else model.start)
+        keys.append(key)
+    assert keys == sorted(keys)
+    assert len({state for state, *_ in keys}) < len(keys)  # some state has several tokens
 
 
 @slow
@@ -355,12 +378,14 @@ def test_forged_states_are_refused_or_harmless(decoders, kind):
     )
 
 
+def state_array(data, name):
+    offset, size = sealing.sections(data)[name]
+    return np.frombuffer(data, np.uint8, size, offset).view(stream_state.KIND.sections[name])
+
+
 def changed(data, **facts):
     """The state with other facts in it."""
-    arrays = {
-        name: np.frombuffer(data, np.uint8, size, offset).view(stream_state.KIND.sections[name])
-        for name, (offset, size) in sealing.sections(data).items()
-    }
+    arrays = {name: state_array(data, name) for name in sealing.sections(data)}
     about = json.loads(arrays["about"].tobytes())
     arrays |= {name: facts.pop(name) for name in list(facts) if name in arrays}
     arrays["about"] = section_file.as_section(about | facts)

@@ -20,6 +20,7 @@ from arcbeam.ctc.sentences import Heard, SavedSearch, checked_search
 from arcbeam.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.graph import graph_file
+from arcbeam.lm.kenlm import KenLM
 
 if TYPE_CHECKING:
     from arcbeam.ctc._boost import BoostList
@@ -212,7 +213,8 @@ def _made_with(decoder: CtcDecoder, boost: Boost | None) -> dict[str, Any]:
     models = None
     if rescoring is not None:
         found["graph_lm_scale"] = rescoring.small_scale
-        models = [rescoring.large.digest, rescoring.small.digest]
+        large = rescoring.large
+        models = [large.mark if isinstance(large, KenLM) else large.digest, rescoring.small.digest]
     return {
         "graph": _digest_of_graph(decoder.graph),
         "models": models,

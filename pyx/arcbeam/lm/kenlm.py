@@ -106,7 +106,7 @@ class KenLM:
         return int(self._model.order)
 
     @property
-    def digest(self) -> str:
+    def mark(self) -> str:
         """What tells the model's file from another one: its size, and a digest of its beginning and end."""
         return self._source[2]
 
