@@ -1,14 +1,12 @@
-// Streams (law 10): an utterance may be a chunk of a stream, and then begins with the state that the chunk before
-// has left, and leaves one. What a state is stands in search.hpp.
+// Streams (law 10): an utterance may be a chunk of a stream. It then begins with the state that the chunk before
+// has left, and leaves one itself. What a state is stands in search.hpp.
 //
-// load_stream    puts the tokens of a state where those of a lane wait that has stopped, and the log into the
-// lane's settle_stream  after the path of the chunk was written: drops what no token descends from, and finds the
-// arcs
-//                that all tokens share
-// save_stream    leaves the state, from where the tokens of a stopped lane wait; false if there is no room for it
+// load_stream    puts a state's tokens where those of a stopped lane wait, and its log into the lane's
+// settle_stream  drops what no token descends from, and finds the arcs that all tokens share
+// save_stream    leaves the state; false if there is too little room for it
 //
-// Everything comes by value, and nothing is inlined: a lane that is passed by reference would lie in memory, and
-// the compiler would not know what of it is shared.
+// Everything comes by value: a lane that is passed by reference to what is not inlined would lie in memory, and the
+// compiler would not know what of it is shared.
 #pragma once
 
 #include "decode/arrival.cuh"
@@ -32,7 +30,7 @@ ARCBEAM_DEVICE StreamMemory stream_memory(unsigned char* memory, std::uint32_t t
 
 // A barrier must follow. The lane has room for all of it.
 template <class Search>
-ARCBEAM_DEVICE_NOINLINE void load_stream(const StreamMemory from, const SpillView spill, LogEntry* log) {
+ARCBEAM_DEVICE void load_stream(const StreamMemory from, const SpillView spill, LogEntry* log) {
     const StreamCounts counts = simt::load(&from.words->counts);
     ARCBEAM_ROLLED
     for (std::uint32_t i = simt::thread_rank(); i < counts.log_size; i += simt::block_size()) {
@@ -90,9 +88,9 @@ struct SettledLog {
 // place of the path's end among the tokens, `word` one that the block shares. Barriers are passed. Everything comes
 // by value: a lane that is passed by reference would lie in memory, and the compiler would not know what of it is
 // shared.
-ARCBEAM_DEVICE_NOINLINE SettledLog settle_stream(const TokenLog given, UtteranceResult* result, std::uint32_t known,
-                                                 std::uint32_t end, const Array<std::uint32_t> scratch,
-                                                 std::uint32_t* word) {
+ARCBEAM_DEVICE SettledLog settle_stream(const TokenLog given, UtteranceResult* result, std::uint32_t known,
+                                        std::uint32_t end, const Array<std::uint32_t> scratch,
+                                        std::uint32_t* word) {
     const Collected left = collect(given, scratch);
     const TokenLog log{given.entries, given.capacity, left.size, given.num_tokens, left.settled};
     auto* const behind = reinterpret_cast<std::uint32_t*>(log.entries + log.capacity);
@@ -114,7 +112,7 @@ ARCBEAM_DEVICE_NOINLINE SettledLog settle_stream(const TokenLog given, Utterance
 
 // Of the settled entries one is kept, in place of the deepest. `of_trunk`: what settle_stream() has found.
 template <class Search>
-ARCBEAM_DEVICE_NOINLINE bool save_stream(const StreamView view, const LaneState state, std::uint32_t of_trunk) {
+ARCBEAM_DEVICE bool save_stream(const StreamView view, const LaneState state, std::uint32_t of_trunk) {
     const std::uint32_t cut = state.settled != 0U ? state.settled - 1U : 0U;
     const std::uint32_t entries = state.log_size - cut;
     if (view.is_last != 0U) {

@@ -144,6 +144,50 @@ def test_saved_and_restored_on_the_way(kind):
     assert waited > 3
 
 
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_everything_at_once(kind, seed):
+    """Random rounds on two decoders: chunks of all lengths, moves, bad chunks, streams that are dropped, resets."""
+    decoders, rng = [DECODERS[kind](), DECODERS[kind]()], np.random.default_rng(seed)
+    boosts = [boost(i) if i % 2 else None for i in range(8)]
+    speech = [np.roll(SPEECH, 17 * i, axis=0)[: 60 + 12 * i] for i in range(8)]
+    streams = [decoders[i % 2].stream(boost=one, endpoint=RULES) for i, one in enumerate(boosts)]
+    at, finals = [0] * 8, [[] for _ in streams]
+    dropped = set(rng.choice(8, 2, replace=False).tolist())
+    going = set(range(8))
+    while going:
+        for decoder in decoders:
+            ours = [i for i in going if streams[i]._decoder is decoder and rng.random() < 0.7]
+            sent = [i for i in rng.permutation(ours).tolist() if not streams[i]._last_came]
+            ends = [at[i] + int(rng.integers(0, 25)) for i in sent]
+            chunks = [speech[i][at[i] : end] for i, end in zip(sent, ends, strict=True)]
+            if sent and len(chunks[0]) and rng.random() < 0.2:
+                bad = chunks[0].copy()
+                bad[-1, 0] = np.nan
+                refused = decoder.decode_chunks([streams[sent[0]]], [bad], errors="return")
+                assert "got nan" in str(refused[0].error)
+            last = [end >= len(speech[i]) for i, end in zip(sent, ends, strict=True)]
+            decoder.decode_chunks([streams[i] for i in sent], chunks, last=last)
+            for i, end in zip(sent, ends, strict=True):
+                at[i] = min(end, len(speech[i]))
+            for i in ours:
+                if streams[i].partial.endpoint and not streams[i].is_finished and rng.random() < 0.6:
+                    finals[i].append(streams[i].partial)
+                    streams[i].reset()
+                if rng.random() < 0.3:
+                    streams[i] = decoders[rng.integers(2)].restore(streams[i].save(), boost=boosts[i])
+        for i in list(going):
+            if streams[i].is_finished:
+                finals[i].append(streams[i].partial)
+                going.remove(i)
+            elif i in dropped and at[i] > 40:
+                streams[i] = None
+                going.remove(i)
+    for i in set(range(8)) - dropped:
+        wanted = sentences(decoders[0], speech[i], RULES, boosts[i])
+        check_sentences(finals[i], wanted, decoders[0], speech[i], boosts[i])
+
+
 @slow
 @given(
     st.data(),
@@ -306,6 +350,31 @@ def test_waiting_frames_are_copies():
         finals.append(stream.finish())
         assert (finals[-1].text, finals[-1].first_frame) == ("a a", 6)
     same(finals[1:2], finals[:1])
+
+
+def test_columns_that_the_graph_does_not_read():
+    fields = LETTERS.fields() | {"tokens": None, "blank": 0, "separator_column": 2, "width_is_exact": False}
+    decoder = CtcDecoder(Graph(**fields), device="cpu", threads=1, frame_shift=0.1)
+    narrow = spoken(*[1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0] * 3)
+    wide = np.concatenate([narrow, np.full((len(narrow), 2), -0.01, np.float32)], axis=1)
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
+    wanted = sentences(decoder, wide, pause)
+    assert len(wanted) == 4
+    for most in (3, 100):
+        found = followed(decoder.stream(endpoint=pause), wide, np.random.default_rng(0), most)
+        check_sentences(found, wanted, decoder, wide)
+
+
+def test_a_boost_that_cannot_be_used_changes_nothing():
+    decoder = CtcDecoder(SILENCE, **OPTIONS)
+    stream = decoder.stream(boost=boost(0))
+    partial = stream.decode_chunk(BATCH[5][:20])
+    within = [" ".join(["w1"] * n) for n in range(1, 12)]
+    with pytest.raises(ValueError, match="phrases within one another"):
+        stream.reset(boost=Boost(within, 1000.0))
+    assert stream.partial is partial
+    [whole] = decoder.decode([BATCH[5]], boost=stream.boost)
+    same([stream.decode_chunk(BATCH[5][20:], last=True)], [whole])
 
 
 def test_a_bad_chunk_is_refused_although_it_would_wait():

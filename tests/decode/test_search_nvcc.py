@@ -1,5 +1,7 @@
 """What nvcc makes of the arithmetic of the search: nothing is fused."""
 
+import re
+
 import pytest
 
 from tests.simt.build import ROOT
@@ -30,3 +32,12 @@ def test_contraction_is_found():
     contracted = ptx_of(SOURCE, flags=[*RELAXED, "-fmad=true"])
     for shape in SHAPES:
         assert inexact_arithmetic(contracted, [f"arcbeam_search_{shape}"]) != []
+
+
+@needs_nvcc
+def test_what_is_shared_stays_known():
+    """A lane whose address is taken lies in memory, and all its arrays are then reached by addresses of any kind."""
+    ptx = ptx_of(SOURCE, "90", flags=RELAXED)
+    for shape in ("wide", "dense"):
+        body = functions(ptx)[f"arcbeam_search_{shape}"]
+        assert len(re.findall(r"\b(?:ld|st)\.shared", body)) > 300

@@ -322,3 +322,22 @@ def test_partial_results_are_plain_values():
         assert one.text in repr(one)
     assert isinstance(stream, Stream)
     assert "64 frames" in repr(stream)
+
+
+def test_texts_are_made_together():
+    """Also of results whose boosts differ, of a refused chunk, of an earlier call, and where some were looked at."""
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))]
+    streams = [decoder.stream(boost=one) for one in boosts]
+    for first in (0, 20, 40):
+        chunks = [logp[first : first + 20].copy() for logp in BATCH]
+        if first == 20:
+            chunks[5][3, 3] = np.nan
+        partials = decoder.decode_chunks(streams, chunks, errors="return")
+        looked_at = partials[2].text
+        texts = partials.texts()
+        assert texts[2] == looked_at
+        assert texts == [" ".join(word.word for word in partial.words) for partial in partials]
+        assert texts == partials.texts() == [partial.text for partial in partials]
+    assert sum(map(len, texts)) > 0
+    assert decoder.decode_chunks([], []).texts() == []

@@ -27,7 +27,7 @@ from arcbeam.ctc.lattice import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import Partial, Stream, check_boost
+from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
 from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
@@ -540,7 +540,7 @@ class CtcDecoder:
             self._of_thread.stats = DecodeStats(**found.work)
             wrong = found.errors | refused
             results = self._results(Paths(*found.answers), wrong, [stream.boost for stream in members])
-            partials = Partials(
+            partials = CtcPartials(
                 stream._refused(results, at) if at in wrong else stream._take(results, at, ends[at], found.utterances)
                 for at, stream in enumerate(members)
             )

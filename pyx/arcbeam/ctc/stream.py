@@ -14,6 +14,7 @@ from arcbeam.ctc.endpoint import Endpoint, EndpointRules
 from arcbeam.ctc.hypothesis import Hypothesis, Paths, Results
 from arcbeam.ctc.sentences import Heard
 from arcbeam.ctc.stream_state import StreamState, read, write
+from arcbeam.streams import Partials
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
@@ -132,6 +133,25 @@ class Partial(Hypothesis):
         return f"Partial({self.text!r}, {how})"
 
 
+class CtcPartials(Partials[Partial]):
+    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams."""
+
+    def texts(self) -> list[str]:
+        """The texts of all, made together where they have not been looked at yet."""
+        waiting: dict[tuple[int, int], list[Partial]] = {}
+        for partial in self:
+            if "text" not in partial.__dict__ and "arcs" not in partial.__dict__:
+                key = id(partial._results), id(partial._boosted_with())
+                waiting.setdefault(key, []).append(partial)
+        for group in waiting.values():
+            paths, indices = group[0]._results.paths, [partial._index for partial in group]
+            reader, settled = group[0]._graph.word_reader, [partial._settled for partial in group]
+            made = reader.texts(settled, paths.arcs, paths.begins[indices], paths.lengths[indices])
+            for partial, text in zip(group, made, strict=True):
+                partial.__dict__["text"] = text
+        return super().texts()
+
+
 class Stream:
     """Speech that arrives in chunks, sentence by sentence; :meth:`CtcDecoder.stream` makes one.
 
@@ -247,7 +267,7 @@ class Stream:
         ------
         ValueError
             `keep_history` without a large language model; the stream was interrupted in the middle of a chunk.
-        TypeError, GraphError, MemoryError, CapacityError
+        TypeError, GraphError, FormatError, MemoryError, CapacityError
             As of :meth:`CtcDecoder.stream` and :meth:`CtcDecoder.decode_chunks`.
 
         Examples
@@ -269,6 +289,7 @@ class Stream:
                 "keep_history: expected False, because the decoder has no large language model whose history could go "
                 "on; make it as CtcDecoder(graph, language_model=..., graph_language_model=...)"
             )
+        decoder._check_files()  # before anything that waits is taken out
         with engine.turn():
             self._check_whole()
             heard = NOTHING_HEARD

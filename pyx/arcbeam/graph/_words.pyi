@@ -12,6 +12,13 @@ _Word = TypeVar("_Word")
 class WordReader:
     def __init__(self, graph: Graph | OpenGraph) -> None: ...
     def text(self, arcs: npt.NDArray[np.uint32]) -> str: ...
+    def texts(
+        self,
+        settled: list[npt.NDArray[np.uint32]],
+        arcs: npt.NDArray[np.uint32],
+        begins: npt.NDArray[np.int64],
+        lengths: npt.NDArray[np.int64],
+    ) -> list[str]: ...
     def words(
         self,
         arcs: npt.NDArray[np.uint32],

@@ -3,6 +3,7 @@
 import numpy as np
 
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uintptr_t
+from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -121,6 +122,28 @@ cdef class WordReader:
         cdef string text
         write_text(self.source, path_of(arcs), text)
         return text.data()[:text.size()].decode("utf-8")
+
+    def texts(self, list settled, const uint32_t[::1] arcs, const int64_t[::1] begins, const int64_t[::1] lengths):
+        """The texts of many paths, each of which is settled[i] followed by `lengths[i]` of the `arcs`."""
+        cdef const uint32_t[::1] first
+        cdef vector[uint32_t] path
+        cdef PathView view
+        cdef string text
+        cdef size_t i, n, length
+        texts = []
+        for i in range(<size_t> len(settled)):
+            first, length = settled[i], <size_t> lengths[i]
+            n = <size_t> first.shape[0]
+            path.resize(n + length)
+            if n != 0:
+                memcpy(path.data(), &first[0], n * sizeof(uint32_t))
+            if length != 0:
+                memcpy(path.data() + n, &arcs[begins[i]], length * sizeof(uint32_t))
+            view.arcs, view.size = path.data(), path.size()
+            text.clear()
+            write_text(self.source, view, text)
+            texts.append(text.data()[:text.size()].decode("utf-8"))
+        return texts
 
     def words(self, const uint32_t[::1] arcs, frame_shift, word, const double[::1] confidences=None):
         """The words of a path with their frames and, if the frame shift is given, their seconds.
