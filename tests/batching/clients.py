@@ -142,9 +142,9 @@ def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
-    while watch is not None and any(thread.is_alive() for thread in threads):
+    while watch is not None and (alive := [thread for thread in threads if thread.is_alive()]):
         watch()
-        threads[0].join(0.25)
+        alive[0].join(0.25)
     for thread in threads:
         thread.join()
     if wrong:
