@@ -162,9 +162,9 @@ def test_a_batcher(gpu):
     same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
 
 
-def by_the_kernel(cut, shape, room=None, **schedule):
+def by_the_kernel(cut, shape, room=None, beam=6.0, **schedule):
     """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results."""
-    limits = {"beam": OPTIONS["beam"], "max_active": OPTIONS["max_active"]}
+    limits = {"beam": beam, "max_active": 60}
     host, cpu = SearchHost(GRAPH, room=room, **limits), CtcDecoder(GRAPH, device="cpu", threads=1, **limits)
     short = [logp[:21] for logp in BATCH]
     states, streams = [HostStream() for _ in short], [cpu.stream() for _ in short]
@@ -179,6 +179,12 @@ def by_the_kernel(cut, shape, room=None, **schedule):
             assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
             assert got.reached_final == want.reached_final
     return host
+
+
+def test_few_tokens():
+    """Where tokens follow each other by epsilon arcs, and all paths share the first of them."""
+    for beam in (0.0, 0.1, 0.3, 1.0):
+        by_the_kernel(3, Shape(lanes=3, block=32), beam=beam)
 
 
 def test_schedules():

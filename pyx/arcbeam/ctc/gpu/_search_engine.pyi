@@ -8,6 +8,7 @@ from arcbeam.arrays._looks import Looks
 from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc.gpu._requests import HostLookups
 from arcbeam.ctc.gpu._search import SearchKind
+from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
 from arcbeam.gpu._cuda import Context
@@ -42,7 +43,11 @@ class CudaEngine:
         looks: Looks | None = None,
         lattice_beam: float | None = None,
         boosts: BoostList | Sequence[BoostList | None] | None = None,
+        streams: list[CudaStream] | None = None,
+        last: list[bool] | None = None,
     ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
+    def new_stream(self, boost: BoostList | None = None) -> CudaStream: ...
+    def turn(self) -> Any: ...
     def memory(self) -> dict[str, int]: ...
     def release(self) -> None: ...
     @property
