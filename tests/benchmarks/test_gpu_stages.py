@@ -12,7 +12,7 @@ from benchmarks.engine.stage_kernel import KERNEL, SOURCE, STAGES, Layout, Twin
 from tests.benchmarks.kernels_on_fake_driver import launches
 from tests.decode.random_graphs import random_graph, random_log_probs
 
-PARAMETER_BYTES = 320
+PARAMETER_BYTES = 328
 CEILING = stage_ceilings.Ceiling(dict.fromkeys((*stage_ceilings.RATES, *stage_ceilings.WAITS), 1.0))
 CASE = gpu_stage_timing.Case(5.0, 40, Layout(shared=128, spilled=512, threads=64))
 
