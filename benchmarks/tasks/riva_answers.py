@@ -47,7 +47,7 @@ def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]
         for place, (entry, words) in enumerate(zip(entries, said, strict=True)):
             if words in known:
                 continue
-            texts = [names[word] for word in words]
+            texts = [names.get(word, f"<{word}>") for word in words]
             once = tuple(word for i, word in enumerate(words) if i == 0 or word != words[i - 1])
             if words in later:
                 why = LATER

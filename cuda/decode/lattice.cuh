@@ -344,6 +344,9 @@ struct LatticeEnds {
     std::uint32_t n;
     std::uint32_t best;  // an entry
     bool alive;          // whether the search lived to the last frame
+    bool reached_final;
+    double total_cost;
+    std::uint32_t frames;
 };
 
 // Writes what is kept to memory of the host.
@@ -419,8 +422,16 @@ ARCBEAM_DEVICE bool write_lattice(const LatticeParams& params, std::uint32_t utt
         const bool fits = begin <= params.pool_capacity && bytes <= params.pool_capacity - begin;
         simt::store(shared, fits ? begin : kNoPacked);
         if (fits) {
-            params.results[utterance] =
-                LatticeResult{begin, log.num_steps, kept.links, kept.entries, log.entry_marks.place(ends.best)};
+            params.results[utterance] = LatticeResult{begin,
+                                                      ends.total_cost,
+                                                      log.num_steps,
+                                                      kept.links,
+                                                      kept.entries,
+                                                      log.entry_marks.place(ends.best),
+                                                      ends.frames,
+                                                      ends.reached_final ? 1U : 0U,
+                                                      0U,
+                                                      0U};
         }
     }
     simt::block_barrier();
@@ -430,6 +441,10 @@ ARCBEAM_DEVICE bool write_lattice(const LatticeParams& params, std::uint32_t utt
         return false;
     }
     write_kept(log, ends, kept, first_end, params.pool + begin);
+    simt::block_barrier();
+    if (simt::thread_rank() == 0U) {
+        simt::store_release<Scope::system>(&params.results[utterance].written, 1U);
+    }
     return true;
 }
 

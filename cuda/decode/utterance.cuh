@@ -248,10 +248,14 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
                                    bool reached_final) {
     const SearchParams& common = Search::common(params);
     const LaneState& state = lane.state;
-    const LatticeEnds ends{lane.tokens.milestone, state.num_tokens,
-                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
-                           state.alive != 0U};
     const float best = packed_cost(simt::load(&lane.control->best_end));
+    const LatticeEnds ends{lane.tokens.milestone,
+                           state.num_tokens,
+                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
+                           state.alive != 0U,
+                           reached_final,
+                           state.offset + static_cast<double>(best),
+                           state.frame};
     const std::uint32_t of_warps = (ends.n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         const std::uint64_t end = Search::end_of(params, lane, i, i < ends.n, reached_final);
