@@ -119,7 +119,6 @@ ARCBEAM_DEVICE Need look(const typename Search::Params& params, typename Search:
         }
         simt::block_barrier();
         const Ending found{simt::load(&control.selected), simt::load(&control.rank)};
-        simt::block_barrier();
         best = cost;
         const bool holds = found.rule != kNoEndpoint;
         const bool alive = lane.state.alive != 0U;
