@@ -70,9 +70,10 @@ ARCBEAM_DEVICE Workspace mixed_workspace(const Lane& lane) {
     return work;
 }
 
-// Whether an utterance has to end in a final state: not where the search died, nor where a stream goes on.
+// Whether an utterance has to end in a final state: not where the search died, nor where a sentence goes on.
 ARCBEAM_DEVICE bool finals_count(const SearchParams& params, const LaneState& state) {
-    return state.alive != 0U && (params.streams == nullptr || params.streams[state.utterance].is_last != 0U);
+    return state.alive != 0U && (params.streams == nullptr || params.streams[state.utterance].is_last != 0U ||
+                                 simt::load(&params.results[state.utterance].fired) != kNoEndpoint);
 }
 
 // Where the n tokens of the frame `number` are kept; frames count from the closure of the start state.

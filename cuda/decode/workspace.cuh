@@ -21,14 +21,6 @@ ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
     return array;
 }
 
-// A survivor of the last frame, with the arcs of its state, so that they need no look-up.
-struct Token {
-    float cost;
-    std::uint32_t first_emitting;
-    std::uint32_t arcs_end;
-    float smallest_weight;
-};
-
 struct Tokens {
     Array<Token> token;
     Array<std::uint32_t> state;

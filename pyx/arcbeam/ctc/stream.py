@@ -18,7 +18,7 @@ from arcbeam.streams import Partials
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
-    from arcbeam.arrays.batches import Utterances
+    from arcbeam.arrays.intake import Decoded
     from arcbeam.ctc._decode import CpuStream
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.sentences import SavedSearch
@@ -317,10 +317,7 @@ class Stream:
         ------
         ValueError
             The stream was interrupted in the middle of a chunk.
-        UnsupportedError
-            The decoder is on a GPU.
         """
-        self._decoder._needs_cpu("save: streams are saved")
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
@@ -369,10 +366,10 @@ class Stream:
         """The result of a chunk that has an error; the stream is as before."""
         return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, self._first_frame)
 
-    def _take(self, results: Results, index: int, last: bool, chunks: Utterances) -> Partial:
+    def _take(self, results: Results, index: int, last: bool, chunks: Decoded) -> Partial:
         """Makes the result of the chunk that has been decoded, and keeps the frames behind the end of the sentence."""
         taken, self._frames = self._state.frames - self._frames, self._state.frames
-        if taken < chunks.table[index, 2]:
+        if taken < chunks.frames[index]:
             self._waiting.append(chunks.rows(index, taken, self._decoder._width))
         self._last_came = last
         if self._partial.endpoint is not None:

@@ -12,6 +12,7 @@ cdef class Paths:
     cdef double[::1] total_costs
     cdef uint8_t[::1] reached_final, complete
     cdef list settled  # of chunks of streams: (utterance, arcs)
+    cdef list ended  # of chunks of sentences that have come to an endpoint: (utterance, frames, rule)
     cdef readonly list bad  # (utterance, frame, column, value) of values that are no log-probs
     cdef uint64_t frames, tokens, leaving_arcs, admitted
     cdef int add(self, order, const UtteranceResult* results, const uint32_t* pool) except -1

@@ -115,6 +115,7 @@ cdef class CudaEngine:
     cdef list boosts  # of the batch's utterances; None: there is none
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
+    cdef DeviceBuffer columns  # of the graph's arcs; empty until a stream has endpoints
     cdef object all_streams  # that are alive
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
@@ -157,6 +158,7 @@ cdef class CudaEngine:
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
+        self.columns = DeviceBuffer(self.pool, self.stream, "the columns of the graph")
         self.staging = Staging(self.pool, self.copies, threads)
         self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
         self.device_looks = DeviceLooks(self.copies)
@@ -221,8 +223,8 @@ cdef class CudaEngine:
             finally:
                 self.boosts = self.streams = self.last = None
 
-    def new_stream(self, boost=None):
-        """A CudaStream that begins.
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None):
+        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
 
         Raises
         ------
@@ -232,7 +234,7 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             raise UnsupportedError("stream: on a GPU expected a decoder without a language_model, which streams do not "
                                    "have there yet; use device='cpu'")
-        stream = CudaStream(self.pool, self.stream, boost)
+        stream = CudaStream(self.pool, self.stream, self.source, boost, rules, saved)
         self.all_streams.add(stream)
         return stream
 
@@ -282,7 +284,7 @@ cdef class CudaEngine:
             if self.boosting is not None:
                 host += self.boosting.pinned_bytes()
                 boosts = self.boosting.device_bytes()
-            return {"graph": self.graph.bytes, "language_models": models,
+            return {"graph": self.graph.bytes + self.columns.capacity, "language_models": models,
                     "lanes": sum([(<Searches> one).lanes.room_bytes() for one in kinds]),
                     "token_log": sum([(<Searches> one).lanes.log_bytes() for one in kinds]), "boosts": boosts,
                     "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
@@ -342,6 +344,8 @@ cdef class CudaEngine:
             self.rescoring.begin_batch(self.stream)
         if self.boosts is not None:
             self._begin_boosts()
+        if self.streams is not None:
+            self._begin_streams()
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
@@ -374,6 +378,12 @@ cdef class CudaEngine:
             self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
             self.boosting.describe(&self.params)
         self.boosting.have(self.boosts)
+        return 0
+
+    cdef int _begin_streams(self) except -1:
+        """Sees to it that the device has what endpoints need."""
+        if self.columns.capacity == 0 and any([stream.looks for stream in self.streams]):
+            self.columns.write(self.source.columns.view(np.uint8))
         return 0
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
@@ -440,7 +450,8 @@ cdef class CudaEngine:
             if self.boosts is not None:
                 (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
             if self.streams is not None:
-                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]])
+                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],
+                                                                     self.columns.address)
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
@@ -610,10 +621,12 @@ cdef class CudaEngine:
         """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
         nothing = np.empty(0, np.uint32)
         settled = dict(found.settled)
+        ended = {utterance: (frames, rule) for utterance, frames, rule in found.ended}
         refused = {one[0] for one in found.bad}
         for i, frames in enumerate(table[:, 2].tolist()):
             if i not in refused:
-                (<CudaStream> self.streams[i]).take(settled.get(i, nothing), frames)
+                frames, rule = ended.get(i, (frames, 0))
+                (<CudaStream> self.streams[i]).take(settled.get(i, nothing), frames, rule)
         return 0
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:

@@ -1,11 +1,14 @@
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc.endpoint import EndpointRules
+from arcbeam.ctc.sentences import SavedSearch
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
+from arcbeam.graph.graph import Graph
 
 @final
 class StateRoom:
@@ -17,9 +20,24 @@ class CudaStream:
     def boost(self) -> BoostList | None: ...
     @property
     def frames(self) -> int: ...
-    def __new__(cls, pool: MemoryPool, stream: Stream, boost: BoostList | None) -> Self: ...
+    @property
+    def fired(self) -> int: ...
+    @property
+    def has_begun(self) -> bool: ...
+    def __new__(
+        cls,
+        pool: MemoryPool,
+        stream: Stream,
+        graph: Graph,
+        boost: BoostList | None,
+        rules: EndpointRules | None,
+        saved: SavedSearch | None,
+    ) -> Self: ...
     @property
     def is_whole(self) -> bool: ...
     @property
     def nbytes(self) -> int: ...
+    @property
+    def looks(self) -> bool: ...
+    def search(self) -> dict[str, Any]: ...
     def take_settled(self) -> npt.NDArray[np.uint32]: ...
