@@ -17,8 +17,7 @@ ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, st
                                 RescoringControl& control) {
     std::uint32_t best = kNoCost;
     for (std::uint32_t at = Team::rank(); at < num_distinct + num_wanted; at += Team::size()) {
-        const std::uint32_t candidate =
-            at < num_distinct ? work.distinct()[at] : work.wanted()[at - num_distinct];
+        const std::uint32_t candidate = at < num_distinct ? work.distinct()[at] : work.wanted()[at - num_distinct];
         if (candidate == kNoIndex) {
             continue;
         }

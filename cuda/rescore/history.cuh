@@ -1,6 +1,7 @@
-// The parts of a token's history. It is a state of each language model or, where words are boosted without models, a
-// boost state. Where words are looked up and boosted, three states share its 64 bits: from the highest to the lowest
-// the large model's, the small model's and the boost's, so that histories compare as law 9 says. See SharedBits.
+// The parts of a token's history. It is a state of each language model or, where words are boosted without models,
+// a boost state. Where words are looked up and boosted, three states share its 64 bits: from the highest to the
+// lowest the large model's, the small model's and the boost's, so that histories compare as law 9 says. See
+// SharedBits.
 #pragma once
 
 #include "rescore/variant.cuh"

@@ -41,7 +41,7 @@ ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_wanted, std::uint32
             best = key < best ? key : best;
         }
     }
-    if constexpr (!Params::kBoosts) {
+    if (!Params::kBoosts) {
         best = simt::reduce_min(simt::kAllThreads, best);
         if (simt::warp_thread() == 0U && best != kNoCost) {
             simt::atomic_min<Team::kScope>(&control.best, best);
@@ -97,8 +97,8 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
     return {true, questions.num_distinct};
 }
 
-// Adds to the listed candidates what their words add. Barriers are passed, one at the end. False if the host has not
-// answered.
+// Adds to the listed candidates what their words add. Barriers are passed, one at the end. False if the host has
+// not answered.
 template <class Team, class Params>
 ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
                                         std::uint32_t slot, const RescoringWorkspace& work) {

@@ -39,8 +39,8 @@ struct ArcCacheView {
 constexpr std::uint32_t kCacheWords = 4U;
 constexpr std::uint32_t kSingleWords = 2U;
 
-// How many bits of a history the state of the small model and that of the boost take, where histories have both; the
-// large model's state has the rest. See history.cuh.
+// How many bits of a history the state of the small model and that of the boost take, where histories have both;
+// the large model's state has the rest. See history.cuh.
 struct SharedBits {
     std::uint32_t small;
     std::uint32_t boost;
@@ -74,7 +74,7 @@ struct RescoringParams {
     std::uint32_t words_a_history;
     LmBuckets buckets;        // of the large model, if it is in buckets: then only the sizes in its view are read
     const BoostView* boosts;  // [num_utterances], for kernels that boost
-    SharedBits bits;
+    SharedBits bits;          // for those that have models, too
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.

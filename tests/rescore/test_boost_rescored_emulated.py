@@ -70,7 +70,7 @@ def test_ties(seed, n):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_words_in_many_phrases(seed):
-    """Phrases overlap, and a frame has more words than a block has threads: they are claimed, and some share answers."""
+    """Phrases overlap, and a frame has more words than a block has threads: some share answers."""
     rng = np.random.default_rng(seed)
     source, target, labels = rng.integers(0, 8, 200), rng.integers(0, 8, 200), rng.integers(1, 6, 200)
     weights = rng.gamma(1.0, size=200).astype(np.float32)
@@ -85,4 +85,23 @@ def test_few_words_in_many_phrases(seed):
             check_rescored(
                 over(plain, MODELS[1]), MODELS, boosts, [graphs.random_log_probs(seed, 8, 6)], bits=BITS, beam=6.0,
                 lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_words_that_become_dear(seed):
+    """Each is looked up by itself, and the best is known after the boost only. No state is final, so refunds decide."""
+    rng = np.random.default_rng(seed)
+    source, target, labels = rng.integers(0, 6, 18), rng.integers(0, 6, 18), rng.integers(1, 4, 18)
+    weights = rng.gamma(1.0, size=18).astype(np.float32)
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 6, 18), weights), num_states=6, num_columns=3, finals={}
+    )
+    begun = {f"{a} {b} {c}": 2.0 for a in WORDS[:3] for b in WORDS[3:5] for c in WORDS[:2]}
+    boosts = [Boost(dict.fromkeys(WORDS[:5], -4.0) | begun)]
+    for lattice_beam in (None, 3.0):
+        for schedule in schedules(2):
+            check_rescored(
+                over(plain, MODELS[1]), MODELS, boosts, [graphs.random_log_probs(seed, 6, 3)], bits=BITS, beam=5.0,
+                lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1, block=128), schedule=schedule,
             )  # fmt: skip

@@ -172,6 +172,11 @@ cdef DeviceWords device_words(graph, Context context):
     return found
 
 
+def most_beginnings(uint64_t large_states, uint64_t small_states):
+    """int : beginnings of phrases that a history has room for beside the states of both models."""
+    return <uint64_t> 1 << shared_bits(large_states, small_states).boost
+
+
 cdef class DeviceRescoring:
     """Both models, the words of the graph, the arc cache and the counters of one decoder.
 
@@ -330,7 +335,7 @@ cdef class DeviceRescoring:
                 f"for (placement {self.placement.name!r}); " + (
                     "give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA" if self.large is None else
                     "use placement='resident' or 'host-direct'") + ", or decode with device='cpu'")
-        most = <size_t> 1 << shared_bits(self.large.view.num_states, self.small.view.num_states).boost
+        most = most_beginnings(self.large.view.num_states, self.small.view.num_states)
         for boost in lists:
             if boost is not None and len(boost.states) > most:
                 raise UnsupportedError(
