@@ -213,9 +213,11 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     }
     const std::uint32_t number = lane.state.frame + lane.state.started;
     std::uint32_t* const best_survivor = &control.best_survivor[number & 1U];
-    find_sources<Team>(all_candidates, work, best_survivor);
     if constexpr (lattices) {
-        capture<Team>(all_candidates, lane.state.log_size, params.lattice->beam, work, control.lattice);
+        const Capture<Team> capture{work.table_index, lane.state.log_size, params.lattice->beam, &control.lattice};
+        find_sources<Team>(all_candidates, work, best_survivor, capture);
+    } else {
+        find_sources<Team>(all_candidates, work, best_survivor, ForgetLosers{});
     }
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);

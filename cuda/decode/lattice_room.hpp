@@ -42,13 +42,18 @@ struct LatticeStep {
 };
 
 // The place of a lattice in the pool: steps, links, entries of the log, their costs, and the extras of the last
-// step's entries, in this order.
+// step's entries, in this order. It is memory of the host, which reads it and the lattice while the kernel runs.
 struct LatticeResult {
     std::uint64_t begin;
-    std::uint32_t steps;  // 0: there is no lattice
+    double total_cost;
+    std::uint32_t steps;
     std::uint32_t links;
     std::uint32_t entries;
     std::uint32_t best_end;  // an entry
+    std::uint32_t frames;    // that the search lived through
+    std::uint32_t reached_final;
+    std::uint32_t written;  // 1: the lattice lies in the pool; stored last, by a release
+    std::uint32_t unused;
 };
 
 constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, std::uint32_t entries,
@@ -61,7 +66,7 @@ constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, 
 
 struct LatticeParams {
     LatticeLane* lanes;               // [lanes]
-    LatticeResult* results;           // [utterances]
+    LatticeResult* results;           // [utterances], memory of the host
     LatticeStep* steps;               // of all utterances, one step more than frames for each
     const std::uint32_t* first_step;  // [utterances]
     unsigned char* pool;

@@ -237,6 +237,10 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
     return Rows::good;
 }
 
+ARCBEAM_DEVICE LatticeRoom lattice_room(const Lane& lane) {
+    return {rooms_of_warps(lane.warp_room), lane.histogram};
+}
+
 // Writes the lattice, once the best end has been found; false if the pool is full. The memory of the tokens'
 // milestones is used, so the path has been written before.
 template <class Search>
@@ -244,10 +248,14 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
                                    bool reached_final) {
     const SearchParams& common = Search::common(params);
     const LaneState& state = lane.state;
-    const LatticeEnds ends{lane.tokens.milestone, state.num_tokens,
-                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
-                           state.alive != 0U};
     const float best = packed_cost(simt::load(&lane.control->best_end));
+    const LatticeEnds ends{lane.tokens.milestone,
+                           state.num_tokens,
+                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
+                           state.alive != 0U,
+                           reached_final,
+                           state.offset + static_cast<double>(best),
+                           state.frame};
     const std::uint32_t of_warps = (ends.n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
         const std::uint64_t end = Search::end_of(params, lane, i, i < ends.n, reached_final);
@@ -258,7 +266,7 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
     }
     simt::block_barrier();
     return write_lattice(*common.lattice, state.utterance,
-                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lane.histogram,
+                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lattice_room(lane),
                          &lane.control->best_end);
 }
 
@@ -320,7 +328,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
 ARCBEAM_DEVICE Need make_room_in_lattice(const LatticeParams& params, Lane& lane) {
     LaneState& state = lane.state;
     LatticeLane& links = lane.control->lattice;
-    const Kept left = prune_lattice(lattice_log(params, links, state), state.num_tokens, lane.histogram);
+    const Kept left = prune_lattice(lattice_log(params, links, state), lattice_room(lane));
     const std::uint32_t link_capacity = simt::load(&links.link_capacity);
     if (simt::thread_rank() == 0U) {
         simt::store(&links.num_links, left.links);

@@ -75,6 +75,12 @@ ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
     return room;
 }
 
+// The rooms of all warps of the block as one array, for a use between two frames.
+ARCBEAM_DEVICE Array<std::uint32_t> rooms_of_warps(const WarpRoom& own) {
+    constexpr std::uint32_t kWords = kWarpRoomBytes / sizeof(std::uint32_t);
+    return {own.tokens.data - simt::warp() * kWords, simt::num_warps() * kWords};
+}
+
 // A candidate: a way to a state.
 struct Candidate {
     std::uint64_t packed;  // pack(cost, arc)

@@ -1,5 +1,6 @@
 """A host for the search kernel under the emulator: lanes, room that grows, launches until all is decoded."""
 
+import ctypes
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ NEED_LINKS, NEED_LATTICE_POOL = 18, 19
 NEED_STREAM_ROOM = 20
 LATTICE_LANE = np.dtype([("costs", "u8"), ("links", "u8"), ("link_capacity", "u4"), ("num_links", "u4")])
 LATTICE_RESULT = np.dtype(
-    [("begin", "u8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4")]
+    [("begin", "u8"), ("total_cost", "f8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4"),
+     ("frames", "u4"), ("reached_final", "u4"), ("written", "u4"), ("unused", "u4")]
 )  # fmt: skip
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
 STREAM = np.dtype(
@@ -210,6 +212,11 @@ class FoundLattice:
         )
 
 
+    def bytes(self):
+        arrays = (self.steps, self.links, self.entries, self.costs, self.end_extras)
+        return b"".join(array.tobytes() for array in arrays)
+
+
 class Lattices:
     """The memory for lattices of a host under the emulator."""
 
@@ -222,7 +229,7 @@ class Lattices:
         self.pool, self.used = np.zeros(room.lattice_pool, np.uint8), np.zeros(1, np.uint64)
         self.beam = np.float32(beam)
         self.keep = {}
-        self.taken = {}
+        self.taken, self.early = {}, {}
         for number in range(lanes):
             self.grow_links(number, room.links)
 
@@ -252,11 +259,21 @@ class Lattices:
         self.keep[f"links[{number}]"] = larger
         lane["links"], lane["link_capacity"] = larger.ctypes.data, capacity
 
+    def look(self):
+        """Reads what has been written so far, as the host does while a kernel runs."""
+        for utterance, place in enumerate(self.results):
+            if place["written"] and utterance not in self.taken and utterance not in self.early:
+                self.early[utterance] = FoundLattice.read(place, self.pool)
+
     def take(self, results):
         """Reads what the last launch has written, and makes room for more."""
-        for utterance, result in enumerate(results):
-            if result["outcome"] == DECODED and utterance not in self.taken:
-                self.taken[utterance] = FoundLattice.read(self.results[utterance], self.pool)
+        for utterance, (result, place) in enumerate(zip(results, self.results, strict=True)):
+            assert place["written"] == (result["outcome"] == DECODED)
+            if place["written"] and utterance not in self.taken:
+                told = (place["total_cost"], place["reached_final"], place["frames"])
+                assert told == (result["total_cost"], result["reached_final"], result["frames"])
+                self.taken[utterance] = found = FoundLattice.read(place, self.pool)
+                assert found.bytes() == self.early.get(utterance, found).bytes()
         if self.used[0] > len(self.pool):
             self.pool = np.zeros(2 * int(self.used[0]), np.uint8)
         self.used[0] = 0
@@ -307,6 +324,7 @@ class SearchHost:
 
     control_bytes = 208
     wait_cycles = 10**6
+    looks_every = 0  # scheduling points between the host's looks for lattices that have been written
     has_clusters = True  # the kernel has an entry for them
 
     @staticmethod
@@ -373,13 +391,17 @@ class SearchHost:
             shared = self.control_bytes + 1024 + 8 * 512 + (shape.block + 31) // 32 * 1408 + padded(4 * columns)
             shared += self.tokens_bytes(room.capacity)
             shared += self.workspace_bytes(room.capacity, room.candidates, room.table_size)
+            host = self.beside()
+            if host is None and lattices is not None and self.looks_every:
+                look = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: lattices.look())
+                host = (ctypes.cast(look, ctypes.c_void_p).value, None, self.looks_every)
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
             self.kernels.launch(
                 self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
                 block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays | of_lattices,
-                copies=coming.copies() if from_host else (), host=self.beside(), **schedule,
+                copies=coming.copies() if from_host else (), host=host, **schedule,
             )  # fmt: skip
             assert resting[0] == shape.lanes
             self.launches += 1
@@ -414,6 +436,7 @@ class SearchHost:
         found = [self._found(result, pool) for result in results]
         for utterance, lattice in lattices.taken.items() if lattices is not None else ():
             found[utterance].lattice = lattice
+        self.read_early = len(lattices.early) if lattices is not None else 0
         for stream, one, result in zip(streams or (), found, results, strict=False):
             if one.outcome == DECODED:
                 stream.take(one, int(result["settled"]))

@@ -186,6 +186,7 @@ def lattices():
     """Of searches in which all has room and of such in which nothing has, one of which dies; of logs that are pruned;
     and of a search in which all is tied, so that slacks are as large as the beam."""
     lattice_emulated.test_more_links_than_tokens()
+    lattice_emulated.test_the_host_reads_what_has_been_written_while_others_decode()
     graph = graphs.random_graph(4, states=120, columns=12)
     batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 70, 9))]
     batch[2][6:] = -np.inf

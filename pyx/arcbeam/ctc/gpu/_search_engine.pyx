@@ -346,10 +346,10 @@ cdef class CudaEngine:
                 self._plan(last - first, columns, room)
                 if looking:
                     self.device_looks.begin(self.stream)
-                self._start(sorted_table[first:last], columns, on_host, room, order[first:last])
+                self._start(sorted_table[first:last], columns, on_host, room, order[first:last], lattices)
                 if looking:
                     self.device_looks.fetch(looks, utterances)
-                self._finish(on_host, room, order[first:last], np.ascontiguousarray(sorted_table[first:last, 2]), lattices)
+                self._finish(on_host, room, order[first:last])
                 if looking:
                     self.device_looks.look(looks)
             except BaseException:
@@ -401,7 +401,7 @@ cdef class CudaEngine:
     # A window of the batch
 
     cdef int _start(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, room,
-                    const int64_t[::1] members) except -1:
+                    const int64_t[::1] members, Lattices lattices) except -1:
         """`members` are the window's utterances by their numbers in the batch."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
         cdef uint64_t frames = 0, entries
@@ -472,8 +472,8 @@ cdef class CudaEngine:
             self.params.search.streams = <const StreamView*> <uintptr_t> (self.batch.address + layout.streams)
         self.params.search.lattice = NULL
         if self.lattice_beam >= 0:
-            self.lattices.begin(np.asarray(utterances[:, 2]), self.lanes, self.num_lanes, self.lattice_beam,
-                                room.lattice_bytes * (frames + n))
+            self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
+                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n))
             self.params.search.lattice = self.lattices.address()
         with nogil:
             copy_to_device(self.batch.address, host, layout.sent, self.stream)
@@ -528,14 +528,13 @@ cdef class CudaEngine:
             self.lattices.ask_back()
         return 0
 
-    cdef int _finish(self, bint on_host, room, order, frames, Lattices lattices) except -1:
+    cdef int _finish(self, bint on_host, room, order) except -1:
         """Waits for the kernel, and launches it again while a lane needs more room, a cluster or log-probs."""
         cdef LaneState* states
         while True:
             self._wait()
             if self.lattice_beam >= 0:
-                self.lattices.note_links(self.lanes, self.num_lanes)
-                self.lattices.take(self._results(), order, frames, lattices)
+                self.lattices.take(self.lanes, self.num_lanes)
             stopped = self._grow(order)
             if not stopped:
                 break
@@ -559,7 +558,10 @@ cdef class CudaEngine:
         cdef int reached = 0
         while not reached:
             with nogil:
-                reached = self.done.wait(SLICE_MS)
+                if self.lattice_beam >= 0:
+                    reached = self.lattices.wait(self.done, SLICE_MS)
+                else:
+                    reached = self.done.wait(SLICE_MS)
             if not reached:
                 PyErr_CheckSignals()
         self.in_flight = False
@@ -638,6 +640,7 @@ cdef class CudaEngine:
             self.staging.rest()
             if self.requests is not None:
                 self.requests.rest()
+        self.lattices.rest()
         return 0
 
     cdef int _give_back(self) except -1:

@@ -1,5 +1,6 @@
 #include "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -11,10 +12,10 @@ namespace arcbeam {
 
 namespace {
 
-lattice::Lattice number(const GraphView& graph, const WrittenLattice& written) {
+lattice::Lattice number(const GraphView& graph, const unsigned char* memory, const WantedLattice& wanted) {
     static_assert(sizeof(lattice::Entry) == sizeof(LogEntry), "a kernel writes what is numbered");
-    const LatticeResult& place = written.place;
-    const auto* const steps = reinterpret_cast<const LatticeStep*>(written.memory + place.begin);
+    const LatticeResult& place = *wanted.result;
+    const auto* const steps = reinterpret_cast<const LatticeStep*>(memory + place.begin);
     const auto* const links = reinterpret_cast<const lattice::Link*>(steps + place.steps);
     const auto* const entries = reinterpret_cast<const lattice::Entry*>(links + place.links);
     const auto* const costs = reinterpret_cast<const float*>(entries + place.entries);
@@ -35,27 +36,75 @@ lattice::Lattice number(const GraphView& graph, const WrittenLattice& written) {
     found.num_steps = place.steps;
     found.end_extras = costs + place.entries;
     found.best_end = place.best_end;
-    found.total_cost = written.total_cost;
-    found.reached_final = written.reached_final;
-    found.complete = written.complete;
+    found.total_cost = place.total_cost;
+    found.reached_final = place.reached_final != 0;
+    found.complete = place.frames == wanted.frames;
     return lattice::number(graph, found);
+}
+
+bool is_written(const WantedLattice& wanted) {
+    return __atomic_load_n(&wanted.result->written, __ATOMIC_ACQUIRE) != 0;
 }
 
 }  // namespace
 
-void Numberer::start(const GraphView& graph, std::vector<WrittenLattice> written) {
+void Numberer::begin(const GraphView& graph, std::vector<WantedLattice> wanted) {
     graph_ = graph;
-    written_ = std::move(written);
+    wanted_ = std::move(wanted);
+    handed_.clear();
+    handed_.reserve(wanted_.size());
     failed_ = false;
-    pool_.start(written_.size(), [this](std::size_t, std::size_t item) {
-        try {
-            *written_[item].into = number(graph_, written_[item]);
-        } catch (const std::exception&) {
-            failed_ = true;
-        }
-    });
+}
+
+void Numberer::start(const unsigned char* memory) {
+    memory_ = memory;
+    handed_.clear();
+    next_ = 0;
+    finished_ = false;
+    pool_.start(std::min(pool_.threads(), wanted_.size()), [this](std::size_t, std::size_t) { work(); });
+}
+
+void Numberer::look() {
+    const auto first =
+        std::partition(wanted_.begin(), wanted_.end(), [](const auto& one) { return !is_written(one); });
+    if (first == wanted_.end()) {
+        return;
+    }
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        handed_.insert(handed_.end(), first, wanted_.end());
+    }
+    wanted_.erase(first, wanted_.end());
+    more_.notify_all();
+}
+
+void Numberer::finish() {
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        finished_ = true;
+    }
+    more_.notify_all();
 }
 
 bool Numberer::wait(int milliseconds) { return pool_.wait(std::chrono::milliseconds(milliseconds)); }
+
+void Numberer::work() {
+    for (;;) {
+        WantedLattice one{};
+        {
+            std::unique_lock<std::mutex> lock(mutex_);
+            more_.wait(lock, [this] { return next_ < handed_.size() || finished_; });
+            if (next_ == handed_.size()) {
+                return;
+            }
+            one = handed_[next_++];
+        }
+        try {
+            *one.into = number(graph_, memory_, one);
+        } catch (const std::exception&) {
+            failed_ = true;
+        }
+    }
+}
 
 }  // namespace arcbeam

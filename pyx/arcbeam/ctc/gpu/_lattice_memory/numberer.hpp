@@ -1,8 +1,11 @@
-// Makes lattices of what kernels have written to the pool, on threads of the host.
+// Makes lattices of what kernels have written to the pool, on threads of the host, while other lanes decode.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "decode/lattice_room.hpp"
@@ -12,33 +15,49 @@
 
 namespace arcbeam {
 
-// An utterance whose lattice lies in the pool.
-struct WrittenLattice {
-    const unsigned char* memory;  // of the pool
-    LatticeResult place;
-    double total_cost;
-    bool reached_final;
-    bool complete;
+// An utterance of a window whose lattice is wanted.
+struct WantedLattice {
+    const LatticeResult* result;
+    std::uint32_t frames;  // that it has
     lattice::Lattice* into;
 };
 
+// For each window begin(); for each launch start(), look() as often as one likes, finish(), and wait() until it is
+// true. These are calls of one thread.
 class Numberer {
   public:
     explicit Numberer(std::size_t threads) : pool_(threads) {}
 
-    // Starts; the graph's columns and what the lattices point to must stay until wait() returns true.
-    void start(const GraphView& graph, std::vector<WrittenLattice> written);
+    // The graph's columns and what the lattices point to must stay until the last wait().
+    void begin(const GraphView& graph, std::vector<WantedLattice> wanted);
 
-    // Waits at most `milliseconds`; says whether all are made.
+    // A launch writes to `memory`.
+    void start(const unsigned char* memory);
+
+    // Hands those that have been written since the last look to the threads.
+    void look();
+
+    // The launch has ended, or what it writes is not wanted any more.
+    void finish();
+
+    // Waits at most `milliseconds`; says whether all are made that have been handed over.
     bool wait(int milliseconds);
 
     // Whether memory ran out; asked once all are made.
     [[nodiscard]] bool failed() const { return failed_; }
 
   private:
+    void work();
+
     GraphView graph_{};
-    std::vector<WrittenLattice> written_;
+    const unsigned char* memory_ = nullptr;
+    std::vector<WantedLattice> wanted_;  // and not handed over yet
+    std::vector<WantedLattice> handed_;  // since the start of the launch
+    std::size_t next_ = 0;               // of these
+    bool finished_ = true;
     std::atomic<bool> failed_{false};
+    std::mutex mutex_;  // of handed_, next_ and finished_
+    std::condition_variable more_;
     twin::ThreadPool pool_;  // last, so that its threads end first
 };
 
