@@ -224,7 +224,7 @@ class RescoringStageKernel:
             frame.hypotheses_per_state, epsilon_words(frame.graph), is_near, 0,
         )  # fmt: skip
         self.after += pack_buckets(machine, models.large, lookup)  # type: ignore[arg-type]
-        self.after += struct.pack("<Q", 0)  # no boosts
+        self.after += struct.pack("<Q2I", 0, 0, 0)  # no boosts
         self.after += pack_spill(put, layout, workspace_bytes(spilled), rescoring_tokens_bytes(spilled))
         for name, array in (
             ("log_probs", np.ascontiguousarray(frame.log_probs, np.float32)),

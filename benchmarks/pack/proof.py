@@ -22,7 +22,7 @@ from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", "boosted")
+SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", "boosted", "boosted_rescore")
 KERNELS = (*SEARCHES, *(f"{name}_lattice" for name in SEARCHES), "transducer", "transducer_fused")
 KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"

@@ -109,6 +109,12 @@ ARCBEAM_DEVICE LmStep step_in_buckets(const LmBuckets& lm, std::uint32_t history
     return unknown ? lm_unknown(backoffs) : lm_found(backoffs, found, kLmEmptyHistory);
 }
 
+// Whether the large model is in buckets.
+template <class Params>
+ARCBEAM_DEVICE bool is_in_buckets(const Params& params) {
+    return Params::kHasBuckets && (!Params::kHasColumns || params.buckets.links != 0U);
+}
+
 // The cost of a label after the history of each thread that asks. All threads of the warp call this.
 ARCBEAM_DEVICE float cost_in_buckets(const LmBuckets& lm, std::uint32_t history, std::uint32_t label, bool asks) {
     constexpr std::uint32_t kGroups = simt::kWarpSize / kBucketLanes;

@@ -14,12 +14,14 @@ namespace arcbeam {
 template <class Params>
 ARCBEAM_DEVICE float end_of_sentence(const Params& params, const RescoringLane& lane, const History& history,
                                      bool asks) {
-    if constexpr (Params::kInBuckets) {
-        const std::uint32_t end = params.lms.large.num_labels;
-        const float large = cost_in_buckets(params.buckets, history.large, end, asks);
-        const LmView& small = params.lms.small;
-        return asks ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
-                    : 0.0F;
+    if constexpr (Params::kHasBuckets) {
+        if (is_in_buckets(params)) {
+            const std::uint32_t end = params.lms.large.num_labels;
+            const float large = cost_in_buckets(params.buckets, history.large, end, asks);
+            const LmView& small = params.lms.small;
+            return asks ? deviation_cost(params.lms, large, lm_step(small, history.small, small.num_labels).cost)
+                        : 0.0F;
+        }
     }
     return !asks                ? 0.0F
            : !Params::kLanesAsk ? end_deviation(params.lms, history)
@@ -40,18 +42,21 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const Params& params, const RescoringL
     if (final_only && is_token) {
         cost = extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state));
     }
+    if (is_token && (final_only || Params::kBoosts)) {
+        history = lane.histories[index];
+    }
+    if constexpr (Params::kDeviates) {
+        if (final_only) {
+            const bool is_final = is_token && is_finite(cost);
+            const float deviation = end_of_sentence(params, lane, models_part(params, history), is_final);
+            cost = is_final ? rescore_cost(cost, deviation) : kInfiniteCost;
+        }
+    }
     if constexpr (Params::kBoosts) {  // what a phrase was given is due at any end
         if (is_token && is_finite(cost)) {
-            history = lane.histories[index];
-            cost = boost_cost(cost, boost_refund(params.boosts[lane.state.utterance], history.large));
+            const std::uint32_t phrase = boost_part(params, history);
+            cost = boost_cost(cost, boost_refund(params.boosts[lane.state.utterance], phrase));
         }
-    } else if (final_only) {
-        if (is_token) {
-            history = lane.histories[index];
-        }
-        const bool is_final = is_token && is_finite(cost);
-        const float deviation = end_of_sentence(params, lane, history, is_final);
-        cost = is_final ? rescore_cost(cost, deviation) : kInfiniteCost;
     }
     return is_token && !(final_only && !is_finite(cost)) ? pack(cost, state) : kNoPacked;
 }

@@ -318,14 +318,15 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
 }
 
 // Frame 0: the start state alone, with the history at the beginning of a sentence.
-ARCBEAM_DEVICE void begin_rescoring(const RescoringParams& params, const RescoringWorkspace& work,
-                                    RescoringLane& lane) {
+template <class Params>
+ARCBEAM_DEVICE void begin_rescoring(const Params& params, const RescoringWorkspace& work, RescoringLane& lane) {
     if (simt::thread_rank() == 0U) {
+        const History first = with_models_part(params, History{kNoPhrase, kNoPhrase}, start_history(params.lms));
         reset_later_words(*lane.words);
         simt::store(&lane.control->num_candidates, 1U);
         simt::store(&lane.words->best, ordered(0.0F));
         work.candidate()[0] = Candidate{pack(0.0F, kNoIndex), params.search.graph.start, kNoIndex};
-        work.extension()[0] = Extension{start_history(params.lms), kNoIndex, kNoWord};
+        work.extension()[0] = Extension{first, kNoIndex, kNoWord};
     }
     simt::block_barrier();
 }

@@ -323,8 +323,8 @@ ARCBEAM_DEVICE LmStep step_from_far(const RescoringParams& params, std::uint32_t
 // Of the threads that answer for a candidate, one half asks the large model and the other half the small one.
 // Returns what the thread has counted. `kLevels`: how many states of a chain are read at a time where the large
 // model is in buckets, else 0.
-template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U>
-ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Questions& questions) {
+template <class Team, std::uint32_t kHalf, std::uint32_t kLevels = 0U, class Params>
+ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& questions) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
     const Lanes<kHalf> together{simt::kAllThreads};
@@ -345,7 +345,8 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
             asked = questions.extension[candidate];
             label = simt::load_readonly(labels + asked.word);
         }
-        const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
+        const History models = models_part(params, asked.history);
+        const std::uint32_t state = is_large ? models.large : models.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         LmStep step{};
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
@@ -381,11 +382,14 @@ ARCBEAM_DEVICE LookupCounts answer_some(const RescoringParams& params, const Que
                 questions.asked[asked.place] = kNoIndex;
             } else {
                 const std::uint32_t cost = rescore_one(questions.candidate, candidate, deviation.cost);
-                simt::atomic_min<Team::kScope>(questions.best, cost);
+                if (!Params::kBoosts) {
+                    simt::atomic_min<Team::kScope>(questions.best, cost);
+                }
             }
             std::uint32_t bits;
             std::memcpy(&bits, &deviation.cost, sizeof bits);
-            questions.extension[candidate] = Extension{deviation.next, bits, asked.word};
+            const History next = with_models_part(params, asked.history, deviation.next);
+            questions.extension[candidate] = Extension{next, bits, asked.word};
             ++counts.distinct;
         }
     }
@@ -397,10 +401,13 @@ ARCBEAM_DEVICE void answer_words(const Params& params, const Questions& question
     // Few words are answered sooner by many threads each. Of many words, more are answered at a time.
     const std::uint32_t n = questions.num_distinct;
     LookupCounts some;
-    if constexpr (Params::kInBuckets) {
-        some = params.buckets.links <= kFewLevels ? answer_some<Team, kBucketLanes, kFewLevels>(params, questions)
-                                                  : answer_some<Team, kBucketLanes, kManyLevels>(params, questions);
-    } else {
+    if (is_in_buckets(params)) {
+        if constexpr (Params::kHasBuckets) {
+            some = params.buckets.links <= kFewLevels
+                       ? answer_some<Team, kBucketLanes, kFewLevels>(params, questions)
+                       : answer_some<Team, kBucketLanes, kManyLevels>(params, questions);
+        }
+    } else if constexpr (Params::kHasColumns) {
         some = n <= Team::size() / (2U * kMostSearching) ? answer_some<Team, kMostSearching>(params, questions)
                : n <= Team::size() / kSearching          ? answer_some<Team, kSearching>(params, questions)
                                                          : answer_some<Team, 1U>(params, questions);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "decode/recombine.cuh"
-#include "rescore/variant.cuh"
+#include "rescore/history.cuh"
 
 namespace arcbeam {
 
@@ -29,14 +29,6 @@ ARCBEAM_DEVICE bool precedes(const Params& params, const History& a, const Histo
         return a < b;
     }
     return words_precede(params, a.large, b.large);
-}
-
-ARCBEAM_DEVICE std::uint64_t history_bits(const History& history) {
-    return static_cast<std::uint64_t>(history.large) << 32U | history.small;
-}
-
-ARCBEAM_DEVICE History history_of(std::uint64_t bits) {
-    return {static_cast<std::uint32_t>(bits >> 32U), static_cast<std::uint32_t>(bits)};
 }
 
 // Of all numbers that threads offer, the first in order stays; kNoPacked stands for none yet.

@@ -2,8 +2,8 @@
 // cpu_reference/decode/rescore.hpp.
 //
 // in   candidates with words, answered: those that ask, and those for which another candidate asks
-// out  their costs rescored and their histories after the word; control.best: the smallest cost
-//      A barrier must follow.
+// out  their costs rescored and their histories after the word; control.best: the smallest cost, unless a boost is
+//      still to come. A barrier must follow.
 #pragma once
 
 #include "rescore/ask.cuh"
@@ -24,9 +24,9 @@ ARCBEAM_DEVICE std::uint32_t take_answer(std::uint32_t candidate, std::uint32_t 
     return rescore_one(work.candidate(), candidate, deviation);
 }
 
-template <class Team>
-ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct, const RescoringWorkspace& work,
-                            RescoringControl& control) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void rescore(const Params&, std::uint32_t num_wanted, std::uint32_t num_distinct,
+                            const RescoringWorkspace& work, RescoringControl& control) {
     std::uint32_t best = kNoCost;
     for (std::uint32_t at = Team::rank(); at < num_distinct; at += Team::size()) {
         const std::uint32_t candidate = work.distinct()[at];
@@ -41,23 +41,25 @@ ARCBEAM_DEVICE void rescore(std::uint32_t num_wanted, std::uint32_t num_distinct
             best = key < best ? key : best;
         }
     }
-    best = simt::reduce_min(simt::kAllThreads, best);
-    if (simt::warp_thread() == 0U && best != kNoCost) {
-        simt::atomic_min<Team::kScope>(&control.best, best);
+    if (!Params::kBoosts) {
+        best = simt::reduce_min(simt::kAllThreads, best);
+        if (simt::warp_thread() == 0U && best != kNoCost) {
+            simt::atomic_min<Team::kScope>(&control.best, best);
+        }
     }
 }
 
+// What became of the words of a step. If they are not answered, the frame has to be given up.
+struct LookedUp {
+    bool answered;
+    std::uint32_t num_distinct;  // how many candidates asked for others, too; 0 if each asked for itself
+};
+
 // Looks up the words of the listed candidates and rescores the candidates. Barriers are passed, one at the end.
-// False if the host has not answered.
 template <class Team, class Params>
-ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
-                                        std::uint32_t slot, const RescoringWorkspace& work) {
+ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
+                                      std::uint32_t slot, const RescoringWorkspace& work) {
     RescoringControl& control = *lane.words;
-    if constexpr (Params::kBoosts) {
-        boost_words<Team>(params.boosts[lane.state.utterance], num_wanted, work, control);
-        Team::barrier();
-        return true;
-    }
     lane.lookups.lookups += Team::rank() == 0U ? num_wanted : 0U;
     Questions questions{work.distinct(), 0U, work.extension(), work.key_owner(), work.candidate(), &control.best};
     // With few words, looking each up takes less time than finding out which are the same.
@@ -75,7 +77,7 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lan
         answer_words<Team>(params, questions, lane.lookups);
         Team::barrier();
         if (each_alone) {
-            return true;
+            return {true, 0U};
         }
     } else {
         AskedWords asked;
@@ -87,12 +89,31 @@ ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lan
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;
         if (!asked.answered) {
-            return false;
+            return {false, 0U};
         }
     }
-    rescore<Team>(num_wanted, questions.num_distinct, work, control);
+    rescore<Team>(params, num_wanted, questions.num_distinct, work, control);
     Team::barrier();
-    return true;
+    return {true, questions.num_distinct};
+}
+
+// Adds to the listed candidates what their words add. Barriers are passed, one at the end. False if the host has
+// not answered.
+template <class Team, class Params>
+ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
+                                        std::uint32_t slot, const RescoringWorkspace& work) {
+    LookedUp looked_up{true, 0U};
+    if constexpr (Params::kDeviates) {
+        looked_up = look_up_words<Team>(params, lane, num_wanted, slot, work);
+    }
+    if constexpr (Params::kBoosts) {
+        if (looked_up.answered) {
+            boost_words<Team>(params, params.boosts[lane.state.utterance], num_wanted, looked_up.num_distinct, work,
+                              *lane.words);
+            Team::barrier();
+        }
+    }
+    return looked_up.answered;
 }
 
 }  // namespace arcbeam

@@ -39,6 +39,27 @@ struct ArcCacheView {
 constexpr std::uint32_t kCacheWords = 4U;
 constexpr std::uint32_t kSingleWords = 2U;
 
+// How many bits of a history the state of the small model and that of the boost take, where histories have both;
+// the large model's state has the rest. See history.cuh.
+struct SharedBits {
+    std::uint32_t small;
+    std::uint32_t boost;
+};
+
+constexpr std::uint32_t bits_for(std::uint64_t states) {
+    std::uint32_t bits = 0U;
+    while (std::uint64_t{1} << bits < states) {
+        ++bits;
+    }
+    return bits;
+}
+
+// Models have at most 2^31 states each. One bit of a history is never set, because all bits 1 stand for none.
+constexpr SharedBits shared_bits(std::uint64_t large_states, std::uint64_t small_states) {
+    const std::uint32_t left = 63U - bits_for(large_states) - bits_for(small_states);
+    return {bits_for(small_states), left < 31U ? left : 31U};
+}
+
 struct RescoringParams {
     SearchParams search;
     RescoringView lms;
@@ -51,8 +72,9 @@ struct RescoringParams {
     std::uint32_t epsilon_words;         // whether any epsilon arc has a word
     std::uint32_t index_is_near;         // 1: loads of the large model's index are not counted
     std::uint32_t words_a_history;
-    LmBuckets buckets;        // of the large model, for bucketed.cu, which reads only the sizes in the view
-    const BoostView* boosts;  // [num_utterances], for boosted.cu
+    LmBuckets buckets;        // of the large model, if it is in buckets: then only the sizes in its view are read
+    const BoostView* boosts;  // [num_utterances], for kernels that boost
+    SharedBits bits;          // for those that have models, too
 };
 
 // Tokens as in decode/search.hpp, and behind them their histories.

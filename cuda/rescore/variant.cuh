@@ -1,31 +1,41 @@
-// Where a search with histories finds the large model, or whether it has a boost instead. It is fixed when a kernel
-// is compiled, so that kernels that have their models pay nothing for the others: the parameter's type says it, and
-// stages that differ are templates over that type.
+// What a search with histories adds to the costs of words, and where it finds the large model. That is fixed when a
+// kernel is compiled, so that kernels pay nothing for each other: the parameter's type says it, and stages that
+// differ are templates over that type.
 #pragma once
 
 #include "rescore/rescoring_search.hpp"
 
 namespace arcbeam {
 
-template <Asks asked, bool in_buckets, bool lattices, bool boosted = false>
+// The form in which kernels read the large model; shared/lm_buckets.hpp has the second.
+enum class LmForm : std::uint8_t { columns, buckets, either };  // either: the parameters tell which
+
+// What a word adds: the deviation of the models, the boost of its utterance (see boost.cuh), or both.
+enum class Adds : std::uint8_t { deviations, boosts, both };
+
+template <Asks asked, LmForm form, bool lattices, Adds adds = Adds::deviations>
 struct RescoringVariant : RescoringParams {
     static constexpr Asks kAsked = asked;  // what lanes ask the host for
     static constexpr bool kLanesAsk = asked != Asks::nobody;
-    static constexpr bool kInBuckets = in_buckets;  // see shared/lm_buckets.hpp
-    static constexpr bool kLattices = lattices;     // whether lattices are asked for
-    static constexpr bool kBoosts = boosted;        // there is no model; words are boosted, see boost.cuh
+    static constexpr bool kHasColumns = form != LmForm::buckets;
+    static constexpr bool kHasBuckets = form != LmForm::columns;
+    static constexpr bool kLattices = lattices;  // whether lattices are asked for
+    static constexpr bool kDeviates = adds != Adds::boosts;
+    static constexpr bool kBoosts = adds != Adds::deviations;
 };
 
 template <bool lattices>
-using Resident = RescoringVariant<Asks::nobody, false, lattices>;
+using Resident = RescoringVariant<Asks::nobody, LmForm::columns, lattices>;
 template <bool lattices>
-using InBuckets = RescoringVariant<Asks::nobody, true, lattices>;
+using InBuckets = RescoringVariant<Asks::nobody, LmForm::buckets, lattices>;
 template <bool lattices>
-using AskingModel = RescoringVariant<Asks::model, false, lattices>;
+using AskingModel = RescoringVariant<Asks::model, LmForm::columns, lattices>;
 template <bool lattices>
-using AskingArcs = RescoringVariant<Asks::arcs, false, lattices>;
+using AskingArcs = RescoringVariant<Asks::arcs, LmForm::columns, lattices>;
 template <bool lattices>
-using Boosted = RescoringVariant<Asks::nobody, false, lattices, true>;
+using Boosted = RescoringVariant<Asks::nobody, LmForm::columns, lattices, Adds::boosts>;
+template <bool lattices>
+using BoostedRescoring = RescoringVariant<Asks::nobody, LmForm::either, lattices, Adds::both>;
 
 static_assert(sizeof(Resident<false>) == sizeof(RescoringParams), "the host passes RescoringParams");
 

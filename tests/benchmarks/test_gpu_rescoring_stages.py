@@ -25,7 +25,7 @@ from benchmarks.engine.rescoring_stage_kernel import (
 from benchmarks.engine.stage_kernel import Layout
 from tests.benchmarks.kernels_on_fake_driver import launches
 
-PARAMETER_BYTES = 712
+PARAMETER_BYTES = 720
 SOURCES = {KERNEL: SOURCE, BUCKETED_KERNEL: BUCKETED_SOURCE}
 CEILING = stage_ceilings.Ceiling(dict.fromkeys((*stage_ceilings.RATES, *stage_ceilings.WAITS), 1.0))
 CASE = timing.Case("demo", 8.0, 200, Layout(shared=320, spilled=1024, threads=64))

@@ -20,13 +20,15 @@ SOURCES = {
     "asking_arcs": "cuda/rescore/asking_arcs.cu",
     "bucketed": "cuda/rescore/bucketed.cu",
     "boosted": "cuda/rescore/boosted.cu",
+    "boosted_rescore": "cuda/rescore/boosted_rescore.cu",
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
 # Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {name: 208 if "search" in name else 568 for name in SOURCES}
+PARAMETER_BYTES = {name: 208 if "search" in name else 576 for name in SOURCES}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs", "boosted"), ("wide", "dense")
 )
+SHAPES["boosted_rescore"] = ("wide",)
 SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}
 
 

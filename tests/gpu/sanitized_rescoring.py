@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from arcbeam import CtcDecoder, Graph, KenLM, SymbolTable
+from arcbeam import Boost, CtcDecoder, Graph, KenLM, SymbolTable
 from arcbeam.gpu.tuned import search_plan
 from tests.baseline.ngrams import NGrams
 from tests.decode.equality import same
@@ -45,6 +45,7 @@ RUNS = [
     ("wide", 3, ("host", 0, None)),
     ("dense", None, ("host", 512, None)),
 ]
+BOOSTED = [(3, ("resident", 512, None)), (None, ("host-direct", 96, 96))]
 OF_KENLM = [("dense", 3, ("cpu", 0, None)), ("wide", None, ("cpu", 512, None))]
 
 
@@ -77,12 +78,21 @@ def main() -> None:
         gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
         cpu = CtcDecoder(graph, device="cpu", **options)
         same(gpu.decode(batch), cpu.decode(batch))
-        if shape == "wide":  # the one that kernels with lattices have
+        if shape == "wide":  # the one that kernels with lattices have, and those with boosts
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+    for n, (placement, cache, budget) in BOOSTED:
+        step(f"boosts, hypotheses a state {n}, {placement}, cache {cache}, budget {budget}")
+        options = models | {"beam": 5.0, "hypotheses_per_state": n}
+        gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
+        cpu = CtcDecoder(graph, device="cpu", **options)
+        boosts = [Boost({"w1 w2": 2.0, "w3": 1.0, "w2 w5 w1": 3.0, "w4": -1.0}), None, Boost(["w7"]), Boost(["w2"])]
+        same(gpu.decode(batch, boost=boosts), cpu.decode(batch, boost=boosts))
+        of_gpu, of_cpu = (lattices(decoder, batch, boost=boosts) for decoder in (gpu, cpu))
+        assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     step("done")
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
-    print(f"rescored {len(runs) * len(batch)} utterances, the same as on the CPU{without}")
+    print(f"rescored {(len(runs) + len(BOOSTED)) * len(batch)} utterances, the same as on the CPU{without}")
 
 
 if __name__ == "__main__":

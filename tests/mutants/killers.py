@@ -19,6 +19,7 @@ from tests.decode.search_host import FromHost, Room, SearchHost, Shape
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
 from tests.rescore import test_boost_emulated as boost_emulated
+from tests.rescore import test_boost_rescored_emulated as boost_rescored_emulated
 from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
@@ -217,6 +218,16 @@ def boosts():
         boost_emulated.test_schedules(None)
         boost_emulated.test_schedules(4.0)
         boost_emulated.test_few_words_in_many_phrases(0)
+
+
+def boosts_with_models():
+    """The same with a large language model: words that are looked up each by itself, and words that share answers."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        boost_rescored_emulated.test_schedules("resident", 2, None)
+        boost_rescored_emulated.test_few_words_in_many_phrases(0)
+        for seed in range(3):
+            boost_rescored_emulated.test_few_words_that_become_dear(seed)
 
 
 def streams():

@@ -1,14 +1,24 @@
-"""A host for the search kernel with boosts under the emulator."""
+"""Hosts for the search kernels with boosts under the emulator: without language models, and with them."""
 
 import numpy as np
 
 from arcbeam import CtcDecoder
 from tests.decode.lattices import lattices, of_kernel, packed
 from tests.decode.search_host import DECODED
-from tests.rescore.rescore_host import REQUESTS, RescoreHost
+from tests.rescore.rescore_host import REQUESTS, RescoreHost, bits_view
 from tests.simt.build import kernel_params
 
 VIEW = np.dtype([("states", "u8"), ("arcs", "u8"), ("mask", "u4"), ("unused", "u4")])
+
+
+def views_of(lists):
+    """Of compiled lists, and the arrays that they point into by their names."""
+    views, arrays = np.zeros(len(lists), VIEW), {}
+    for row, made in zip(views, lists, strict=True):
+        states, arcs = made.states, made.arcs
+        row["states"], row["arcs"], row["mask"] = states.ctypes.data, arcs.ctypes.data, len(arcs) - 1
+        arrays |= {f"states of {id(made)}": states, f"arcs of {id(made)}": arcs}
+    return views, arrays
 
 
 class BoostHost(RescoreHost):
@@ -17,13 +27,7 @@ class BoostHost(RescoreHost):
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, None, **options)
-        self.lists = lists
-        self.boosts = np.zeros(len(lists), VIEW)
-        self.keep = {}
-        for row, made in zip(self.boosts, lists, strict=True):
-            states, arcs = made.states, made.arcs
-            row["states"], row["arcs"], row["mask"] = states.ctypes.data, arcs.ctypes.data, len(arcs) - 1
-            self.keep |= {f"states of {id(made)}": states, f"arcs of {id(made)}": arcs}
+        self.boosts, self.keep = views_of(lists)
 
     def params(self, search):
         lm = {f"column{i}": np.uint64(0) for i in range(10)} | {f"size{i}": np.uint32(0) for i in range(7)}
@@ -36,8 +40,26 @@ class BoostHost(RescoreHost):
             words=self.graph.words, counters=self.counters, cache=kernel_params(entries=nothing, size=np.uint32(0)),
             views=np.zeros(1, REQUESTS), history_words=nothing, per_state=np.uint32(0),
             epsilon_words=np.uint32(self.epsilon_words), index_is_near=np.uint32(0), words_a_history=np.uint32(0),
-            buckets=self.buckets_view(), boosts=self.boosts,
+            buckets=self.buckets_view(), boosts=self.boosts, bits=bits_view(self.bits),
         )  # fmt: skip
+        params.arrays |= self.keep
+        return params
+
+
+class BoostRescoreHost(RescoreHost):
+    """`bits` : of a history, for the state of the small model and for that of the boost."""
+
+    source, entry = "cuda/rescore/boosted_rescore.cu", "arcbeam_boosted_rescore_{}"
+    of_buckets = source, entry
+    has_clusters = False
+
+    def __init__(self, graph, rescoring, lists, bits, **options):
+        super().__init__(graph, rescoring, **options)
+        self.boosts, self.keep = views_of(lists)
+        self.bits = bits
+
+    def params(self, search):
+        params = super().params(search)
         params.arrays |= self.keep
         return params
 
@@ -48,6 +70,28 @@ def check(graph, boosts, batch, *, shape=None, schedule=None, lattice_beam=None,
     more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
     decoder = CtcDecoder(graph, device="cpu", threads=1, **of_both, **more)
     host = BoostHost(graph, [boost.compiled(graph) for boost in boosts], **options, **more)
+    return _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule)
+
+
+def check_rescored(
+    graph, models, boosts, batch, *, bits, shape=None, schedule=None, lattice_beam=None, lm_scale=1.0, **options
+):
+    """The same with a large language model."""
+    of_both = {name: options[name] for name in ("beam", "max_active", "hypotheses_per_state") if name in options}
+    more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
+    decoder = CtcDecoder(
+        graph, language_model=models[0], graph_language_model=models[1], lm_scale=lm_scale, device="cpu", threads=1,
+        **of_both, **more,
+    )  # fmt: skip
+    lists = [boost.compiled(graph) for boost in boosts]
+    host = BoostRescoreHost(graph, decoder._rescoring, lists, bits, **options, **more)
+    _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule)
+    if lattice_beam is None:
+        assert host.counters[0] == decoder.stats.lookups
+    return host
+
+
+def _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule):
     found = host.decode(batch, shape, **(schedule or {}))
     if lattice_beam is not None:
         wanted = lattices(decoder, batch, boost=boosts)

@@ -34,8 +34,13 @@ def lm_view(model, without=()):
     return kernel_params(**fields, **{name: np.uint32(size) for name, size in sizes.items()})
 
 
+def bits_view(bits):
+    return kernel_params(small=np.uint32(bits[0]), boost=np.uint32(bits[1]))
+
+
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
+    of_buckets = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
     control_bytes = 208 + 160
 
     def __init__(
@@ -56,8 +61,9 @@ class RescoreHost(SearchHost):
         **options,
     ):
         self.buckets = None
+        self.boosts, self.bits = np.uint64(0), (0, 0)
         if in_buckets:
-            self.source, self.entry = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
+            self.source, self.entry = self.of_buckets
             self.buckets = Buckets(rescoring.large.columns, rescoring.large.about, in_buckets)
         if asks != NOBODY:
             name = "asking_arcs" if asks == ARCS else "asking"
@@ -99,7 +105,7 @@ class RescoreHost(SearchHost):
             views=self.views, **words, per_state=np.uint32(self.per_state), epsilon_words=np.uint32(self.epsilon_words),
             index_is_near=np.uint32(0),
             words_a_history=np.uint32(self.answerer.words_a_history if self.asks == MODEL else 0),
-            buckets=self.buckets_view(), boosts=np.uint64(0),
+            buckets=self.buckets_view(), boosts=self.boosts, bits=bits_view(self.bits),
         )  # fmt: skip
         params.arrays |= self.request_memory
         return params

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CapacityError, CtcDecoder, Graph, SymbolTable, UnsupportedError
+from arcbeam import Boost, CapacityError, CtcDecoder, Graph, SymbolTable
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
@@ -125,18 +125,6 @@ def test_memory_that_lists_have_no_room_in(planned_gpu):
     with pytest.raises(CapacityError, match="memory_limit"):
         on_gpu.decode(BATCH, boost=large)
     same(on_gpu.decode(BATCH), on_cpu.decode(BATCH))
-
-
-def test_with_a_language_model_it_is_refused(planned_gpu):
-    from tests.rescore.test_rescore_cuda_engine import BATCH as RESCORED
-    from tests.rescore.test_rescore_cuda_engine import GRAPH as MODELLED
-    from tests.rescore.test_rescore_cuda_engine import LARGE, SMALL
-
-    one = CtcDecoder(MODELLED, language_model=LARGE, graph_language_model=SMALL, unknown_words="unk", device="cuda")
-    word = MODELLED.word_symbols[int(MODELLED.words.max())]
-    with pytest.raises(UnsupportedError, match="boost: on a GPU expected a decoder without a language_model"):
-        one.decode(RESCORED, boost=Boost([word]))
-    assert len(one.decode(RESCORED, boost=[None] * len(RESCORED))) == len(RESCORED)
 
 
 def test_utterances_with_errors_or_without_frames(planned_gpu):

@@ -163,7 +163,7 @@ ARCBEAM_DEVICE std::uint32_t answer(const Params& params, RescoringLane& lane, c
         write_answers(expanded.num_candidates, num_wanted, num_distinct, work, params.answered);
     }
     clock.start();
-    rescore<BlockTeam>(num_wanted, num_distinct, work, words);
+    rescore<BlockTeam>(params.rescoring, num_wanted, num_distinct, work, words);
     clock.stop(Stage::rescore);
     return num_wanted;
 }

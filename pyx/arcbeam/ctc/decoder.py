@@ -345,7 +345,8 @@ class CtcDecoder:
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         UnsupportedError
-            A boost has words that the graph lacks, and a GPU decodes.
+            On a GPU: a boost has words that the graph lacks, or meets a language model that lanes ask the host for, or
+            has more beginnings of phrases than there is room for beside large models.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError

@@ -55,7 +55,7 @@ cdef class DeviceBoosts:
         self.counters.fill(0)
 
     cdef int describe(self, RescoringParams* params) except -1:
-        """Tells the kernel everything except the views of a batch."""
+        """Tells a kernel without language models everything except the views of a batch."""
         params.words = <const uint32_t*> <uintptr_t> self.words.memory.address
         params.counters = <LookupCounters*> <uintptr_t> self.counters.address
         params.hypotheses_per_state = 0

@@ -44,6 +44,8 @@ class DeviceWords:
     @property
     def of_epsilons(self) -> bool: ...
 
+def most_beginnings(large_states: int, small_states: int) -> int: ...
+
 class DeviceRescoring:
     def __new__(
         cls,

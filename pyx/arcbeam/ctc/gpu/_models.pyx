@@ -17,7 +17,8 @@ from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
-from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, kCacheWords
+from arcbeam.ctc._boost cimport BoostList
+from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, kCacheWords, shared_bits
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm import lm_file
@@ -25,7 +26,7 @@ from arcbeam.gpu.tuned import lm_placement
 from arcbeam.gpu._host_buffers import UNPINNED
 from arcbeam.lm._lm_buckets import FULLNESS, filling_threads
 from arcbeam.gpu._registered_memory import parts_of
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError, UnsupportedError
 from arcbeam.warn import warn
 
 _lock = threading.Lock()
@@ -171,6 +172,11 @@ cdef DeviceWords device_words(graph, Context context):
     return found
 
 
+def most_beginnings(uint64_t large_states, uint64_t small_states):
+    """int : beginnings of phrases that a history has room for beside the states of both models."""
+    return <uint64_t> 1 << shared_bits(large_states, small_states).boost
+
+
 cdef class DeviceRescoring:
     """Both models, the words of the graph, the arc cache and the counters of one decoder.
 
@@ -304,6 +310,7 @@ cdef class DeviceRescoring:
         params.lms.small = self.small.view
         if self.large is not None:
             params.lms.large, params.buckets = self.large.view, self.large.buckets
+            params.bits = shared_bits(self.large.view.num_states, self.small.view.num_states)
         else:  # the beginning of a sentence has the number 0
             params.lms.large.num_labels = self.rescoring.kenlm.end_sentence
         params.lms.large_labels = <const uint32_t*> <uintptr_t> self.large_labels.address
@@ -316,6 +323,26 @@ cdef class DeviceRescoring:
         params.hypotheses_per_state = self.hypotheses_per_state
         params.epsilon_words = self.words.of_epsilons
         params.index_is_near = self.placement.name == "host-direct" and self.placement.index_on_device
+        return 0
+
+    cdef int check_boosts(self, list lists) except -1:
+        """Raises UnsupportedError for lists that no kernel takes with these models."""
+        cdef BoostList boost
+        cdef size_t most
+        if self.large is None or self.placement.name == "host":
+            raise UnsupportedError(
+                f"boost: on a GPU expected a language model that the GPU looks up itself, got one that it asks the host "
+                f"for (placement {self.placement.name!r}); " + (
+                    "give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA" if self.large is None else
+                    "use placement='resident' or 'host-direct'") + ", or decode with device='cpu'")
+        most = most_beginnings(self.large.view.num_states, self.small.view.num_states)
+        for boost in lists:
+            if boost is not None and len(boost.states) > most:
+                raise UnsupportedError(
+                    f"boost: on a GPU expected phrases with at most {most:,} different beginnings, which is what a token "
+                    f"has room for beside histories of {self.large.view.num_states:,} and "
+                    f"{self.small.view.num_states:,} states, got {len(boost.states):,}; use fewer phrases, or decode "
+                    "with device='cpu'")
         return 0
 
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):

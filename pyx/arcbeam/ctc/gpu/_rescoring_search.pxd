@@ -30,6 +30,12 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint64_t* entries
         uint32_t size
 
+    cdef struct SharedBits:
+        uint32_t small
+        uint32_t boost
+
+    SharedBits shared_bits(uint64_t large_states, uint64_t small_states)
+
     cdef struct RescoringParams:
         SearchParams search
         RescoringView lms
@@ -44,6 +50,7 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
         uint32_t words_a_history
         LmBuckets buckets
         const BoostView* boosts
+        SharedBits bits
 
     uint64_t rescoring_tokens_bytes(uint64_t capacity)
     uint64_t rescoring_free_bytes(uint64_t table_size)

@@ -104,6 +104,7 @@ ASKING = SearchKind("asking", ("wide", "dense"), True)
 ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense"), True)
+BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
 
 
 cdef SearchKind with_lattices(SearchKind kind):

@@ -31,8 +31,8 @@ from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
 from arcbeam.ctc.gpu._search cimport (
-    ASKING, ASKING_ARCS, BOOSTED, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, Need, SearchKind, StreamView,
-    UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
+    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_RESCORING, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, Need,
+    SearchKind, StreamView, UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
 from arcbeam.ctc.gpu._staging cimport Staging
@@ -212,8 +212,7 @@ cdef class CudaEngine:
         else:
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
         if self.rescoring is not None and any([one is not None for one in lists]):
-            raise UnsupportedError("boost: on a GPU expected a decoder without a language_model, which cannot be "
-                                   "combined there yet; use device='cpu'")
+            self.rescoring.check_boosts(lists)
         with turn:
             self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
             self.boosts = lists if any([one is not None for one in lists]) else None
@@ -374,9 +373,11 @@ cdef class CudaEngine:
     cdef int _begin_boosts(self) except -1:
         """Sees to it that the lists of the batch are on the device."""
         if self.boosting is None:
-            self.boosted_searches = Searches(BOOSTED, self.pool, self.stream)
+            kind = BOOSTED if self.rescoring is None else BOOSTED_RESCORING
+            self.boosted_searches = Searches(kind, self.pool, self.stream)
             self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
-            self.boosting.describe(&self.params)
+            if self.rescoring is None:
+                self.boosting.describe(&self.params)
         self.boosting.have(self.boosts)
         return 0
 
