@@ -50,8 +50,8 @@ def transduce(
     boosting_tree_alpha: Annotated[float, typer.Option(
         "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of these phrases.")] = 1.0,
     ngram_lm: Annotated[Path | None, typer.Option(
-        "--ngram-lm", metavar="FILE", help="ARPA model of tokens, whose words are NeMo's: the character 100 + token."
-        )] = None,
+        "--ngram-lm", metavar="FILE", help="ARPA or KenLM binary of tokens, whose words are NeMo's: the character 100 "
+        "+ token.")] = None,
     ngram_lm_alpha: Annotated[float, typer.Option(
         "--ngram-lm-alpha", metavar="FACTOR", help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     frame_shift: opt.EncoderFrameShift = None,
