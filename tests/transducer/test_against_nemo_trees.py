@@ -62,7 +62,7 @@ def test_what_is_asked_of_the_trees(stored):
 
 
 def test_phrases_with_scores_of_their_own(stored):
-    """In NeMo a shared token keeps what the first phrase gave it, unless the next bare score is larger; here the max."""
+    """NeMo keeps what the first phrase gave a shared token, unless a later bare score is larger; here the max."""
     first, second = (stored[f"order{i}/scores"] for i in range(2))
     assert first.tobytes() != second.tobytes()
     trees = [BoostingTree({p: nemo.TWO_SCORES[p] for p in order}, vocab_size=5) for order in nemo.ORDERS]
