@@ -172,7 +172,7 @@ def early(dataset: datasets.Dataset, graph: "arcbeam.Graph", rare: frozenset[str
 
 def run(context: Context) -> Iterator[Row]:
     graph = graphs.get(boosting.GRAPH, context.progress).graph
-    rare = boosting.RareWords(graph)
+    rare = boosting.RareWords.of_graph(graph)
     sets = [datasets.load(name).first(context.utterances) for name in boosting.SETS]
     rows: list[Row] = []
     for dataset in sets:

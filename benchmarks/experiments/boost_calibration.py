@@ -50,7 +50,7 @@ def alarms(decoder: arcbeam.CtcDecoder, dataset: datasets.Dataset, boost: arcbea
 
 def run(context: Context) -> Iterator[Row]:
     graph = graphs.get(boosting.GRAPH, context.progress).graph
-    rare = boosting.RareWords(graph)
+    rare = boosting.RareWords.of_graph(graph)
     sets = [datasets.load(name).first(context.utterances) for name in SETS]
     decoder = boosting.decoder(graph, BEAM)
     for count in COUNTS:

@@ -62,7 +62,7 @@ def measure(
 
 def run(context: Context) -> Iterator[Row]:
     graph = graphs.get(boosting.GRAPH, context.progress).graph
-    rare = boosting.RareWords(graph)
+    rare = boosting.RareWords.of_graph(graph)
     decoders = {beam: boosting.decoder(graph, beam) for beam in BEAMS}
     for name in boosting.SETS:
         dataset = datasets.load(name).first(context.utterances)

@@ -104,7 +104,7 @@ def tuned(
 
 def run(context: Context) -> Iterator[Row]:
     files = graphs.get(boosting.GRAPH, context.progress)
-    rare = boosting.RareWords(files.graph)
+    rare = boosting.RareWords.of_graph(files.graph)
     options = SearchOptions(PEER_PRUNE, acoustic_scale=boosting.ACOUSTIC_SCALE)
     seat = contest.seat(Contender(PEER, PEER, {"beam_width": PEER_BEAMS}), files, options)
     decoders = {f"{OURS}, beam {beam:g}": ours(files.graph, beam) for beam in BEAMS}

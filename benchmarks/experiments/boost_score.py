@@ -62,7 +62,7 @@ def choice(rows: Sequence[Row]) -> float:
 
 def run(context: Context) -> Iterator[Row]:
     graph = graphs.get(boosting.GRAPH, context.progress).graph
-    rare = boosting.RareWords(graph)
+    rare = boosting.RareWords.of_graph(graph)
     dataset = datasets.load(boosting.TUNED_ON).first(context.utterances)
     decoders = {beam: boosting.decoder(graph, beam) for beam in BEAMS}
     lists = {f"{count:,} others": rare.lists(dataset.references, count) for count in DISTRACTORS}

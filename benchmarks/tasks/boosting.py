@@ -2,7 +2,8 @@
 
 A rare word is one that the graph can write and that is none of the 5,000 most frequent words of the text behind the
 graph's language model, as in Le et al. 2021 (arXiv 2104.02194). A list holds the rare words of a reference, or of all
-references of a set, and distractors: rare words that were not said.
+references of a set, and distractors: rare words that were not said. A phrase is some words in a row of a reference, one
+of which is rare.
 """
 
 import lzma
@@ -47,11 +48,17 @@ def frequent_words(count: int = FREQUENT) -> frozenset[str]:
 
 
 class RareWords:
-    """The rare words that a graph can write."""
+    """The rare words of a vocabulary."""
 
-    def __init__(self, graph: "arcbeam.Graph") -> None:
-        self.words = sorted(_written_words(graph) - frequent_words())
+    def __init__(self, vocabulary: Collection[str]) -> None:
+        self.vocabulary = frozenset(vocabulary)
+        self.words = sorted(self.vocabulary - frequent_words())
         self.set = frozenset(self.words)
+
+    @classmethod
+    def of_graph(cls, graph: "arcbeam.Graph") -> "RareWords":
+        """Those that a graph can write."""
+        return cls(_written_words(graph))
 
     def said(self, references: Iterable[str]) -> list[str]:
         """Those in references, each once, sorted."""
@@ -59,10 +66,7 @@ class RareWords:
 
     def others(self, references: Iterable[str], count: int, *numbers: int) -> list[str]:
         """So many that are not in the references, drawn at random by the seed and these numbers."""
-        spoken = self.said(references)
-        random = np.random.default_rng([seeds.used("distractors", SEED), *numbers])
-        drawn = random.choice(len(self.words), min(count + len(spoken), len(self.words)), replace=False)
-        return [word for word in map(self.words.__getitem__, drawn.tolist()) if word not in spoken][:count]
+        return drawn(self.words, self.said(references), count, *numbers)
 
     def lists(self, references: Sequence[str], count: int) -> list[list[str]]:
         """For each utterance its own rare words, and so many others, drawn for it alone."""
@@ -71,6 +75,32 @@ class RareWords:
             for at, reference in enumerate(references)
         ]
 
+    def phrases(self, references: Iterable[str], count: int) -> list[str]:
+        """Those of so many words in references, each once, sorted; the vocabulary has all words of each."""
+        found = {run for reference in references for run in runs(reference, count)}
+        return sorted(run for run in found if self.vocabulary.issuperset(run.split()) and self.set & set(run.split()))
+
+    def phrase_lists(self, references: Sequence[str], words: int, pool: Sequence[str], count: int) -> list[list[str]]:
+        """For each utterance its own phrases of so many words, and so many others of the pool that nobody says."""
+        said = self.phrases(references, words)
+        return [
+            [*self.phrases([reference], words), *drawn(pool, said, count, count, words, at)]
+            for at, reference in enumerate(references)
+        ]
+
+
+def runs(text: str, count: int) -> list[str]:
+    """All runs of so many words."""
+    words = text.split()
+    return [" ".join(words[i : i + count]) for i in range(len(words) - count + 1)]
+
+
+def drawn(pool: Sequence[str], spoken: Collection[str], count: int, *numbers: int) -> list[str]:
+    """So many of a pool that were not spoken, drawn at random by the seed and these numbers."""
+    random = np.random.default_rng([seeds.used("distractors", SEED), *numbers])
+    places = random.choice(len(pool), min(count + len(spoken), len(pool)), replace=False)
+    return [one for one in map(pool.__getitem__, places.tolist()) if one not in spoken][:count]
+
 
 def decoder(graph: "arcbeam.Graph", beam: float, threads: int = 2, **more: Any) -> "arcbeam.CtcDecoder":
     return gpu.decoder(graph, SearchOptions(beam, acoustic_scale=ACOUSTIC_SCALE), "cpu", threads=threads, **more)
@@ -78,15 +108,15 @@ def decoder(graph: "arcbeam.Graph", beam: float, threads: int = 2, **more: Any) 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What texts have of references and of the words listed for each.
+    """What texts have of references and of the words or phrases listed for each.
 
     Attributes
     ----------
     words, errors : int
         Words of the references, and word errors of the texts.
     listed, right, false : int
-        Occurrences of listed words in the references; those of them that the text has, too; and occurrences in the text
-        beyond those in the reference. An utterance's words are compared without their order.
+        Occurrences of what is listed in the references; those of them that the text has, too; and occurrences in the
+        text beyond those in the reference. An utterance's words are compared without their order.
     utterances : int
     """
 
@@ -130,7 +160,8 @@ def outcome(
 
 
 def _occurrences(text: str, listed: Collection[str]) -> Counter[str]:
-    return Counter(word for word in text.split() if word in listed)
+    lengths = {one.count(" ") + 1 for one in listed}
+    return Counter(run for count in lengths for run in runs(text, count) if run in listed)
 
 
 @cache

@@ -57,13 +57,29 @@ class KenLm {
         return word;
     }
 
+    // The back-off weight of the i + 1 newest words, log10.
+    [[nodiscard]] float backoff_of(const void* state, std::size_t i) const {
+        float backoff;
+        std::memcpy(&backoff, static_cast<const unsigned char*>(state) + 4 * (context_ + i), sizeof backoff);
+        return backoff;
+    }
+
+    // Lets a state see one word more, before all that it sees, and gives the longer history this back-off weight.
+    // The state must have room for it: it sees fewer words than the model's order less one.
+    void push_oldest(void* state, std::uint32_t word, float backoff) const {
+        const std::size_t n = length(state);
+        auto* const bytes = static_cast<unsigned char*>(state);
+        std::memcpy(bytes + 4 * n, &word, sizeof word);
+        std::memcpy(bytes + 4 * (context_ + n), &backoff, sizeof backoff);
+        bytes[8 * context_] = static_cast<unsigned char>(n + 1);
+    }
+
     // No word scores more than this after the state. Probabilities are at most 1, but back-off weights may exceed
     // it.
     [[nodiscard]] float most(const void* state) const {
         float sum = 0.0F;
         for (std::size_t i = 0, n = length(state); i < n && i < context_; ++i) {
-            float backoff;
-            std::memcpy(&backoff, static_cast<const unsigned char*>(state) + 4 * (context_ + i), sizeof backoff);
+            const float backoff = backoff_of(state, i);
             sum += backoff > 0.0F ? backoff : 0.0F;
         }
         return sum;

@@ -10,7 +10,7 @@ from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc.options import DEFAULT_BOOST
 from arcbeam.graph.pronunciations import Pronunciations
 from benchmarks.data import datasets, graphs
-from benchmarks.experiments import boost_beam, boost_magnitude, boost_rare_words, boost_score
+from benchmarks.experiments import boost_beam, boost_magnitude, boost_phrases, boost_rare_words, boost_score
 from benchmarks.harness import record
 from benchmarks.harness.registry import Context
 from benchmarks.report.results import found
@@ -61,7 +61,7 @@ def test_frequent_words_are_counted_once(monkeypatch, tmp_path):
 
 
 def test_lists_hold_what_was_said_and_others(tiny):
-    rare = boosting.RareWords(tiny)
+    rare = boosting.RareWords.of_graph(tiny)
     assert rare.words == sorted(rare.set) and not rare.set & FREQUENT
     assert rare.set <= set(WORDS)
     references = [f"w1 {rare.words[3]} {rare.words[0]} {rare.words[3]} unknown", "w2"]
@@ -73,6 +73,38 @@ def test_lists_hold_what_was_said_and_others(tiny):
         assert len(set(words)) == len(words) and set(words) <= rare.set
     assert lists == rare.lists(references, 5) and lists[0][2:] != lists[1]
     assert set(rare.others(references, 10_000)) == rare.set - {rare.words[0], rare.words[3]}
+
+
+def test_phrases_by_hand(monkeypatch):
+    monkeypatch.setattr(boosting, "frequent_words", lambda: FREQUENT)
+    rare = boosting.RareWords(WORDS)
+    references = ["w1 w20 w2 x w30", "w3 w4"]
+    assert rare.phrases(references, 1) == ["w20", "w30"]
+    assert rare.phrases(references, 2) == ["w1 w20", "w20 w2"]  # x is unknown, and w3 w4 are frequent
+    assert rare.phrases(references, 3) == ["w1 w20 w2"]
+    assert boost_phrases.one_by_one(rare, ["w1 w20 w2", "w30 w20"]) == ["w20", "w30"]
+    pool = ["w1 w20", *(f"w{i} w1" for i in range(11, 40))]
+    lists = rare.phrase_lists(references, 2, pool, 5)
+    assert lists[0][:2] == ["w1 w20", "w20 w2"]
+    assert [len(phrases) for phrases in lists] == [7, 5]
+    assert "w1 w20" not in lists[1] and set(lists[1]) <= set(pool)
+    assert lists == rare.phrase_lists(references, 2, pool, 5)
+    got = boosting.outcome(["a b a b", "c"], ["a b b a", "c a b"], [["a b", "b a", "c"], ["a b", "c"]])
+    # Of "a b" twice, "b a" and "c", all but one "a b" are found; "a b" is false in the second text.
+    assert (got.listed, got.right, got.false) == (4, 3, 1)
+
+
+def test_rows_of_phrases(tiny, monkeypatch):
+    monkeypatch.setattr(boost_phrases, "SETS", ("one",))
+    monkeypatch.setattr(boost_phrases, "SCORES", (0.0, 15.0))
+    monkeypatch.setattr(boost_phrases, "DISTRACTORS", (0, 3))
+    rows = list(boost_phrases.run(Context()))
+    assert len(rows) == 2 * 2 * (1 + 2 + 2)
+    assert {row["how"] for row in rows if row["words"] == 1} == {boost_phrases.AS_PHRASES}
+    for without, boosted in zip(rows[::2], rows[1::2], strict=True):
+        assert without["listed"] == boosted["listed"] and without["score"] == 0
+    # The references are what the search says, so that a boost does harm.
+    assert any(boosted["wer"] > without["wer"] for without, boosted in zip(rows[::2], rows[1::2], strict=True))
 
 
 def test_outcomes_by_hand():

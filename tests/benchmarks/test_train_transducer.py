@@ -12,8 +12,9 @@ pytest.importorskip("sentencepiece", reason="training needs sentencepiece")
 
 from benchmarks.adapters import gpu  # noqa: E402
 from benchmarks.data import acoustic, corpus, datasets  # noqa: E402
-from benchmarks.experiments import gpu_transducer_total, transducer_wer  # noqa: E402
+from benchmarks.experiments import gpu_transducer_total, transducer_boosting, transducer_wer  # noqa: E402
 from benchmarks.harness.registry import Context  # noqa: E402
+from benchmarks.tasks import boosting  # noqa: E402
 from data import speech_transducer, spoken_text, train_transducer, workload  # noqa: E402
 from data.letter_alignment import first_frames  # noqa: E402
 
@@ -172,6 +173,24 @@ def test_word_error_rates(trained):
     assert [(row["set"], row["model"]) for row in rows] == [("demo", "RNN-T"), ("demo", "TDT")]
     for row in rows:
         assert row["greedy"] < 20 < row["float32"] and row["tokens"] > 0 and row["unlike"] < 50
+
+
+def test_boosting_of_trained_models(trained, data, monkeypatch):
+    (data / "lm").mkdir(exist_ok=True)
+    said = " ".join(train_transducer.read_set(data / "throughput").references).split()
+    (data / "lm" / "words.txt").write_text("\n".join(sorted(set(said))))
+    monkeypatch.setattr(boosting, "frequent_words", lambda: frozenset(said[::3]))
+    monkeypatch.setattr(transducer_boosting, "SETS", ("demo",))
+    monkeypatch.setattr(transducer_boosting, "DISTRACTORS", (0, 5))
+    monkeypatch.setattr(transducer_boosting, "ALPHAS", (0.0, 20.0))
+    rows = list(transducer_boosting.run(Context()))
+    assert [row["model"] for row in rows] == ["RNN-T"] * 8 + ["TDT"] * 8
+    for without, boosted in zip(rows[::2], rows[1::2], strict=True):
+        assert (without["alpha"], boosted["alpha"]) == (0, 20) and without["listed"] == boosted["listed"] > 0
+    # With such a factor whatever is written is of the list.
+    assert sum(row["recall"] + row["false"] for row in rows[1::2]) > sum(row["recall"] for row in rows[::2])
+    one = list(transducer_boosting.run(Context(options={"models": "TDT"})))
+    assert one == rows[8:]
 
 
 def test_from_samples_to_words(trained, monkeypatch, demo_data):

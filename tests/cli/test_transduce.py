@@ -66,6 +66,42 @@ def test_boosted_phrases(run, models):
     assert missing.exit_code and "the model has no pieces to make phrases of; give --tokenizer" in missing.output
 
 
+def test_phrases_of_single_utterances(run, models):
+    (models / "lists").mkdir()
+    (models / "lists" / "one").write_text("abd\t3\nfl\n")
+    (models / "all").write_text("fg\t9\n")
+    (models / "map").write_text("two lists/one\nfour  lists/one\n")
+    decoder = TransducerDecoder.from_nemo(models / "m.nemo")
+    common, own = (BoostingTree(p, decoder.pieces) for p in ({"fg": 9.0}, {"abd": 3.0, "fl": 1.0}))
+    for options, trees in [
+        (["--boost-map", models / "map"], [None, own]),
+        (["--boost-map", models / "map", "--boost", models / "all"], [common, own]),
+    ]:
+        expected = decoder.decode(list(FRAMES.values()), boost=trees)
+        result = run("transduce", models / "m.nemo", models / "in.npz", "--batch-size", "1", *options)
+        assert result.stdout.splitlines() == [f"{k} {h.text}" for k, h in zip(FRAMES, expected, strict=True)]
+        assert "note: --boost-map: the input lacks 1 utterance: four" in result.stderr
+        plain = decoder.decode(list(FRAMES.values()))
+        changed = [h.text != p.text for h, p in zip(expected, plain, strict=True)]
+        assert changed == [tree is not None for tree in trees]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("one\n", "line 1: expected an utterance and the file of its boost, got 'one'"),
+        ("one x\none y\n", "line 2: utterance 'one' occurs twice"),
+        ("one absent\n", "absent"),
+        ("four wrong\n", "wrong, line 2: 'a' occurs twice"),
+    ],
+)
+def test_bad_maps(run, models, text, message):
+    (models / "wrong").write_text("a\na\n")
+    (models / "map").write_text(text)
+    result = run("transduce", models / "m.nemo", models / "in.npz", "--boost-map", models / "map")
+    assert result.exit_code == 1 and message in result.stderr
+
+
 def test_a_model_of_tokens(run, models):
     arpa = random_arpa(models / "tokens.arpa", range(12))
     with warnings.catch_warnings():

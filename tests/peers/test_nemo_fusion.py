@@ -10,6 +10,7 @@ from benchmarks.adapters import nemo_sources
 from tests.peers import nemo_label_looping
 from tests.peers.test_nemo_label_looping import BLANK, DURATIONS, networks, run
 from tests.transducer.arpas import random_arpa
+from tests.transducer.nemo_tree_reference import phrases_of
 from tests.transducer.networks import random_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*do not sum to 1:UserWarning")
@@ -30,14 +31,6 @@ def fusion(looping):
         nemo_sources.load(f"{parts}.context_biasing.context_graph_universal").ContextGraph,
         nemo_sources.load(f"{parts}.submodules.ngram_lm.ngram_lm_batched").NGramGPULanguageModel,
     )
-
-
-def phrases_of(seed, count=12, tokens=BLANK):
-    """Random phrases, many of which begin or go on alike."""
-    rng = np.random.default_rng(seed)
-    found = [tuple(rng.integers(0, tokens, rng.integers(1, 5)).tolist()) for _ in range(count)]
-    found += [found[0][:1] + one for one in found[:4]] + [one + found[1] for one in found[:4]]
-    return list(dict.fromkeys(found))
 
 
 def their_tree(fusion, phrases, context_score, depth_scaling, unk_score):
@@ -98,7 +91,7 @@ def test_the_same_tokens(looping, fusion, tmp_path, durations, what):
     path = random_arpa(tmp_path / "a.arpa", ARPA_TOKENS)
     written = changed = 0
     for seed in range(8):
-        arrays, phrases = networks(seed, durations), phrases_of(seed)
+        arrays, phrases = networks(seed, durations), phrases_of(seed, 12, BLANK)
         frames = [random_frames(100 * seed + n, n, 20) for n in (1, 40, 17, 33)]
         models, alphas, options = [], [], {"durations": durations, "max_symbols": 3}
         if what != "tree":
@@ -124,7 +117,7 @@ def test_the_same_tokens(looping, fusion, tmp_path, durations, what):
 @pytest.mark.parametrize("durations", [None, DURATIONS], ids=["rnnt", "tdt"])
 def test_the_same_in_chunks(looping, fusion, durations):
     for seed in range(4):
-        arrays, phrases = networks(seed, durations), phrases_of(seed)
+        arrays, phrases = networks(seed, durations), phrases_of(seed, 12, BLANK)
         x = random_frames(seed, 40, 20)
         decoder = TransducerDecoder.from_arrays(arrays, BLANK, durations=durations, max_symbols=3)
         theirs = computer(looping, arrays, durations, [their_tree(fusion, phrases, 1.0, 2.0, 0.0)], [1.0])

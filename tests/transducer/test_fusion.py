@@ -309,7 +309,7 @@ def test_models_that_are_refused(tmp_path):
         (words, {"ngram_lm_tokens": ["word1"] * 12}, ValueError, "tokens 0 and 1 have the same word 'word1'"),
         (words, {"ngram_lm_tokens": [3] * 12}, TypeError, "words that are str or None, got int"),
         (words, {"ngram_lm_tokens": "word"}, TypeError, "expected a list with a word for each token, got str"),
-        (3, {}, TypeError, "ngram_lm_model: expected an arcbeam.LanguageModel or a path, got int"),
+        (3, {}, TypeError, "ngram_lm_model: expected an arcbeam.LanguageModel, an arcbeam.KenLM or a path, got int"),
         (None, {"ngram_lm_alpha": float("nan")}, ValueError, "ngram_lm_alpha: expected a number from"),
         (None, {"boosting_tree_alpha": "1"}, TypeError, "boosting_tree_alpha"),
     ]:  # fmt: skip

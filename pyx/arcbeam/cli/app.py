@@ -170,18 +170,18 @@ def decode(
         hypotheses_per_state=hypotheses_per_state or None, unknown_words=unknown_words, placement=placement,
         gpu_budget=gpu_budget, arc_cache=arc_cache, memory_limit=memory_limit,
     )  # fmt: skip
-    from arcbeam.cli.boosts import BoostFiles
+    from arcbeam.cli.boosts import word_boosts
     from arcbeam.cli.graphs import describe_device, load_graph
     from arcbeam.cli.inputs import count, find_inputs, read_all
     from arcbeam.cli.models import check_given, make_decoder
     from arcbeam.cli.outputs import open_output, write
     from arcbeam.cli.references import read_references
-    from arcbeam.cli.run import Referee, decode_all, named
+    from arcbeam.cli.run import Referee, decode_all
     from arcbeam.lattices.archives import lattice_archive
 
     check_given(language_model, graph_language_model, settings)
     found = find_inputs(inputs, max_bytes)
-    boosts = BoostFiles(boost, boost_map, boost_score, boost_lexicon) if boost or boost_map else None
+    boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     referee = Referee(read_references(reference), allow_missing, ignore_case) if reference else None
     loaded = load_graph(
         graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
@@ -210,8 +210,8 @@ def decode(
             boosts=boosts,
         )  # fmt: skip
     note(speed.describe(frame_shift, describe_device(decoder)))
-    if boosts and boosts.absent:
-        note(f"note: --boost-map: the input lacks {named(boosts.absent)}")
+    if boosts:
+        boosts.tell_absent()
     if referee:
         for remark in referee.finish():
             note(f"note: {remark}")

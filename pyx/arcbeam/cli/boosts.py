@@ -1,52 +1,67 @@
-"""The boost lists of ``arcbeam decode``: one for all utterances, or a file that names one for each."""
+"""Boost lists on the command line: one for all utterances, or a file that names one for each."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from arcbeam.ctc.boost import Boost
+from arcbeam.cli.console import note
+from arcbeam.cli.run import named
 from arcbeam.errors import FormatError
 
+if TYPE_CHECKING:
+    from arcbeam.ctc.boost import Boost
 
-class BoostFiles:
+List = TypeVar("List")
+
+
+class BoostFiles(Generic[List]):
     """Finds the boost of an utterance. A file that several utterances name is read once.
 
     Parameters
     ----------
+    read : function of a path
+        Reads a list.
     common : path or None
         The list of all utterances that `by_utterance` does not name.
     by_utterance : path or None
         A file whose lines are an utterance, white space, and the path of a list, seen from the folder of that file.
-    score : float or None
-        Of phrases that come without.
-    lexicon : path, optional
-        A file of spellings of words that the graph lacks.
     """
 
-    def __init__(
-        self, common: Path | None, by_utterance: Path | None, score: float | None, lexicon: Path | None = None
-    ) -> None:
-        self._score, self._lexicon = score, lexicon
-        self._read: dict[Path, Boost] = {}
+    def __init__(self, read: Callable[[Path], List], common: Path | None, by_utterance: Path | None) -> None:
+        self._reader = read
+        self._read: dict[Path, List] = {}
         self._common = None if common is None else self._list(common)
         self._paths: dict[str, Path] = {} if by_utterance is None else _read_map(by_utterance)
         self._waiting = set(self._paths)
         for path in self._paths.values():
             self._list(path)
 
-    def __call__(self, utterance: str) -> Boost | None:
+    def __call__(self, utterance: str) -> List | None:
         """The boost of an utterance, if it has one."""
         self._waiting.discard(utterance)
         path = self._paths.get(utterance)
         return self._common if path is None else self._list(path)
 
-    @property
-    def absent(self) -> list[str]:
-        """Utterances that the map names and that have not been asked for."""
-        return sorted(self._waiting)
+    def tell_absent(self) -> None:
+        """Notes the utterances that the map names and that have not been asked for."""
+        if self._waiting:
+            note(f"note: --boost-map: the input lacks {named(sorted(self._waiting))}")
 
-    def _list(self, path: Path) -> Boost:
+    def _list(self, path: Path) -> List:
         if path not in self._read:
-            self._read[path] = Boost.read(path, self._score, pronunciations=self._lexicon)
+            self._read[path] = self._reader(path)
         return self._read[path]
+
+
+def word_boosts(
+    common: Path | None, by_utterance: Path | None, score: float | None, lexicon: Path | None
+) -> "BoostFiles[Boost] | None":
+    """The lists of words, if there are any: `score` is that of phrases without one, `lexicon` spells new words."""
+    if common is None and by_utterance is None:
+        return None
+    from arcbeam.ctc.boost import Boost
+
+    return BoostFiles(lambda path: Boost.read(path, score, pronunciations=lexicon), common, by_utterance)
 
 
 def _read_map(path: Path) -> dict[str, Path]:

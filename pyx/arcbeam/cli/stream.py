@@ -81,12 +81,12 @@ def stream(
     import numpy as np
 
     from arcbeam import CtcDecoder, Endpoint
-    from arcbeam.cli.boosts import BoostFiles
+    from arcbeam.cli.boosts import word_boosts
     from arcbeam.cli.graphs import load_graph
     from arcbeam.cli.inputs import find_inputs, read_all
     from arcbeam.cli.run import check_width
 
-    boosts = BoostFiles(boost, boost_map, boost_score, boost_lexicon) if boost or boost_map else None
+    boosts = word_boosts(boost, boost_map, boost_score, boost_lexicon)
     loaded = load_graph(
         graph, words=words, tokens=tokens, lexicon=lexicon, blank=opt.parse_blank(blank),
         label_to_column=label_to_column, max_bytes=max_bytes,
@@ -122,6 +122,8 @@ def stream(
             follow(utterance.id, (rows[at : at + chunk_frames] for at in range(0, len(rows), chunk_frames)))
     if not seconds:
         raise Failure("the input contains no frames")
+    if boosts:
+        boosts.tell_absent()
     milliseconds = 1e3 * np.asarray(seconds)
     note(
         f"decoded {len(seconds)} chunks of {chunk_frames} frames: {np.median(milliseconds):.2f} ms a chunk in the "

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,11 +46,12 @@ def transduce(
     boost: Annotated[Path | None, typer.Option(
         "--boost", metavar="FILE", help="Phrases to make likelier: one a line, and after a tab its context score, if "
         "it has its own. Text becomes tokens by --tokenizer, or else by the fewest pieces of MODEL.")] = None,
+    boost_map: opt.BoostMap = None,
     boosting_tree_alpha: Annotated[float, typer.Option(
-        "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of --boost.")] = 1.0,
+        "--boosting-tree-alpha", metavar="FACTOR", help="The factor of the scores of these phrases.")] = 1.0,
     ngram_lm: Annotated[Path | None, typer.Option(
-        "--ngram-lm", metavar="FILE", help="ARPA model of tokens, whose words are NeMo's: the character 100 + token."
-        )] = None,
+        "--ngram-lm", metavar="FILE", help="ARPA or KenLM binary of tokens, whose words are NeMo's: the character 100 "
+        "+ token.")] = None,
     ngram_lm_alpha: Annotated[float, typer.Option(
         "--ngram-lm-alpha", metavar="FACTOR", help="The factor of the natural logs of --ngram-lm.")] = 0.2,
     frame_shift: opt.EncoderFrameShift = None,
@@ -70,6 +72,7 @@ def transduce(
     if model.suffix not in KINDS:
         raise Failure(f"{model}: unknown kind of model {model.suffix!r}, expected one of {', '.join(KINDS)}")
     from arcbeam import TransducerDecoder
+    from arcbeam.cli.boosts import BoostFiles
     from arcbeam.cli.inputs import batches, count, find_inputs, read_all
     from arcbeam.cli.outputs import open_output
     from arcbeam.cli.run import Speed, decode_batch, decoded
@@ -84,13 +87,14 @@ def transduce(
     decoder = make(model, **{name: value for name, value in given.items() if value is not None})
     if not decoder.has_text:
         note("note: the model has no pieces, so tokens are numbers; give --tokenizer")
-    tree = None if boost is None else _tree(boost, decoder, tokenizer)
+    trees = BoostFiles(_reader(decoder, tokenizer), boost, boost_map) if boost or boost_map else None
     speed = Speed()
     with open_output(output) as file, progress("decoding", lambda: count(found)) as update:
         for batch in batches(read_all(found), batch_size):
             _check_features(decoder, batch)
             start = time.perf_counter()
-            hypotheses = decode_batch(decoder, batch, **({} if tree is None else {"boost": tree}))
+            boosts = {} if trees is None else {"boost": [trees(utterance.id) for utterance in batch]}
+            hypotheses = decode_batch(decoder, batch, **boosts)
             speed.seconds += time.perf_counter() - start
             for utterance, hypothesis in decoded(batch, hypotheses):
                 _write(file, format, utterance, hypothesis, decoder.has_text)
@@ -100,16 +104,22 @@ def transduce(
     if not speed.utterances:
         raise Failure("the input contains no utterances")
     note(speed.describe(decoder.options.frame_shift, decoder.device))
+    if trees:
+        trees.tell_absent()
 
 
-def _tree(boost: Path, decoder: "TransducerDecoder", tokenizer: Path | None) -> "BoostingTree":
-    """The phrases of a file, by the tokenizer or else by the model's pieces."""
+def _reader(decoder: "TransducerDecoder", tokenizer: Path | None) -> "Callable[[Path], BoostingTree]":
+    """Reads lists of phrases, by the tokenizer or else by the model's pieces."""
     from arcbeam import BoostingTree
 
     source = decoder.pieces if tokenizer is None else tokenizer
-    if source is None:
-        raise Failure(f"{boost}: the model has no pieces to make phrases of; give --tokenizer")
-    return BoostingTree.read(boost, source)
+
+    def read(path: Path) -> BoostingTree:
+        if source is None:
+            raise Failure(f"{path}: the model has no pieces to make phrases of; give --tokenizer")
+        return BoostingTree.read(path, source)
+
+    return read
 
 
 def _is_of_icefall(model: Path) -> bool:

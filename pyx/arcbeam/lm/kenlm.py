@@ -30,6 +30,7 @@ _HOW = "pip install 'arcbeam[kenlm]'"
 LN10 = math.log(10)
 SAMPLE = 1_000  # words that are looked up in another case for a message
 LONGEST_REASON = 300  # characters of KenLM's message that ours quotes
+UNLISTED = -100.0  # log10
 MARKED = 1 << 16  # bytes at either end of a file that its mark covers
 _NO_MEMORY = ("bad_alloc", "Cannot allocate memory")
 _COMPRESSED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"BZh")
@@ -142,6 +143,11 @@ class KenLM:
     def indices(self, words: str | Sequence[str]) -> npt.NDArray[np.uint32]:
         """The model's numbers of words; 0 for unknown ones."""
         return np.array([self._index(word) for word in words_of("words", words)], np.uint32)
+
+    @property
+    def knows_unknown(self) -> bool:
+        """Whether the model lists ``<unk>``; KenLM gives one that does not a score of -100."""
+        return bool(self._model.score(np.zeros(1, np.uint32), False, False) != UNLISTED)
 
     @property
     def model(self) -> KenLmModel:

@@ -1,6 +1,6 @@
 """Greedy decoding for RNN-T and TDT models: `TransducerDecoder`, its networks, options, results and states.
 
-May import: arrays, files, gpu.
+May import: arrays, files, gpu, lm.
 """
 
 from importlib import import_module

@@ -71,8 +71,9 @@ class TransducerDecoder:
         ``"label-looping"`` or, for comparison, ``"frame-looping"``: the same bytes at another speed.
     boosting_tree_alpha : float
         The factor of a boosting tree's scores, which are added to the logits of labels.
-    ngram_lm_model : path, LanguageModel or None
-        An n-gram model of tokens, which scores labels: an ARPA, packed or not, or a file of `LanguageModel.save`.
+    ngram_lm_model : path, LanguageModel, KenLM or None
+        An n-gram model of tokens, which scores labels: an ARPA, packed or not, a KenLM binary, or a file of
+        `LanguageModel.save`.
     ngram_lm_alpha : float
         The factor of its natural logs, which are added to the logits of labels.
     ngram_lm_tokens : sequence of str or None, optional

@@ -13,14 +13,16 @@ from arcbeam.transducer.boosting_tree import natural_log
 from arcbeam.transducer.token_automaton import TokenAutomaton
 
 if TYPE_CHECKING:
+    from arcbeam.lm.kenlm import KenLM
     from arcbeam.lm.language_model import LanguageModel
 
-NgramLm: TypeAlias = "str | os.PathLike[str] | LanguageModel | TokenAutomaton"
+NgramLm: TypeAlias = "str | os.PathLike[str] | LanguageModel | KenLM | TokenAutomaton"
 
 TOKEN_OFFSET = 100  # NeMo's word for token v is the character 100 + v
 NO_TOKEN = -1
 LARGEST_WEIGHT = 1e6  # sums of them stay finite
-UNKNOWN_COST = np.float32(230.2585093)  # kUnknownCost
+UNKNOWN_COST = np.float32(230.2585093)  # kUnknownCost; KenLM gives a model without <unk> the same
+MOST_NGRAMS = 2**31 - 1
 
 
 def token_words(words: Sequence[str | None] | None, tokens: int, blank: int) -> list[str | None]:
@@ -46,9 +48,13 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
 
     Tokens that the model lacks share the probability of ``<unk>`` evenly, and lead to the empty history, as in NeMo.
 
+    A KenLM model gives the scores of the ARPA that it was made of: KenLM keeps the same float32 values, unless it has
+    quantised them. It has a state for each n-gram with a back-off weight, also where no n-gram goes on from it.
+
     Parameters
     ----------
-    model : path of an ARPA or of a file of LanguageModel.save, LanguageModel, or what this function has returned
+    model : path, LanguageModel, KenLM, or what this function has returned
+        A path leads to an ARPA, a KenLM binary or a file of LanguageModel.save.
     words : sequence of str or None, optional
         The word of the model for each token; by default NeMo's, the character 100 + token.
     tokens, blank : int
@@ -64,12 +70,38 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
         if model.num_tokens != tokens:
             raise ValueError(f"ngram_lm_model: expected a model of {tokens} tokens, got one of {model.num_tokens}")
         return model
-    from arcbeam.lm._language_model import listed
-    from arcbeam.lm.loading import as_language_model
+    from arcbeam.lm.kenlm import KenLM
+    from arcbeam.lm.loading import as_large_model
 
-    lm = as_language_model("ngram_lm_model", model)
+    lm = as_large_model("ngram_lm_model", model)
     lm.check_file()
-    token_of = _tokens_by_label(lm, token_words(words, tokens, blank))
+    known = token_words(words, tokens, blank)
+    found = _of_kenlm(lm, known, blank) if isinstance(lm, KenLM) else _of_language_model(lm, known, blank)
+    lm.check_file()
+    if not max(np.abs(found.arcs["weight"]).max(), np.abs(found.backoffs["weight"]).max()) <= LARGEST_WEIGHT:
+        raise ValueError(f"ngram_lm_model: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")
+    return found
+
+
+def _of_kenlm(lm: KenLM, words: list[str | None], blank: int) -> TokenAutomaton:
+    from arcbeam.transducer._token_ngrams import TokenNgramReader
+
+    numbers = lm.indices([word or "" for word in words])
+    known = np.array([word not in (None, "<s>", "</s>") for word in words])
+    known &= (numbers != 0) | np.array([word == "<unk>" and lm.knows_unknown for word in words])
+    _check_words(words, {token: int(numbers[token]) for token in np.flatnonzero(known).tolist()})
+    there = np.flatnonzero(known).astype(np.uint32)
+    reader = TokenNgramReader(lm.model, numbers[there], there, MOST_NGRAMS)
+    missing = _share(float(reader.unknown_weight), len(words) - 1 - len(there))
+    first_arcs, arc_tokens, arcs, backoffs, start = reader.automaton(len(words), blank, missing)
+    return TokenAutomaton(first_arcs, arc_tokens, arcs, backoffs, len(words), start)
+
+
+def _of_language_model(lm: LanguageModel, words: list[str | None], blank: int) -> TokenAutomaton:
+    from arcbeam.lm._language_model import listed
+
+    tokens = len(words)
+    token_of = _tokens_by_label(lm, words)
     first, labels, backoff_states = listed(lm.columns, lm.about)
     sources = np.repeat(np.arange(lm.num_states, dtype=np.uint32), np.diff(first))
     token = token_of[labels]
@@ -84,11 +116,8 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
     counts[0] = tokens
     backoffs = np.empty(lm.num_states, ARC)
     backoffs["next_state"], backoffs["weight"] = backoff_states, -lm.columns["backoff.weights"]
-    lm.check_file()
     arcs["weight"] += 0.0  # no -0
     backoffs["weight"] += 0.0
-    if not max(np.abs(arcs["weight"]).max(), np.abs(backoffs["weight"]).max()) <= LARGEST_WEIGHT:
-        raise ValueError(f"ngram_lm_model: expected natural logs up to {LARGEST_WEIGHT:g} in size, got larger ones")
     return TokenAutomaton(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.uint32),
         np.concatenate([np.arange(tokens), token[kept]]).astype(np.uint32),
@@ -99,22 +128,31 @@ def token_automaton(model: NgramLm, words: Sequence[str | None] | None, tokens: 
     )
 
 
-def _tokens_by_label(lm: LanguageModel, words: list[str | None]) -> np.ndarray:
-    """int64[labels + 1]: the token of each label of the model, NO_TOKEN for none."""
-    token_of = np.full(lm.end_label + 1, NO_TOKEN, np.int64)
-    for token, word in enumerate(words):
-        label = None if word is None else lm.label(word)
-        if label is None:
-            continue
-        if token_of[label] != NO_TOKEN:
-            raise ValueError(f"ngram_lm_tokens: tokens {token_of[label]} and {token} have the same word {word!r}")
+def _check_words(words: list[str | None], labels: dict[int, int]) -> None:
+    """ValueError if the model knows no token's word, or two tokens have the same one; labels are by token."""
+    token_of: dict[int, int] = {}
+    for token, label in labels.items():
+        if label in token_of:
+            raise ValueError(
+                f"ngram_lm_tokens: tokens {token_of[label]} and {token} have the same word {words[token]!r}"
+            )
         token_of[label] = token
-    if (token_of == NO_TOKEN).all():
+    if not token_of:
         shown = ", ".join(repr(word) for word in words if word is not None)[:40]
         raise ValueError(
             f"ngram_lm_model: expected a model of tokens, got one that has none of their words ({shown}, ...); give "
             "ngram_lm_tokens= with the word that the model has for each token"
         )
+
+
+def _tokens_by_label(lm: LanguageModel, words: list[str | None]) -> np.ndarray:
+    """int64[labels + 1]: the token of each label of the model, NO_TOKEN for none."""
+    labels = {
+        token: label for token, word in enumerate(words) if word is not None and (label := lm.label(word)) is not None
+    }
+    _check_words(words, labels)
+    token_of = np.full(lm.end_label + 1, NO_TOKEN, np.int64)
+    token_of[list(labels.values())] = list(labels)
     return token_of
 
 
@@ -128,9 +166,14 @@ def _root(
     known = token_of[labels[: first[1]]]
     missing = tokens - 1 - int((known != NO_TOKEN).sum())
     root = np.zeros(tokens, ARC)
-    root["weight"] = np.float32(-cost - (natural_log(missing) if missing > 1 else 0.0))
+    root["weight"] = _share(-cost, missing)
     root["weight"][blank] = 0.0
     there = known != NO_TOKEN
     root["next_state"][known[there]] = arcs["next_state"][there]
     root["weight"][known[there]] = -arcs["weight"][there]
     return root
+
+
+def _share(weight: float, missing: int) -> float:
+    """The weight of each of the tokens that share that of the unknown word; the arrays round it to float32."""
+    return weight - (natural_log(missing) if missing > 1 else 0.0)
