@@ -83,8 +83,6 @@ class Decoded:
         Those of all utterances, in the engine's form.
     work : dict
         Counters of the engine's work.
-    frames : list of int
-        The number of frames of each utterance.
     errors : dict of int to ValueError
         By utterance, the reason why it could not be decoded.
     utterances : Utterances
@@ -95,10 +93,15 @@ class Decoded:
 
     answers: Any
     work: dict[str, Any]
-    frames: list[int]
     errors: dict[int, ValueError]
     utterances: Utterances
     on_host: bool
+
+    @property
+    def frames(self) -> list[int]:
+        """The number of frames of each utterance."""
+        frames: list[int] = self.utterances.table[:, 2].tolist()
+        return frames
 
 
 class LogProbIntake:
@@ -143,4 +146,4 @@ class LogProbIntake:
         if looks.has_news:
             self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, utterances.table[:, 2].tolist(), found, utterances, on_host)
+        return Decoded(answers, work, found, utterances, on_host)

@@ -16,6 +16,8 @@ from arcbeam.arrays._log_probs cimport LogProbs
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc._boost cimport BoostList, BoostView, each
 from arcbeam.ctc._lattices cimport Lattice, Lattices
+from arcbeam.ctc._rounds cimport SearchState
+from arcbeam.graph._words cimport GrowingPath
 from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
@@ -190,7 +192,7 @@ cdef int take_heard(heard, Heard& into) except -1:
     return 0
 
 
-cdef class CpuStream:
+cdef class CpuStream(SearchState):
     """A sentence of a stream of speech between two chunks.
 
     Parameters
@@ -266,7 +268,7 @@ cdef class CpuStream:
     def search(self):
         """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
 
-        It lacks `settled`, which is what `take_settled` has returned, and `dead_frames`.
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
         """
         cdef SavedSearch saved = self.stream.save()
         cdef size_t i
@@ -283,15 +285,20 @@ cdef class CpuStream:
         return {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
                 "offset": saved.offset, "frames": saved.frames, "fired": saved.fired, "alive": saved.alive}
 
-    def take_settled(self):
-        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
-        cdef size_t size = self.stream.settled.size()
-        found = np.empty(size, np.uint32)
-        cdef uint32_t[::1] into = found
-        if size > 0:
-            memcpy(&into[0], self.stream.settled.data(), size * sizeof(uint32_t))
-        self.stream.settled.clear()
-        return found
+    cdef uint64_t frames_taken(self) except? 0:
+        return self.stream.frames
+
+    cdef bint can_go_on(self) except -1:
+        return self.stream.is_whole()
+
+    cdef uint32_t rule_fired(self) except? 0:
+        return self.stream.watch.fired()
+
+    cdef int move_settled(self, GrowingPath path) except -1:
+        if self.stream.settled.size() > 0:
+            path.add(self.stream.settled.data(), self.stream.settled.size())
+            self.stream.settled.clear()
+        return 0
 
 
 cdef class CpuEngine(LogProbEngine):

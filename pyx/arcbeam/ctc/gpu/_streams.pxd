@@ -1,7 +1,9 @@
 """Streams on a device: what each keeps there between two chunks."""
 
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.vector cimport vector
 
+from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc.gpu._search cimport StreamView
@@ -13,14 +15,14 @@ cdef class StateRoom:
     cdef int reserve(self, uint32_t tokens, uint32_t entries) except -1
 
 
-cdef class CudaStream:
+cdef class CudaStream(SearchState):
     cdef readonly object boost
     cdef readonly uint64_t frames
     cdef StateRoom state, spare
     cdef bint has_begun
-    cdef list settled
+    cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
-    cdef int describe(self, StreamView* view, bint last) except -1
+    cdef int describe(self, StreamView* view, bint last, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
-    cdef int take(self, arcs, uint64_t frames) except -1
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames) except -1

@@ -1,9 +1,7 @@
 from typing import Self, final
 
-import numpy as np
-import numpy.typing as npt
-
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc._rounds import SearchState
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
 
@@ -12,7 +10,7 @@ class StateRoom:
     def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
 
 @final
-class CudaStream:
+class CudaStream(SearchState):
     @property
     def boost(self) -> BoostList | None: ...
     @property
@@ -22,4 +20,3 @@ class CudaStream:
     def is_whole(self) -> bool: ...
     @property
     def nbytes(self) -> int: ...
-    def take_settled(self) -> npt.NDArray[np.uint32]: ...

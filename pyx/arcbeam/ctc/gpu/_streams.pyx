@@ -1,17 +1,15 @@
 """Streams on a device. A state is made beside the one before and takes its place once the whole batch has succeeded, so
 that a batch which fails leaves all streams as they were."""
 
-import numpy as np
-
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 
+from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
 from arcbeam.ctc.gpu._search cimport StreamView, stream_bytes
-
-from arcbeam.gpu.tuned import search_plan
+from arcbeam.graph._words cimport GrowingPath
 
 
 @cython.final
@@ -38,7 +36,7 @@ cdef class StateRoom:
 
 @cython.final
 @cython.no_gc
-cdef class CudaStream:
+cdef class CudaStream(SearchState):
     """A stream of speech between two chunks.
 
     Parameters
@@ -52,7 +50,6 @@ cdef class CudaStream:
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, boost):
         self.boost = boost
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
-        self.settled = []
 
     @property
     def is_whole(self):
@@ -64,16 +61,21 @@ cdef class CudaStream:
         """int : bytes on the device."""
         return self.state.memory.capacity + self.spare.memory.capacity
 
-    def take_settled(self):
-        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
-        found = np.concatenate([np.empty(0, np.uint32), *self.settled])
-        self.settled.clear()
-        return found
+    cdef uint64_t frames_taken(self) except? 0:
+        return self.frames
 
-    cdef int describe(self, StreamView* view, bint last) except -1:
-        """Tells the kernel where the state is, and where the next one is to be left."""
-        self.spare.reserve(max(<uint32_t> search_plan.STREAM_TOKENS, self.state.tokens),
-                           max(<uint32_t> search_plan.STREAM_ENTRIES, self.state.entries))
+    cdef bint can_go_on(self) except -1:
+        return True
+
+    cdef int move_settled(self, GrowingPath path) except -1:
+        if self.settled.size() > 0:
+            path.add(self.settled.data(), self.settled.size())
+            self.settled.clear()
+        return 0
+
+    cdef int describe(self, StreamView* view, bint last, uint32_t tokens, uint32_t entries) except -1:
+        """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much."""
+        self.spare.reserve(max(tokens, self.state.tokens), max(entries, self.state.entries))
         view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last = last
@@ -89,10 +91,10 @@ cdef class CudaStream:
         self.spare.reserve(2 * tokens, 2 * entries)
         return self._describe_next(view)
 
-    cdef int take(self, arcs, uint64_t frames) except -1:
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames) except -1:
         """The chunk has been decoded: its state counts, and these arcs are settled."""
+        self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.state, self.spare = self.spare, self.state
         self.has_begun = True
         self.frames += frames
-        self.settled.append(arcs)
         return 0
