@@ -18,6 +18,7 @@ from arcbeam import (
     TransducerPartial,
     TransducerStream,
 )
+from arcbeam.ctc._rounds import SentenceStream
 from tests.decode import test_streams as ctc
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
