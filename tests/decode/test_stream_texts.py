@@ -247,6 +247,8 @@ def test_partials_are_a_sequence():
     assert [first, *others] == listed
     again = pickle.loads(pickle.dumps(found))
     assert again.texts() == found.texts() == [one.text for one in again]
+    twice = pickle.loads(pickle.dumps(again))
+    assert [one.stable_text for one in twice] == [one.stable_text for one in found]
     assert repr(found) == repr(listed)
 
 

@@ -31,6 +31,7 @@ NOTHING_SAID = Paths(
     np.empty(0, np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_),
     np.ones(1, np.bool_),
 )  # fmt: skip
+LEFT_BEHIND = ("_sentence", "_num_settled")  # by a pickled result
 REFUSED = NOTHING_SAID._replace(complete=np.zeros(1, np.bool_))
 
 
@@ -127,7 +128,12 @@ class Partial(Hypothesis):
         """
         if self.is_final:
             return len(self.words)
-        return self._sentence.num_stable(self._num_settled)
+        return self._stable[0]
+
+    @cached_property
+    def _stable(self) -> tuple[int, str]:
+        """The number of stable words before the end of the sentence, and their text."""
+        return self._sentence.stable(self._num_settled)
 
     @property
     def stable_words(self) -> list[Word]:
@@ -137,7 +143,7 @@ class Partial(Hypothesis):
     @property
     def stable_text(self) -> str:
         """The text of ``stable_words``."""
-        return " ".join(word.word for word in self.stable_words)
+        return self.text if self.is_final else self._stable[1]
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON."""
@@ -147,10 +153,8 @@ class Partial(Hypothesis):
         return super().to_dict() | ours
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.num_stable >= 0  # derived now
-        state = super().__getstate__()
-        del state["_sentence"], state["_num_settled"]
-        return state
+        _ = self.num_stable, self.is_final or self._stable  # derived now
+        return {name: value for name, value in super().__getstate__().items() if name not in LEFT_BEHIND}
 
     def __repr__(self) -> str:
         if self.error is not None:

@@ -85,6 +85,7 @@ cdef class WordReader:
     cdef list arrays  # keeps the arrays that the addresses point into alive
     cdef Symbols _symbols(self, table)
     cdef Spellings _spellings(self, pronunciations)
+    cdef tuple stable(self, PathView path)
 
 
 cdef class GrowingPath:

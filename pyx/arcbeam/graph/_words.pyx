@@ -113,14 +113,18 @@ cdef class WordReader:
 
     def num_stable(self, const uint32_t[::1] arcs):
         """How many words of a path, from the first, keep their text and frames whatever arcs follow it."""
-        cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
+        return self.stable(path_of(arcs))[0]
+
+    cdef tuple stable(self, PathView path):
+        """That number, and the text of these words."""
+        cdef PathTokens tokens = path_tokens(self.source, path)
         cdef size_t settled = settled_labels(self.source, tokens)
         cdef string text
         cdef vector[TextRange] ranges = write_words(self.source, tokens.labels.data(), tokens.labels.size(), text)
         cdef size_t count = 0
         while count + 1 < ranges.size() and ranges[count].last < settled:
             count += 1
-        return count
+        return count, PyUnicode_DecodeUTF8(text.data(), ranges[count - 1].end if count else 0, NULL)
 
     def tokens(self, const uint32_t[::1] arcs):
         """What a path reads, repeats and blanks taken out: columns, and the first frame and the end of each, int64[n].
@@ -181,10 +185,12 @@ cdef class GrowingPath:
         places.push_back(PathPlace(count, behind.arcs, behind.size))
         return texts_of([self], places)[0]
 
-    def num_stable(self, size_t count):
-        """WordReader.num_stable of the first arcs."""
+    def stable(self, size_t count):
+        """WordReader.num_stable of the first arcs, and the text of these words."""
+        cdef PathView path
         self.prepare()
-        return self.reader.num_stable(self.arcs(count))
+        path.arcs, path.size = self.settled.data(), count
+        return self.reader.stable(path)
 
     cdef int add(self, const uint32_t* arcs, size_t count) except -1:
         self.settled.insert(self.settled.end(), arcs, arcs + count)
