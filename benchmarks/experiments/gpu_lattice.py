@@ -63,6 +63,7 @@ COLUMNS = [
     Column("ratio", "mbr_ratio", "{:.1f}"),
     Column("spread", "mbr_spread", "{:.1f}"),
     Column("its entries among ours, %", "among", "{:.2f}"),
+    Column("the others", "why_missing"),
     Column("confidences within 0.02, %", "within", "{:.2f}"),
     Column("settings of riva", "peer_settings"),
     Column("status", "status"),
@@ -197,7 +198,10 @@ def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any]) -> 
     return {
         "riva_entries": statistics.mean(map(len, lists)),
         "among": 100 - 100 * len(missing) / max(1, sum(map(len, lists))),
-        "missing": missing[:SHOWN],
+        "missing": [str(one) for one in missing[:SHOWN]],
+        "why_missing": "; ".join(
+            f"{count} {why}" for why in riva_answers.REASONS if (count := sum(one.why == why for one in missing))
+        ),
         "other_words": others[:SHOWN],
         "within": 100 * float(np.mean(differences <= riva_answers.CONFIDENCE)) if len(differences) else None,
         "largest_difference": float(differences.max(initial=0)),

@@ -1,27 +1,63 @@
 """riva-asrlib-decoder's n-best lists and minimum-Bayes-risk words compared with ours, difference by difference."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 CONFIDENCE = 0.02  # confidences may differ by so much: riva sums float32, and its lattice is determinised first
 
 
-def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
-    """riva's entries whose words are not among ours, a line for each.
+class Missing(NamedTuple):
+    """An entry of riva's whose words are not among ours, and why."""
 
-    ours : hypotheses that were asked for n-best lists
+    utterance: int
+    place: int  # in riva's list
+    score: float
+    words: list[str]
+    why: str  # one of REASONS
+
+    def __str__(self) -> str:
+        return f"utterance {self.utterance}, riva's entry {self.place} of score {self.score:.3f}, {self.why}: {self.words}"
+
+
+LATER, IN_LATTICE, NOT_KEPT, REPEATED = REASONS = (
+    "later in our list",  # a score that differs by the rounding of its parts has put it behind the last one asked for
+    "in our lattice",  # behind the first SEEN
+    "not in our lattice",  # a beam of one of the two has kept other paths
+    "with a word twice",  # riva writes a word again for the frames in which its last token is repeated
+)
+SEEN = 200
+
+
+def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]:
+    """riva's entries whose words are not among ours.
+
+    ours : hypotheses that were asked for n-best lists and lattices
     theirs : what `decode_nbest` returned
     """
     found = []
     for number, (hypothesis, entries) in enumerate(zip(ours, theirs, strict=True)):
         known = {tuple(entry.word_ids.tolist()) for entry in hypothesis.nbest}
-        for place, entry in enumerate(entries):
-            if tuple(word for word in entry.words if word) not in known:  # 0: its lists have epsilons, too
-                found.append(
-                    f"utterance {number}, riva's entry {place} of score {entry.score:.3f}: words {entry.words}"
-                )
+        said = [tuple(word for word in entry.words if word) for entry in entries]  # 0: its lists have epsilons, too
+        if all(words in known for words in said):
+            continue
+        later = {tuple(entry.word_ids.tolist()) for entry in hypothesis.lattice.nbest(SEEN)}
+        names = hypothesis.lattice.word_symbols
+        for place, (entry, words) in enumerate(zip(entries, said, strict=True)):
+            if words in known:
+                continue
+            texts = [names[word] for word in words]
+            once = tuple(word for i, word in enumerate(words) if i == 0 or word != words[i - 1])
+            if words in later:
+                why = LATER
+            elif hypothesis.lattice.oracle_wer(texts).errors == 0:
+                why = IN_LATTICE
+            elif once != words and (once in known or once in later):
+                why = REPEATED
+            else:
+                why = NOT_KEPT
+            found.append(Missing(number, place, entry.score, texts, why))
     return found
 
 

@@ -48,27 +48,16 @@ class EndpointWatch {
         }
         const End best = best_end(ends, tokens, false);
         const std::uint64_t silence = dead_frames_ + trailing_silence(graph, tokens.size() - best.token, log);
-        float relative = kInfiniteCost;
-        bool is_known = !alive;
-        for (std::uint32_t rule = 0; rule < rules_.num_rules; ++rule) {
-            const EndpointRule& asked = rules_.rules[rule];
-            if (!is_quiet_enough(asked, frames_, silence)) {
-                continue;
-            }
-            if (asks_for_end(asked)) {
-                if (!is_known) {
-                    relative = relative_cost(smallest_end(ends, tokens), best.cost);
-                    is_known = true;
-                }
-                if (!(relative <= asked.max_relative_cost)) {
-                    continue;
-                }
-            }
-            fired_ = rule + 1U;
-            return true;
+        fired_ = rule_that_holds(rules_, frames_, silence, alive ? -kInfiniteCost : kInfiniteCost);
+        if (alive && has_fired() && asks_for_end(rules_.rules[fired_ - 1U])) {
+            const float relative = relative_cost(smallest_end(ends, tokens), best.cost);
+            fired_ = rule_that_holds(rules_, frames_, silence, relative);
         }
-        return false;
+        return has_fired();
     }
+
+    // Frames of silence at the end of what has left the log.
+    [[nodiscard]] std::uint64_t settled_silence() const { return settled_silence_; }
 
     // Arcs that all paths share have left the log.
     template <typename Graph>

@@ -30,9 +30,9 @@ ARCBEAM_DEVICE std::uint64_t end_key(const DeviceGraphView& graph, const Tokens&
     return pack(cost, state);
 }
 
-ARCBEAM_DEVICE bool best_end(const DeviceGraphView& graph, const Tokens& tokens, std::uint32_t n, bool alive,
+ARCBEAM_DEVICE bool best_end(const DeviceGraphView& graph, const Tokens& tokens, std::uint32_t n, bool finals,
                              Control& control) {
-    bool reached_final = alive;
+    bool reached_final = finals;
     for (;;) {
         if (simt::thread_rank() == 0U) {
             simt::store(&control.best_end, kNoPacked);

@@ -70,9 +70,10 @@ ARCBEAM_DEVICE Workspace mixed_workspace(const Lane& lane) {
     return work;
 }
 
-// Whether an utterance has to end in a final state: not where the search died, nor where a stream goes on.
+// Whether an utterance has to end in a final state: not where the search died, nor where a sentence goes on.
 ARCBEAM_DEVICE bool finals_count(const SearchParams& params, const LaneState& state) {
-    return state.alive != 0U && (params.streams == nullptr || params.streams[state.utterance].is_last != 0U);
+    return state.alive != 0U && (params.streams == nullptr || params.streams[state.utterance].is_last != 0U ||
+                                 simt::load(&params.results[state.utterance].fired) != kNoEndpoint);
 }
 
 // Where the n tokens of the frame `number` are kept; frames count from the closure of the start state.
@@ -213,9 +214,11 @@ ARCBEAM_DEVICE FrameEnd settle(const SearchParams& params, Lane& lane, std::uint
     }
     const std::uint32_t number = lane.state.frame + lane.state.started;
     std::uint32_t* const best_survivor = &control.best_survivor[number & 1U];
-    find_sources<Team>(all_candidates, work, best_survivor);
     if constexpr (lattices) {
-        capture<Team>(all_candidates, lane.state.log_size, params.lattice->beam, work, control.lattice);
+        const Capture<Team> capture{work.table_index, lane.state.log_size, params.lattice->beam, &control.lattice};
+        find_sources<Team>(all_candidates, work, best_survivor, capture);
+    } else {
+        find_sources<Team>(all_candidates, work, best_survivor, ForgetLosers{});
     }
     if (Team::owns_lane() && next_frame < lane.utterance.frames) {
         load_acoustic(params, lane.utterance, next_frame, lane.acoustic, control);

@@ -1,7 +1,7 @@
 // Stage lattice: the links that lost, and what of the log and of them is within the lattice beam (law 8). The rule
 // is the twin's, cpu_reference/decode/lattice.hpp. Nothing of it runs unless a lattice is asked for.
 //
-// capture        a frame's candidates that lost against their states' winners, as links; after find_sources
+// Capture        a frame's candidates that lost against their states' winners, as links; in find_sources
 // note_step      where a step ends in the log and among the links
 // prune_lattice  drops what is beyond the lattice beam in mid-utterance, to make room; the extras of the last
 // step's
@@ -36,26 +36,46 @@ ARCBEAM_DEVICE void note_link(bool wanted, const Link& link, LatticeLane& lane) 
     }
 }
 
+// Notes the candidates that find_sources() sees lose. One thread of a warp takes the places of all.
 template <class Team>
-ARCBEAM_DEVICE void capture(std::uint32_t num_candidates, std::uint32_t first_log, float beam,
-                            const Workspace& work, LatticeLane& lane) {
-    const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
-        Link link{0U, 0U, 0U, 0.0F};
-        bool wanted = false;
-        if (i < num_candidates) {
-            const Candidate candidate = work.candidate[i];
-            if (candidate.place != kNoIndex) {
-                const std::uint64_t winner = work.table_best[candidate.place];
-                const float slack = slack_of(packed_cost(candidate.packed), packed_cost(winner));
-                link = {candidate.source, first_log + work.table_index[candidate.place],
-                        packed_arc(candidate.packed), slack};
-                wanted = candidate.packed != winner && stays(beam, slack);
+struct Capture {
+    static constexpr bool kOfWarps = true;
+
+    Array<std::uint32_t> table_index;
+    std::uint32_t first_log;
+    float beam;
+    LatticeLane* lane;
+
+    template <std::uint32_t kEach>
+    ARCBEAM_DEVICE void note(const Candidate (&candidate)[kEach], const std::uint64_t (&winner)[kEach]) const {
+        float slack[kEach];
+        bool wanted[kEach];
+        std::uint32_t place[kEach];
+        std::uint32_t num_wanted = 0U;
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            slack[k] = slack_of(packed_cost(candidate[k].packed), packed_cost(winner[k]));
+            wanted[k] = candidate[k].place != kNoIndex && candidate[k].packed != winner[k] && stays(beam, slack[k]);
+            const std::uint32_t lanes = simt::ballot(simt::kAllThreads, wanted[k]);
+            place[k] = num_wanted + simt::place_in(lanes);
+            num_wanted += simt::popcount(lanes);
+        }
+        if (num_wanted == 0U) {
+            return;
+        }
+        std::uint32_t first = 0U;
+        if (simt::warp_thread() == 0U) {
+            first = simt::atomic_add<Team::kScope>(&lane->num_links, num_wanted);
+        }
+        first = simt::shuffle(simt::kAllThreads, first, 0U);
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (wanted[k]) {
+                const Link link{candidate[k].source, first_log + table_index[candidate[k].place],
+                                packed_arc(candidate[k].packed), slack[k]};
+                simt::store_streaming(simt::load(&lane->links) + (first + place[k]), link);
             }
         }
-        note_link<Team>(wanted, link, lane);
     }
-}
+};
 
 // What a lane has kept of an utterance.
 struct LatticeLog {
@@ -99,49 +119,155 @@ ARCBEAM_DEVICE void note_step(const LatticeParams& params, const LatticeLane& la
                 LatticeStep{state.offset, state.log_size, simt::load(&lane.num_links)});
 }
 
-ARCBEAM_DEVICE LatticeStep step_before(const LatticeLog& log, std::uint32_t step) {
-    return step == 0U ? LatticeStep{0.0, 0U, 0U} : simt::load(log.steps + (step - 1U));
+// The entries of a step, and the links into them.
+struct StepSpan {
+    std::uint32_t first;
+    std::uint32_t end;
+    std::uint32_t first_link;
+    std::uint32_t links_end;
+};
+
+// `step` counts from 1; the step 0 and those before have nothing.
+ARCBEAM_DEVICE StepSpan span_of(const LatticeLog& log, std::uint32_t step) {
+    if (step == 0U || step > log.num_steps) {
+        return {0U, 0U, 0U, 0U};
+    }
+    const LatticeStep before = step == 1U ? LatticeStep{0.0, 0U, 0U} : simt::load(log.steps + (step - 2U));
+    const LatticeStep last = simt::load(log.steps + (step - 1U));
+    return {before.entries_end, last.entries_end, before.links_end, last.links_end};
 }
 
-// Lowers the extra of a link's source; says whether that is a token of this very step, and now has less.
-ARCBEAM_DEVICE bool lower_extra(const LatticeLog& log, std::uint32_t source, float slack, std::uint32_t target,
-                                std::uint32_t first_of_step) {
-    const std::uint32_t of_target = simt::load_relaxed<Scope::block>(log.extras + target);
-    if (of_target == kNoCost || source == kNoIndex) {
-        return false;
-    }
-    const float extra = extra_by(slack, from_ordered(of_target));
-    if (!stays(log.beam, extra)) {
-        return false;
-    }
-    const std::uint32_t before = simt::atomic_min<Scope::block>(log.extras + source, ordered(extra));
-    return source >= first_of_step && ordered(extra) < before;
+constexpr std::uint32_t kWindows = 4U;
+
+// Where the extras of the entries of a step are: in one of four windows of shared memory if they fit, else in the
+// log. Nobody looks at one again once the step before has been seen through.
+ARCBEAM_DEVICE std::uint32_t* extras_of(const LatticeLog& log, const Array<std::uint32_t>& windows,
+                                        std::uint32_t step, const StepSpan& span) {
+    const std::uint32_t room = windows.size / kWindows;
+    return span.end - span.first <= room ? windows.data + step % kWindows * room : log.extras + span.first;
 }
 
-// Finds the extra of every entry from those of the last step's, as far as they are within the beam. Within a step
-// epsilon links lead from token to token; it is repeated until they change nothing.
-ARCBEAM_DEVICE void find_extras(const LatticeLog& log) {
+ARCBEAM_DEVICE void forget_extras(std::uint32_t* extras, const StepSpan& span) {
     ARCBEAM_ROLLED
-    for (std::uint32_t step = log.num_steps; step-- > 0U;) {
-        const LatticeStep before = step_before(log, step);
-        const LatticeStep last = simt::load(log.steps + step);
+    for (std::uint32_t i = simt::thread_rank(); i < span.end - span.first; i += simt::block_size()) {
+        simt::store(extras + i, kNoCost);
+    }
+}
+
+// A step while the extras of its sources are found.
+struct Backward {
+    float beam;
+    StepSpan span;
+    std::uint32_t* extras;  // of the step's entries
+    std::uint32_t first_before;
+    std::uint32_t* extras_before;  // of the entries of the step before
+
+    // Lowers the extra of a link's source; says whether that is a token of this very step, and now has less.
+    ARCBEAM_DEVICE bool lower(std::uint32_t source, float slack, std::uint32_t target) const {
+        const std::uint32_t of_target = simt::load_relaxed<Scope::block>(extras + (target - span.first));
+        if (of_target == kNoCost || source == kNoIndex) {
+            return false;
+        }
+        const float extra = extra_by(slack, from_ordered(of_target));
+        if (!stays(beam, extra)) {
+            return false;
+        }
+        if (source < span.first) {
+            simt::atomic_min<Scope::block>(extras_before + (source - first_before), ordered(extra));
+            return false;
+        }
+        return ordered(extra) < simt::atomic_min<Scope::block>(extras + (source - span.first), ordered(extra));
+    }
+
+    ARCBEAM_DEVICE bool keeps(float slack, std::uint32_t target) const {
+        const std::uint32_t of_target = simt::load(extras + (target - span.first));
+        return of_target != kNoCost && stays(beam, extra_by(slack, from_ordered(of_target)));
+    }
+};
+
+// Asks for what lies before `first` of an array that is read from its end.
+template <class T>
+ARCBEAM_DEVICE void prefetch_before(const T* values, std::uint32_t first, std::uint32_t& fetched) {
+    constexpr std::uint32_t kAhead = 2048U;
+    constexpr std::uint32_t kLine = 128U / sizeof(T);
+    const std::uint32_t wanted = first > kAhead ? first - kAhead : 0U;
+    ARCBEAM_ROLLED
+    for (std::uint32_t at = wanted + kLine * simt::thread_rank(); at < fetched; at += kLine * simt::block_size()) {
+        simt::prefetch(values + at);
+    }
+    fetched = wanted < fetched ? wanted : fetched;
+}
+
+// Finds the extra of every entry from those of the last step's, as far as they are within the beam, and marks what
+// is within it. The marks are empty before. Within a step epsilon links lead from token to token; it is repeated
+// until they change nothing. What a thread looks at first has been loaded while the step after was seen through.
+ARCBEAM_DEVICE void find_extras(const LatticeLog& log, const Array<std::uint32_t>& windows) {
+    const std::uint32_t thread = simt::thread_rank();
+    std::uint32_t step = log.num_steps;
+    StepSpan span = span_of(log, step);
+    StepSpan before = span_of(log, step - 1U);
+    std::uint32_t fetched = span.first;
+    std::uint32_t fetched_links = span.first_link;
+    LogEntry first_entry{kNoIndex, kNoIndex};
+    Link first_link{kNoIndex, 0U, 0U, 0.0F};
+    if (span.first + thread < span.end) {
+        first_entry = simt::load(log.entries + (span.first + thread));
+    }
+    if (span.first_link + thread < span.links_end) {
+        first_link = simt::load(log.links + (span.first_link + thread));
+    }
+    forget_extras(extras_of(log, windows, step - 1U, before), before);
+    simt::block_barrier();
+    ARCBEAM_ROLLED
+    for (; step > 0U; --step) {
+        const StepSpan next = span_of(log, step >= 2U ? step - 2U : 0U);
+        prefetch_before(log.entries, before.first, fetched);
+        prefetch_before(log.links, before.first_link, fetched_links);
+        forget_extras(extras_of(log, windows, step + kWindows - 2U, next), next);
+        LogEntry next_entry{kNoIndex, kNoIndex};
+        Link next_link{kNoIndex, 0U, 0U, 0.0F};
+        if (before.first + thread < before.end) {
+            next_entry = simt::load(log.entries + (before.first + thread));
+        }
+        if (before.first_link + thread < before.links_end) {
+            next_link = simt::load(log.links + (before.first_link + thread));
+        }
+        const Backward backward{log.beam, span, extras_of(log, windows, step, span), before.first,
+                                extras_of(log, windows, step - 1U, before)};
         bool again = true;
         while (again) {
             bool lowered = false;
             ARCBEAM_ROLLED
-            for (std::uint32_t i = before.entries_end + simt::thread_rank(); i < last.entries_end;
-                 i += simt::block_size()) {
-                lowered |= lower_extra(log, simt::load(log.entries + i).source, 0.0F, i, before.entries_end);
+            for (std::uint32_t i = span.first + thread; i < span.end; i += simt::block_size()) {
+                const LogEntry entry = i == span.first + thread ? first_entry : simt::load(log.entries + i);
+                lowered |= backward.lower(entry.source, 0.0F, i);
             }
             ARCBEAM_ROLLED
-            for (std::uint32_t i = before.links_end + simt::thread_rank(); i < last.links_end;
-                 i += simt::block_size()) {
-                const Link link = simt::load(log.links + i);
-                lowered |= lower_extra(log, link.source, link.slack, link.target, before.entries_end);
+            for (std::uint32_t i = span.first_link + thread; i < span.links_end; i += simt::block_size()) {
+                const Link link = i == span.first_link + thread ? first_link : simt::load(log.links + i);
+                lowered |= backward.lower(link.source, link.slack, link.target);
             }
             again = simt::block_barrier_or(lowered);
         }
+        ARCBEAM_ROLLED
+        for (std::uint32_t i = span.first + thread; i < span.end; i += simt::block_size()) {
+            if (backward.keeps(0.0F, i)) {
+                simt::atomic_or<Scope::block>(log.entry_marks.kept + i / 32U, 1U << i % 32U);
+            }
+        }
+        ARCBEAM_ROLLED
+        for (std::uint32_t i = span.first_link + thread; i < span.links_end; i += simt::block_size()) {
+            const Link link = i == span.first_link + thread ? first_link : simt::load(log.links + i);
+            if (backward.keeps(link.slack, link.target)) {
+                simt::atomic_or<Scope::block>(log.link_marks.kept + i / 32U, 1U << i % 32U);
+            }
+        }
+        span = before;
+        before = next;
+        first_entry = next_entry;
+        first_link = next_link;
     }
+    simt::block_barrier();
 }
 
 // What is left of a lattice.
@@ -150,30 +276,14 @@ struct Kept {
     std::uint32_t links;
 };
 
-// Marks what is within the beam, by the extras. Barriers are passed, one at the end.
-ARCBEAM_DEVICE Kept mark_kept(const LatticeLog& log, const Array<std::uint32_t>& scratch) {
+ARCBEAM_DEVICE void forget_marks(const Marks& marks, std::uint32_t size) {
     ARCBEAM_ROLLED
-    for (std::uint32_t word = simt::thread_rank(); word < mark_words(log.num_entries); word += simt::block_size()) {
-        std::uint32_t bits = 0U;
-        ARCBEAM_ROLLED
-        for (std::uint32_t i = 32U * word; i < log.num_entries && i < 32U * word + 32U; ++i) {
-            bits |= simt::load(log.extras + i) != kNoCost ? 1U << i % 32U : 0U;
-        }
-        simt::store(log.entry_marks.kept + word, bits);
+    for (std::uint32_t word = simt::thread_rank(); word < mark_words(size); word += simt::block_size()) {
+        simt::store(marks.kept + word, 0U);
     }
-    ARCBEAM_ROLLED
-    for (std::uint32_t word = simt::thread_rank(); word < mark_words(log.num_links); word += simt::block_size()) {
-        std::uint32_t bits = 0U;
-        ARCBEAM_ROLLED
-        for (std::uint32_t i = 32U * word; i < log.num_links && i < 32U * word + 32U; ++i) {
-            const Link link = simt::load(log.links + i);
-            const std::uint32_t extra = simt::load(log.extras + link.target);
-            const bool kept = extra != kNoCost && stays(log.beam, extra_by(link.slack, from_ordered(extra)));
-            bits |= kept ? 1U << i % 32U : 0U;
-        }
-        simt::store(log.link_marks.kept + word, bits);
-    }
-    simt::block_barrier();
+}
+
+ARCBEAM_DEVICE Kept count_kept(const LatticeLog& log, const Array<std::uint32_t>& scratch) {
     const std::uint32_t entries = count({nullptr, 0U, log.num_entries, 0U, 0U}, log.entry_marks, scratch);
     const std::uint32_t links = count({nullptr, 0U, log.num_links, 0U, 0U}, log.link_marks, scratch);
     return {entries, links};
@@ -198,27 +308,25 @@ ARCBEAM_DEVICE Link moved(const LatticeLog& log, const Link& link) {
     return {log.entry_marks.place(link.source), log.entry_marks.place(link.target), link.arc, link.slack};
 }
 
-// Gives every entry before `first` no extra. A barrier must follow.
-ARCBEAM_DEVICE void forget_extras(const LatticeLog& log, std::uint32_t first) {
-    ARCBEAM_ROLLED
-    for (std::uint32_t i = simt::thread_rank(); i < first; i += simt::block_size()) {
-        simt::store(log.extras + i, kNoCost);
-    }
-}
+// Shared memory for the stage's end.
+struct LatticeRoom {
+    Array<std::uint32_t> windows;  // for extras; see extras_of()
+    Array<std::uint32_t> runs;     // for count()
+};
 
 // Drops what no path within the beam of any of the last `num_tokens` entries needs, and moves the rest together.
 // The entries of the last step all stay. Barriers are passed, one at the end.
-ARCBEAM_DEVICE_NOINLINE Kept prune_lattice(const LatticeLog log, std::uint32_t num_tokens,
-                                           const Array<std::uint32_t> scratch) {
-    const std::uint32_t first_token = log.num_entries - num_tokens;
-    forget_extras(log, first_token);
+ARCBEAM_DEVICE Kept prune_lattice(const LatticeLog& log, const LatticeRoom& room) {
+    forget_marks(log.entry_marks, log.num_entries);
+    forget_marks(log.link_marks, log.num_links);
+    const StepSpan last = span_of(log, log.num_steps);
+    std::uint32_t* const extras = extras_of(log, room.windows, log.num_steps, last);
     ARCBEAM_ROLLED
-    for (std::uint32_t i = first_token + simt::thread_rank(); i < log.num_entries; i += simt::block_size()) {
-        simt::store(log.extras + i, ordered(0.0F));
+    for (std::uint32_t i = simt::thread_rank(); i < last.end - last.first; i += simt::block_size()) {
+        simt::store(extras + i, ordered(0.0F));
     }
-    simt::block_barrier();
-    find_extras(log);
-    const Kept kept = mark_kept(log, scratch);
+    find_extras(log, room.windows);
+    const Kept kept = count_kept(log, room.runs);
     ARCBEAM_ROLLED
     for (std::uint32_t i = simt::thread_rank(); i < log.num_steps; i += simt::block_size()) {
         simt::store(log.steps + i, moved(log, simt::load(log.steps + i), kept));
@@ -271,19 +379,26 @@ ARCBEAM_DEVICE void write_kept(const LatticeLog& log, const LatticeEnds& ends, c
     }
 }
 
-// Gives the ends their extras. Of a search that died only the best path is kept, which one thread walks.
-ARCBEAM_DEVICE void begin_at_ends(const LatticeLog& log, const LatticeEnds& ends) {
-    const std::uint32_t first = log.num_entries - ends.n;
-    forget_extras(log, ends.alive ? first : log.num_entries);
-    ARCBEAM_ROLLED
-    for (std::uint32_t i = simt::thread_rank(); ends.alive && i < ends.n; i += simt::block_size()) {
-        simt::store(log.extras + first + i, static_cast<std::uint32_t>(ends.extras[i]));
+// Gives the ends their extras, and marks what is within the beam of them. Of a search that died only the best path
+// is kept, which one thread walks. Barriers are passed, one at the end.
+ARCBEAM_DEVICE void mark_from_ends(const LatticeLog& log, const LatticeEnds& ends,
+                                   const Array<std::uint32_t>& windows) {
+    forget_marks(log.entry_marks, log.num_entries);
+    forget_marks(log.link_marks, log.num_links);
+    if (ends.alive) {
+        std::uint32_t* const extras = extras_of(log, windows, log.num_steps, span_of(log, log.num_steps));
+        ARCBEAM_ROLLED
+        for (std::uint32_t i = simt::thread_rank(); i < ends.n; i += simt::block_size()) {
+            simt::store(extras + i, static_cast<std::uint32_t>(ends.extras[i]));
+        }
+        find_extras(log, windows);
+        return;
     }
     simt::block_barrier();
-    if (!ends.alive && simt::thread_rank() == 0U) {
+    if (simt::thread_rank() == 0U) {
         ARCBEAM_ROLLED
         for (std::uint32_t at = ends.best; at != kNoIndex; at = simt::load(log.entries + at).source) {
-            simt::store(log.extras + at, ordered(0.0F));
+            simt::atomic_or<Scope::block>(log.entry_marks.kept + at / 32U, 1U << at % 32U);
         }
     }
     simt::block_barrier();
@@ -291,16 +406,10 @@ ARCBEAM_DEVICE void begin_at_ends(const LatticeLog& log, const LatticeEnds& ends
 
 // Writes the lattice of an utterance to the pool. `shared` is a word that the block shares. False if the pool is
 // full; then what is needed has been added to pool_used. Barriers are passed.
-ARCBEAM_DEVICE_NOINLINE bool write_lattice(const LatticeParams& params, std::uint32_t utterance, LatticeLog log,
-                                           const LatticeEnds ends, const Array<std::uint32_t> scratch,
-                                           std::uint64_t* shared) {
-    begin_at_ends(log, ends);
-    if (ends.alive) {
-        find_extras(log);
-    } else {
-        log.num_links = 0U;
-    }
-    const Kept kept = mark_kept(log, scratch);
+ARCBEAM_DEVICE bool write_lattice(const LatticeParams& params, std::uint32_t utterance, const LatticeLog& log,
+                                  const LatticeEnds& ends, const LatticeRoom& room, std::uint64_t* shared) {
+    mark_from_ends(log, ends, room.windows);
+    const Kept kept = count_kept(log, room.runs);
     const std::uint32_t first_end =
         kept_before(log.entry_marks, log.num_entries - ends.n, log.num_entries, kept.entries);
     if (simt::thread_rank() == 0U) {

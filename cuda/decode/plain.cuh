@@ -67,10 +67,10 @@ struct PlainSearch {
     // Follows each frame that was committed.
     ARCBEAM_DEVICE static void committed(Lane&) {}
 
-    // The best token of the last frame; false if the lane lacks something first.
-    ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
-        reached_final = best_end(params.graph, lane.tokens, lane.state.num_tokens, finals_count(params, lane.state),
-                                 *lane.control);
+    // The best token of the last frame, among those in final states if there are any and `finals` count; false if
+    // the lane lacks something first.
+    ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool finals, bool& reached_final) {
+        reached_final = best_end(params.graph, lane.tokens, lane.state.num_tokens, finals, *lane.control);
         return true;
     }
 

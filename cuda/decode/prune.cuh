@@ -10,14 +10,25 @@
 
 namespace arcbeam {
 
+// What find_sources() does with candidates that lost: nothing.
+struct ForgetLosers {
+    static constexpr bool kOfWarps = false;  // whether all threads of a warp come to note()
+
+    template <std::uint32_t kEach>
+    ARCBEAM_DEVICE void note(const Candidate (&)[kEach], const std::uint64_t (&)[kEach]) const {}
+};
+
 // An arc leaves one token only, so at most one candidate of a state is the winner; and the best of all wins.
-template <class Team>
-ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& work,
-                                 std::uint32_t* best_survivor) {
+template <class Team, class Losers>
+ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& work, std::uint32_t* best_survivor,
+                                 const Losers& losers) {
     constexpr std::uint32_t kEach = 4U;
     std::uint32_t best = kNoCost;
-    for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
+    const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+    const std::uint32_t end = Losers::kOfWarps ? of_warps : num_candidates;
+    for (std::uint32_t first = Team::rank(); first < end; first += kEach * Team::size()) {
         Candidate candidate[kEach];
+        std::uint64_t winner[kEach];
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t i = first + k * Team::size();
             candidate[k] = Candidate{kNoPacked, kNoIndex, kNoIndex};
@@ -27,13 +38,18 @@ ARCBEAM_DEVICE void find_sources(std::uint32_t num_candidates, const Workspace& 
         }
         for (std::uint32_t k = 0U; k < kEach; ++k) {
             const std::uint32_t place = candidate[k].place;
-            if (place != kNoIndex && work.table_best[place] == candidate[k].packed) {
+            winner[k] = kNoPacked;
+            if (place != kNoIndex) {
+                winner[k] = work.table_best[place];
+            }
+            if (place != kNoIndex && winner[k] == candidate[k].packed) {
                 const std::uint32_t index = work.table_index[place];
                 simt::store(&work.reached.at(index)->source, candidate[k].source);
                 const auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
                 best = key < best ? key : best;
             }
         }
+        losers.note(candidate, winner);
     }
     best = simt::reduce_min(simt::warp_mask(), best);
     if (simt::warp_thread() == 0U && best != kNoCost) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "decode/device_graph.hpp"
+#include "shared/endpoint.hpp"
 
 namespace arcbeam {
 
@@ -49,6 +50,19 @@ struct UtteranceResult {
     std::uint64_t admitted;
     std::uint32_t settled;  // of a stream: the arcs at the begin of the path that all later paths follow
     std::uint32_t alive;    // whether the search lived through all frames
+    // Of a stream, also while it is decoded: the frames that its sentence has, the rule that has ended it or
+    // kNoEndpoint, and how many frames come before the next look at rules; kNoIndex: none
+    std::uint32_t taken;
+    std::uint32_t fired;
+    std::uint32_t next_look;
+};
+
+// A survivor of the last frame, with the arcs of its state, so that they need no look-up.
+struct Token {
+    float cost;
+    std::uint32_t first_emitting;
+    std::uint32_t arcs_end;
+    float smallest_weight;
 };
 
 // One entry of the token log: how a survivor was reached.
@@ -99,17 +113,24 @@ struct StreamCounts {
 struct StreamState {
     StreamCounts counts;
     double offset;
+    std::uint64_t dead_frames;      // of the sentence, since the search died
+    std::uint64_t settled_silence;  // frames at the end of what has left the log; counted where there are rules
 };
 
 // The stream that an utterance is a chunk of.
 struct StreamView {
     unsigned char* before;        // its state; null: the chunk is the first
-    unsigned char* after;         // where the next state is left, unless the chunk is the last
+    unsigned char* after;         // where the next state is left
     std::uint32_t before_tokens;  // the room there, in tokens and in entries of the log
     std::uint32_t before_entries;
     std::uint32_t after_tokens;
     std::uint32_t after_entries;
     std::uint32_t is_last;
+    std::uint32_t fired;           // not kNoEndpoint: the sentence has ended before the chunk
+    std::uint32_t next_look;       // as in UtteranceResult
+    std::uint64_t frames;          // of the sentence, before the chunk
+    const std::uint16_t* columns;  // [num_arcs] of the graph, where there are rules
+    EndpointRules rules;
 };
 
 // Room for frames that do not fit shared memory, in global memory.

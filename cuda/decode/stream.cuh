@@ -9,8 +9,8 @@
 // compiler would not know what of it is shared.
 #pragma once
 
-#include "decode/arrival.cuh"
 #include "decode/collect.cuh"
+#include "decode/endpoint.cuh"
 
 namespace arcbeam {
 
@@ -61,20 +61,26 @@ ARCBEAM_DEVICE void mark_forks(const TokenLog& log, const Marks& marks) {
     simt::block_barrier();
 }
 
-// How many arcs follow, on the path to the entry `end`, the deepest entry that all tokens descend from, or are. One
-// thread walks back; the settled part need not be looked at.
-ARCBEAM_DEVICE std::uint32_t arcs_after_trunk(const TokenLog& log, const Marks& marks, std::uint32_t end) {
+// The path to an entry, from where all tokens' paths part.
+struct AfterTrunk {
+    std::uint32_t arcs;     // that follow the deepest entry which all tokens descend from, or are
+    std::uint32_t settled;  // the last of its entries that was settled before; kNoIndex: none
+};
+
+// One thread walks back; the settled part need not be looked at.
+ARCBEAM_DEVICE AfterTrunk after_trunk(const TokenLog& log, const Marks& marks, std::uint32_t end) {
     std::uint32_t arcs = 0U;
     std::uint32_t found = 0U;
+    std::uint32_t at = end;
     ARCBEAM_ROLLED
-    for (std::uint32_t at = end; is_young(at, log.settled); ++arcs) {
+    for (; is_young(at, log.settled); ++arcs) {
         const bool forks = (simt::load(marks.before + at / 32U) >> at % 32U & 1U) != 0U;
         if (forks || at >= log.size - log.num_tokens) {
             found = arcs;
         }
         at = simt::load(log.entries + at).source;
     }
-    return found;
+    return {found, at};
 }
 
 // A log after what is settled of it was found.
@@ -82,6 +88,7 @@ struct SettledLog {
     std::uint32_t size;
     std::uint32_t settled;
     std::uint32_t of_trunk;  // how many arcs of the path in the log are settled
+    std::uint32_t deepest;   // thread 0 alone knows it: the deepest of the `settled` entries; kNoIndex: none
 };
 
 // Sets result.settled, and takes what was settled before, `known`, out of the path, at its begin. `end` is the
@@ -97,9 +104,12 @@ ARCBEAM_DEVICE SettledLog settle_stream(const TokenLog given, UtteranceResult* r
     const Marks marks{behind, behind + mark_words(log.capacity)};
     simt::block_barrier();
     mark_forks(log, marks);
+    std::uint32_t deepest = kNoIndex;
     if (simt::thread_rank() == 0U) {
         const std::uint32_t length = simt::load(&result->path_length);
-        const std::uint32_t of_trunk = length - arcs_after_trunk(log, marks, log.size - log.num_tokens + end);
+        const AfterTrunk after = after_trunk(log, marks, log.size - log.num_tokens + end);
+        const std::uint32_t of_trunk = length - after.arcs;
+        deepest = after.settled;
         simt::store(&result->settled, of_trunk - known);
         simt::store(&result->path_length, length - known);
         simt::store(word, of_trunk);
@@ -107,17 +117,16 @@ ARCBEAM_DEVICE SettledLog settle_stream(const TokenLog given, UtteranceResult* r
     simt::block_barrier();
     const std::uint32_t of_trunk = simt::load(word);
     simt::block_barrier();
-    return {log.size, log.settled, of_trunk};
+    return {log.size, log.settled, of_trunk, deepest};
 }
 
-// Of the settled entries one is kept, in place of the deepest. `of_trunk`: what settle_stream() has found.
+// Of the settled entries one is kept, in place of the deepest. `settled`: what settle_stream() has found. `taken`:
+// how many frames of the chunk the sentence has.
 template <class Search>
-ARCBEAM_DEVICE bool save_stream(const StreamView view, const LaneState state, std::uint32_t of_trunk) {
+ARCBEAM_DEVICE bool save_stream(const StreamView& view, const LaneState state, const SettledLog settled,
+                                const std::uint32_t* taken) {
     const std::uint32_t cut = state.settled != 0U ? state.settled - 1U : 0U;
     const std::uint32_t entries = state.log_size - cut;
-    if (view.is_last != 0U) {
-        return true;
-    }
     if (state.num_tokens > view.after_tokens || entries > view.after_entries) {
         return false;
     }
@@ -131,8 +140,12 @@ ARCBEAM_DEVICE bool save_stream(const StreamView view, const LaneState state, st
     }
     Search::move_tokens(state.spill, memory.tokens, state.num_tokens);
     if (simt::thread_rank() == 0U) {
-        simt::store(&memory.words->counts, StreamCounts{state.num_tokens, entries, of_trunk - cut, state.alive});
+        simt::store(&memory.words->counts,
+                    StreamCounts{state.num_tokens, entries, settled.of_trunk - cut, state.alive});
         simt::store(&memory.words->offset, state.offset);
+        const std::uint32_t dead = state.alive != 0U ? 0U : simt::load(taken) - state.frame;
+        simt::store(&memory.words->dead_frames, dead_before(view) + dead);
+        simt::store(&memory.words->settled_silence, silence_at(view, state.log, settled.deepest));
     }
     return true;
 }

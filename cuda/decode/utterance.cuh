@@ -5,6 +5,7 @@
 #include "decode/backtrack.cuh"
 #include "decode/cluster.cuh"
 #include "decode/collect.cuh"
+#include "decode/endpoint.cuh"
 #include "decode/stream.cuh"
 
 namespace arcbeam {
@@ -70,12 +71,19 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
         simt::store(&lane.control->lattice.num_links, 0U);
     }
     open_utterance(params, lane);
+    if (params.streams != nullptr && simt::thread_rank() == 0U) {
+        const StreamView& view = params.streams[utterance];
+        UtteranceResult& result = params.results[utterance];
+        simt::store(&result.taken, view.fired != kNoEndpoint ? 0U : lane.utterance.frames);
+        simt::store(&result.fired, view.fired);
+        simt::store(&result.next_look, view.next_look);
+    }
 }
 
 // Puts the state of a stream into the lane, as if it had stopped there. Says what it lacks for that.
 template <class Search>
 ARCBEAM_DEVICE Need begin_stream(const SearchParams& params, typename Search::Lane& lane) {
-    const StreamView view = params.streams[lane.state.utterance];
+    const StreamView& view = params.streams[lane.state.utterance];
     LaneState& state = lane.state;
     if (view.before == nullptr) {
         state.stream = StreamStep::loaded;
@@ -218,7 +226,7 @@ ARCBEAM_DEVICE void report_bad_row(const SearchParams& params, Lane& lane, std::
 
 enum class Rows : std::uint32_t { good, bad, missing };
 
-// Checks the remaining rows after the search has died.
+// Checks the remaining rows after the search has died, or the sentence has ended.
 template <bool kClusters>
 ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint32_t first) {
     for (std::uint32_t frame = first; frame < lane.utterance.frames; ++frame) {
@@ -235,6 +243,10 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
         }
     }
     return Rows::good;
+}
+
+ARCBEAM_DEVICE LatticeRoom lattice_room(const Lane& lane) {
+    return {rooms_of_warps(lane.warp_room), lane.histogram};
 }
 
 // Writes the lattice, once the best end has been found; false if the pool is full. The memory of the tokens'
@@ -258,7 +270,7 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
     }
     simt::block_barrier();
     return write_lattice(*common.lattice, state.utterance,
-                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lane.histogram,
+                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lattice_room(lane),
                          &lane.control->best_end);
 }
 
@@ -267,7 +279,7 @@ template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
     bool reached_final;
-    if (!Search::find_end(params, lane, reached_final)) {
+    if (!Search::find_end(params, lane, finals_count(common, lane.state), reached_final)) {
         return Search::lacks(lane);
     }
     if (!write_path(common, lane)) {
@@ -283,10 +295,10 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     if (lane.state.stream != StreamStep::none) {
         simt::block_barrier();
         LaneState& state = lane.state;
-        const SettledLog log =
-            settle_stream({state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled},
-                          common.results + state.utterance, state.known, simt::load(&lane.control->end_index),
-                          lane.histogram, &lane.control->selected);
+        UtteranceResult* const result = common.results + state.utterance;
+        const SettledLog log = settle_stream(
+            {state.log, state.log_capacity, state.log_size, state.num_tokens, state.settled}, result, state.known,
+            simt::load(&lane.control->end_index), lane.histogram, &lane.control->selected);
         state.log_size = log.size;
         state.settled = log.settled;
         forget_milestones(lane);
@@ -294,7 +306,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
             Search::save_tokens(lane, state.spill);
         }
         simt::block_barrier();
-        if (!save_stream<Search>(common.streams[state.utterance], state, log.of_trunk)) {
+        if (!save_stream<Search>(common.streams[state.utterance], state, log, &result->taken)) {
             return kNeedsStreamRoom;
         }
     }
@@ -320,7 +332,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
 ARCBEAM_DEVICE Need make_room_in_lattice(const LatticeParams& params, Lane& lane) {
     LaneState& state = lane.state;
     LatticeLane& links = lane.control->lattice;
-    const Kept left = prune_lattice(lattice_log(params, links, state), state.num_tokens, lane.histogram);
+    const Kept left = prune_lattice(lattice_log(params, links, state), lattice_room(lane));
     const std::uint32_t link_capacity = simt::load(&links.link_capacity);
     if (simt::thread_rank() == 0U) {
         simt::store(&links.num_links, left.links);
@@ -358,48 +370,64 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
-    while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < lane.utterance.frames)) {
-        if (simt::load(&lane.control->bad_column) != kNoIndex) {
-            simt::block_barrier();
-            report_bad_row<kClusters>(common, lane, lane.state.frame);
-            return Need::nothing;
-        }
-        // A frame fetches the row of the next one.
-        const std::uint32_t row = lane.state.frame + lane.state.started;
-        if (row < lane.utterance.frames && !have_row(common, lane, row)) {
-            return Need::log_probs;
-        }
-        if (should_stop(common, lane)) {
-            return Need::launch;
-        }
-        const FrameEnd end = one_frame<Search, kClusters>(params, lane);
-        if (end == FrameEnd::no_room) {
-            return Need::spill;
-        }
-        if (end == FrameEnd::waits) {
-            return Search::lacks(lane);
-        }
-        if (end == FrameEnd::log_full) {
-            const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
-            if (lacking != Need::nothing) {
-                return lacking;
+    bool all_taken;
+    ARCBEAM_ROLLED
+    for (;;) {  // from look to look; between two the loop of frames knows nothing of them
+        const std::uint32_t until = bounds_of(common, lane).look;
+        while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < until)) {
+            if (simt::load(&lane.control->bad_column) != kNoIndex) {
+                simt::block_barrier();
+                report_bad_row<kClusters>(common, lane, lane.state.frame);
+                return Need::nothing;
             }
-        } else if (end == FrameEnd::dead) {
-            simt::block_barrier();
-            Search::template reset_frame<BlockTeam>(lane);
-            lane.state.alive = 0U;
-            simt::block_barrier();
-        } else {
-            lane.state.frame += lane.state.started;
-            lane.state.started = 1U;
-            if (Search::kLattices && simt::thread_rank() == 0U) {
-                note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
+            // A frame fetches the row of the next one.
+            const std::uint32_t row = lane.state.frame + lane.state.started;
+            if (row < lane.utterance.frames && !have_row(common, lane, row)) {
+                return Need::log_probs;
             }
-            Search::committed(lane);
+            if (should_stop(common, lane)) {
+                return Need::launch;
+            }
+            const FrameEnd end = one_frame<Search, kClusters>(params, lane);
+            if (end == FrameEnd::no_room) {
+                return Need::spill;
+            }
+            if (end == FrameEnd::waits) {
+                return Search::lacks(lane);
+            }
+            if (end == FrameEnd::log_full) {
+                const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
+                if (lacking != Need::nothing) {
+                    return lacking;
+                }
+            } else if (end == FrameEnd::dead) {
+                simt::block_barrier();
+                Search::template reset_frame<BlockTeam>(lane);
+                lane.state.alive = 0U;
+                simt::block_barrier();
+            } else {
+                lane.state.frame += lane.state.started;
+                lane.state.started = 1U;
+                if (Search::kLattices && simt::thread_rank() == 0U) {
+                    note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
+                }
+                Search::committed(lane);
+            }
+        }
+        const Bounds bounds = bounds_of(common, lane);
+        all_taken = bounds.end == lane.utterance.frames;
+        if (Search::kLattices || !bounds.looks) {
+            break;
+        }
+        const Need lacking = look<Search>(params, lane, bounds);
+        if (lacking != Need::nothing) {
+            return lacking;
         }
     }
-    const std::uint32_t unchecked = lane.state.stream == StreamStep::dead_before ? 0U : lane.state.frame + 1U;
-    const Rows rows = lane.state.alive == 0U ? check_rows<kClusters>(common, lane, unchecked) : Rows::good;
+    const bool dead = lane.state.alive == 0U;
+    const bool row_is_known = dead && lane.state.stream != StreamStep::dead_before;
+    const std::uint32_t unchecked = lane.state.frame + (row_is_known ? 1U : 0U);
+    const Rows rows = dead || !all_taken ? check_rows<kClusters>(common, lane, unchecked) : Rows::good;
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }

@@ -21,14 +21,6 @@ ARCBEAM_DEVICE Array<T> carve(unsigned char*& memory, std::uint32_t count) {
     return array;
 }
 
-// A survivor of the last frame, with the arcs of its state, so that they need no look-up.
-struct Token {
-    float cost;
-    std::uint32_t first_emitting;
-    std::uint32_t arcs_end;
-    float smallest_weight;
-};
-
 struct Tokens {
     Array<Token> token;
     Array<std::uint32_t> state;
@@ -73,6 +65,12 @@ ARCBEAM_DEVICE WarpRoom carve_warp_room(unsigned char* memory) {
     room.sources = carve<std::uint32_t>(memory, kQueued);
     room.labels = carve<std::uint32_t>(memory, kQueued);
     return room;
+}
+
+// The rooms of all warps of the block as one array, for a use between two frames.
+ARCBEAM_DEVICE Array<std::uint32_t> rooms_of_warps(const WarpRoom& own) {
+    constexpr std::uint32_t kWords = kWarpRoomBytes / sizeof(std::uint32_t);
+    return {own.tokens.data - simt::warp() * kWords, simt::num_warps() * kWords};
 }
 
 // A candidate: a way to a state.

@@ -60,14 +60,14 @@ ARCBEAM_DEVICE std::uint64_t rescored_end(const Params& params, const RescoringL
 // each token.
 template <class Params>
 ARCBEAM_DEVICE bool best_rescored_end(const Params& params, const RescoringLane& lane,
-                                      const Array<Candidate>& scratch) {
+                                      const Array<Candidate>& scratch, bool finals) {
     Control& control = *lane.control;
     const std::uint32_t n = lane.state.num_tokens;
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     const auto history_key = [&lane](std::uint32_t i) {
         return history_bits(static_cast<History>(lane.histories[i]));
     };
-    bool reached_final = finals_count(params.search, lane.state);
+    bool reached_final = finals;
     for (;;) {
         if (simt::thread_rank() == 0U) {
             simt::store(&control.best_end, kNoPacked);

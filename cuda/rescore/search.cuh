@@ -92,15 +92,15 @@ struct RescoringSearch {
             make_room_for_requests(*lane.words);
         }
     }
-    ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool& reached_final) {
-        if (Params::kLanesAsk && finals_count(params.search, lane.state) && !ask_ends(params, lane)) {
+    ARCBEAM_DEVICE static bool find_end(const Params& params, Lane& lane, bool finals, bool& reached_final) {
+        if (Params::kLanesAsk && finals && !ask_ends(params, lane)) {
             return false;
         }
         const Array<Candidate> scratch = lane.state.num_tokens <= lane.room.candidate().size
                                              ? lane.room.candidate()
                                              : spilled_rescoring(lane.state.spill).candidate();
         lane.large_table_is_free = false;  // the scratch lies in it
-        reached_final = best_rescored_end(params, lane, scratch);
+        reached_final = best_rescored_end(params, lane, scratch, finals);
         return true;
     }
 

@@ -54,4 +54,18 @@ ARCBEAM_HD bool asks_for_end(const EndpointRule& rule) { return is_finite(rule.m
 // Of the smallest cost with a final weight, +inf where there is none, and the smallest without.
 ARCBEAM_HD float relative_cost(float best_end, float best) { return best_end - best; }
 
+// The number of the first rule that holds, or kNoEndpoint. With a relative cost of -inf it is the first that may
+// hold, so that the cost is found only if that one asks for it.
+ARCBEAM_HD std::uint32_t rule_that_holds(const EndpointRules& rules, std::uint64_t frames,
+                                         std::uint64_t trailing_silence, float relative) {
+    for (std::uint32_t i = 0U; i < rules.num_rules; ++i) {
+        const EndpointRule& rule = rules.rules[i];
+        if (is_quiet_enough(rule, frames, trailing_silence) &&
+            (!asks_for_end(rule) || relative <= rule.max_relative_cost)) {
+            return i + 1U;
+        }
+    }
+    return kNoEndpoint;
+}
+
 }  // namespace arcbeam

@@ -17,7 +17,8 @@ UTTERANCE = np.dtype(
 RESULT = np.dtype(
     [("total_cost", "f8"), ("path_begin", "u4"), ("path_length", "u4"), ("end_state", "u4"), ("reached_final", "u4"),
      ("outcome", "u4"), ("bad_frame", "u4"), ("bad_column", "u4"), ("bad_value", "f4"), ("frames", "u8"),
-     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8"), ("settled", "u4"), ("alive", "u4")]
+     ("tokens", "u8"), ("leaving_arcs", "u8"), ("admitted", "u8"), ("settled", "u4"), ("alive", "u4"),
+     ("taken", "u4"), ("fired", "u4"), ("next_look", "u4"), ("padding", "u4")]
 )  # fmt: skip
 LANE = np.dtype(
     [("memory", "u8"), ("tokens", "u8"), ("capacity", "u4"), ("candidates", "u4"),
@@ -38,7 +39,8 @@ LATTICE_RESULT = np.dtype(
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
 STREAM = np.dtype(
     [("before", "u8"), ("after", "u8"), ("before_tokens", "u4"), ("before_entries", "u4"), ("after_tokens", "u4"),
-     ("after_entries", "u4"), ("is_last", "u4"), ("padding", "u4")]
+     ("after_entries", "u4"), ("is_last", "u4"), ("fired", "u4"), ("next_look", "u4"), ("padding", "u4"),
+     ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
 )  # fmt: skip
 LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
 LINE_BYTES = 128
@@ -143,28 +145,47 @@ class FromHost:
 
 
 class HostStream:
-    """The state of a stream, which begins with room for so much."""
+    """The state of a stream, which begins with room for so much; `rules`: an EndpointRules, if sentences end."""
 
-    def __init__(self, tokens=1, entries=1):
+    def __init__(self, tokens=1, entries=1, rules=None):
         self.tokens, self.entries = tokens, entries  # of the state that is made next
         self.state, self.sizes = None, (0, 0)
         self.settled: list[int] = []
+        self.rules = rules
+        self.frames = self.fired = 0
 
-    def view(self, number, row, bytes_of, keep, last):
-        """Tells the kernel where the states are."""
-        self.after = np.zeros(32 + padded(8 * self.entries) + bytes_of(self.tokens), np.uint8)
+    def view(self, number, row, bytes_of, keep, last, graph):
+        """Tells the kernel where the states are, and when to look for an endpoint."""
+        self.after = np.zeros(48 + padded(8 * self.entries) + bytes_of(self.tokens), np.uint8)
         keep[f"after[{number}]"] = self.after
         row["after"], row["after_tokens"], row["after_entries"] = self.after.ctypes.data, self.tokens, self.entries
-        row["is_last"] = last
+        row["is_last"], row["fired"], row["frames"], row["next_look"] = last, self.fired, self.frames, NONE
+        if self.rules is not None:
+            keep["columns of the graph"] = graph.columns
+            row["columns"], row["rules"] = graph.columns.ctypes.data, self._packed_rules()
+            if not self.fired:
+                row["next_look"] = self.rules.every - self.frames % self.rules.every
         if self.state is not None:
             keep[f"before[{number}]"] = self.state
             row["before"], (row["before_tokens"], row["before_entries"]) = self.state.ctypes.data, self.sizes
 
-    def take(self, found, settled):
-        """The chunk was decoded."""
+    def _packed_rules(self):
+        packed = np.zeros(36, np.uint32)
+        for i, rule in enumerate(self.rules.rules):
+            packed[4 * i : 4 * i + 3] = rule[:3]
+            packed[4 * i + 3] = np.float32(rule.max_relative_cost).view(np.uint32)
+        packed[32:34] = len(self.rules.rules), self.rules.every
+        packed[34:] = np.array([self.rules.blank_column, self.rules.separator_column], np.int32).view(np.uint32)
+        return packed
+
+    def take(self, found, result):
+        """The chunk was decoded, as far as the sentence goes."""
+        settled = int(result["settled"])
         self.state, self.sizes = self.after, (self.tokens, self.entries)
         self.settled += found.arcs[:settled].tolist()
         found.arcs = found.arcs[settled:]
+        self.frames += int(result["taken"])
+        self.fired = int(result["fired"])
 
 
 @dataclass
@@ -338,7 +359,7 @@ class SearchHost:
         keep: dict[str, np.ndarray] = {}
         views = np.zeros(len(streams or ()), STREAM)
         for number, stream in enumerate(streams or ()):
-            stream.view(number, views[number], self.tokens_bytes, keep, last)
+            stream.view(number, views[number], self.tokens_bytes, keep, last, graph)
         rows = graph_layout.state_rows(graph.states, graph.targets)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         lattices = None if self.lattice_beam is None else Lattices(batch, shape.lanes, room, self.lattice_beam)
@@ -404,7 +425,7 @@ class SearchHost:
                 elif lane["need"] == NEED_STREAM_ROOM:
                     at = int(lane["utterance"])
                     streams[at].tokens, streams[at].entries = 2 * int(lane["num_tokens"]), 2 * int(lane["log_size"])
-                    streams[at].view(at, views[at], self.tokens_bytes, keep, last)
+                    streams[at].view(at, views[at], self.tokens_bytes, keep, last, graph)
                 elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:
@@ -416,7 +437,7 @@ class SearchHost:
             found[utterance].lattice = lattice
         for stream, one, result in zip(streams or (), found, results, strict=False):
             if one.outcome == DECODED:
-                stream.take(one, int(result["settled"]))
+                stream.take(one, result)
         return found
 
     def _grow_spill(self, lane, number, capacity, keep):

@@ -236,31 +236,31 @@ LETTERS = Graph.from_arcs(  # "a" is written by column 1; column 0 is the blank,
 
 
 def ends_at(rules, log_probs, shift=0.1, **options):
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=shift, **options)
+    decoder = CtcDecoder(LETTERS, **{"device": "cpu", "threads": 1, "frame_shift": shift} | options)
     partial = decoder.stream(endpoint=rules).decode_chunk(log_probs)
     return partial.endpoint, partial.num_frames
 
 
-def test_blanks_and_separators_are_silence():
-    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.6)})
+def test_blanks_and_separators_are_silence(device):
+    pause, on = Endpoint({"pause": EndpointRule(min_trailing_silence=0.6)}), {"device": device}
     assert LETTERS.separator_column == 2
-    assert ends_at(pause, spoken(1, 1, *[0, 2] * 8)) == ("pause", 8)
-    assert ends_at(pause, spoken(1, 0, 0, 0, 1, *[0] * 12)) == ("pause", 12)
-    assert ends_at(pause, spoken(*[0] * 30)) == (None, 30)  # nothing was said
-    assert ends_at(pause, spoken(*[1] * 30)) == (None, 30)
+    assert ends_at(pause, spoken(1, 1, *[0, 2] * 8), **on) == ("pause", 8)
+    assert ends_at(pause, spoken(1, 0, 0, 0, 1, *[0] * 12), **on) == ("pause", 12)
+    assert ends_at(pause, spoken(*[0] * 30), **on) == (None, 30)  # nothing was said
+    assert ends_at(pause, spoken(*[1] * 30), **on) == (None, 30)
 
 
-def test_the_rules_of_kaldi():
+def test_the_rules_of_kaldi(device):
     """By hand: 20 ms frames, looks every 10."""
-    kaldi = Endpoint.kaldi()
-    assert ends_at(kaldi, spoken(*[0] * 500), shift=0.02) == ("rule1", 250)
+    kaldi, on = Endpoint.kaldi(), {"device": device, "shift": 0.02}
+    assert ends_at(kaldi, spoken(*[0] * 500), **on) == ("rule1", 250)
     # The best path ends in state 0, whose final weight is the relative cost: 0.5 is below 2.
-    assert ends_at(kaldi, spoken(*[1] * 33, *[0] * 500), shift=0.02) == ("rule2", 60)
-    assert ends_at(kaldi, spoken(*[1] * 2000), shift=0.02) == ("rule5", 1000)
+    assert ends_at(kaldi, spoken(*[1] * 33, *[0] * 500), **on) == ("rule2", 60)
+    assert ends_at(kaldi, spoken(*[1] * 1100), **on) == ("rule5", 1000)
     costly = {name: rule for name, rule in kaldi.rules.items() if name != "rule2"}
-    assert ends_at(Endpoint(costly), spoken(*[1] * 33, *[0] * 500), shift=0.02) == ("rule3", 90)
+    assert ends_at(Endpoint(costly), spoken(*[1] * 33, *[0] * 500), **on) == ("rule3", 90)
     del costly["rule3"]
-    assert ends_at(Endpoint(costly), spoken(*[1] * 33, *[0] * 500), shift=0.02) == ("rule4", 140)
+    assert ends_at(Endpoint(costly), spoken(*[1] * 33, *[0] * 500), **on) == ("rule4", 140)
 
 
 def test_the_rules_of_sherpa():
@@ -303,10 +303,10 @@ def test_seconds_become_frames(shift, seconds, frames, every):
     assert (rules.rules[0].min_trailing_silence, rules.every) == (frames, every)
 
 
-def test_frames_after_the_search_has_died_are_silence():
+def test_frames_after_the_search_has_died_are_silence(device):
     dead = np.full((40, 3), -np.inf, np.float32)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=1.0)})
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     log_probs = np.concatenate([spoken(1, 1, 0, 0), dead, spoken(1, 0)])
     for most in (2, 100):
         found = followed(decoder.stream(endpoint=pause), log_probs, np.random.default_rng(0), most)
@@ -316,8 +316,8 @@ def test_frames_after_the_search_has_died_are_silence():
         assert len(found) == 2
 
 
-def test_the_stream_stops_and_the_frames_wait():
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+def test_the_stream_stops_and_the_frames_wait(device):
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
     stream = decoder.stream(endpoint=pause)
     log_probs = spoken(*[1, 0, 0, 0, 0, 0, 0] * 2)
@@ -341,9 +341,9 @@ def test_the_stream_stops_and_the_frames_wait():
     assert stream.decode_chunk(spoken(1), last=True).words[0].start_frame == 15
 
 
-def test_silence_goes_on_in_a_restored_stream():
+def test_silence_goes_on_in_a_restored_stream(device):
     """Frame by frame, so that nearly all of a pause is settled when the stream moves."""
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
     for log_probs, wanted in ((spoken(0, 0, 1, *[0, 2] * 9), ("pause", 12)), (spoken(*[0] * 20), (None, 20))):
         stream = decoder.stream(endpoint=pause)
@@ -355,8 +355,8 @@ def test_silence_goes_on_in_a_restored_stream():
         assert settled > 5
 
 
-def test_waiting_frames_are_copies():
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+def test_waiting_frames_are_copies(device):
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
     whole = spoken(1, *[0] * 6, 1, 0, 1)
     finals = []
@@ -370,9 +370,9 @@ def test_waiting_frames_are_copies():
     same(finals[1:2], finals[:1])
 
 
-def test_columns_that_the_graph_does_not_read():
+def test_columns_that_the_graph_does_not_read(device):
     fields = LETTERS.fields() | {"tokens": None, "blank": 0, "separator_column": 2, "width_is_exact": False}
-    decoder = CtcDecoder(Graph(**fields), device="cpu", threads=1, frame_shift=0.1)
+    decoder = CtcDecoder(Graph(**fields), device=device, threads=1, frame_shift=0.1)
     narrow = spoken(*[1, 0, 2, 0, 1, 0, 0, 0, 0, 0, 2, 0] * 3)
     wide = np.concatenate([narrow, np.full((len(narrow), 2), -0.01, np.float32)], axis=1)
     pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)})
@@ -395,8 +395,8 @@ def test_a_boost_that_cannot_be_used_changes_nothing():
     same([stream.decode_chunk(BATCH[5][20:], last=True)], [whole])
 
 
-def test_a_bad_chunk_is_refused_although_it_would_wait():
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+def test_a_bad_chunk_is_refused_although_it_would_wait(device):
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     stream = decoder.stream(endpoint=Endpoint({"pause": EndpointRule(min_trailing_silence=0.4)}))
     bad = spoken(1, *[0] * 6, 1)
     bad[7, 0] = np.nan
@@ -409,8 +409,8 @@ def test_a_bad_chunk_is_refused_although_it_would_wait():
     assert stream.num_waiting == 1
 
 
-def test_reset_in_the_middle_of_a_sentence():
-    decoder = CtcDecoder(LETTERS, device="cpu", threads=1, frame_shift=0.1)
+def test_reset_in_the_middle_of_a_sentence(device):
+    decoder = CtcDecoder(LETTERS, device=device, threads=1, frame_shift=0.1)
     stream = decoder.stream()
     stream.decode_chunk(spoken(0, 1, 0))
     partial = stream.reset()

@@ -7,18 +7,22 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, UnsupportedError
+from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule, UnsupportedError
+from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
 from tests.decode.search_host import BAD_LOG_PROB, HostStream, Room, SearchHost, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
+from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
 from tests.decode.test_streams import BATCH, GRAPH, boost, rescoring
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
-OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.02}
+OPTIONS = {"beam": 6.0, "max_active": 60, "frame_shift": 0.1}
+SPEECHES = [np.roll(SPEECH, 13 * i, axis=0) for i in range(6)]
+SOON = Endpoint(RULES.rules | {"long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.5)})
 
 
 def seen(partial):
@@ -162,12 +166,16 @@ def test_a_batcher(gpu):
     same(found, CtcDecoder(GRAPH, device="cpu", **OPTIONS).decode(BATCH))
 
 
-def by_the_kernel(cut, shape, room=None, beam=6.0, **schedule):
-    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results."""
+def by_the_kernel(cut, shape, room=None, beam=6.0, endpoint=None, batch=None, graph=SILENCE, **schedule):
+    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results.
+
+    A sentence that has come to an endpoint has chunks all the same, which do not change it.
+    """
     limits = {"beam": beam, "max_active": 60}
-    host, cpu = SearchHost(GRAPH, room=room, **limits), CtcDecoder(GRAPH, device="cpu", threads=1, **limits)
-    short = [logp[:21] for logp in BATCH]
-    states, streams = [HostStream() for _ in short], [cpu.stream() for _ in short]
+    host, cpu = SearchHost(graph, room=room, **limits), CtcDecoder(graph, **OPTIONS | limits, device="cpu")
+    rules = None if endpoint is None else EndpointRules.of(endpoint, graph, OPTIONS["frame_shift"])
+    short = [logp[:21] for logp in batch or BATCH]
+    states, streams = [HostStream(rules=rules) for _ in short], [cpu.stream(endpoint=endpoint) for _ in short]
     for first in range(0, 30, cut):
         last = first + cut >= 30
         chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in short]
@@ -178,7 +186,9 @@ def by_the_kernel(cut, shape, room=None, beam=6.0, **schedule):
             assert state.settled + got.arcs.tolist() == want.arcs.tolist()
             assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
             assert got.reached_final == want.reached_final
-    return host
+        assert [state.frames for state in states] == [stream.num_frames for stream in streams]
+        assert [state.fired for state in states] == [stream._state.fired for stream in streams]
+    return states
 
 
 def test_few_tokens():
@@ -191,6 +201,50 @@ def test_schedules():
     for schedule in schedules():
         by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **schedule)
         by_the_kernel(11, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **schedule)
+
+
+def test_schedules_with_endpoints():
+    for schedule in schedules():
+        of = {"endpoint": SOON, "batch": SPEECHES} | schedule
+        found = by_the_kernel(8, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **of)
+        assert {state.fired for state in found} == {1, 2, 3}
+        by_the_kernel(30, Shape(kernel="cluster", lanes=2, cluster=2, block=32, team_tokens=4), **of)
+
+
+def test_silence_that_is_settled():
+    """Frame by frame nearly all of a pause leaves the log before it is long enough."""
+    pause = Endpoint({"pause": EndpointRule(min_trailing_silence=0.8)})
+    batch = [spoken(0, 0, 1, *[0, 2] * 9), spoken(1, 0, 0, 0, 1, *[0] * 16), spoken(*[0] * 21)]
+    for cut in (1, 3, 30):
+        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch, graph=LETTERS)
+        assert [(state.frames, state.fired) for state in found] == [(12, 1), (14, 1), (21, 0)]
+
+
+def test_silence_after_the_search_has_died():
+    """In its chunk and in later ones."""
+    pause = Endpoint({"end": RULES.rules["end"], "pause": EndpointRule(min_trailing_silence=0.8)})
+    batch = [logp[:21].copy() for logp in SPEECHES]
+    for i, logp in enumerate(batch):
+        logp[3 + i :] = -np.inf
+    for cut in (2, 5, 30):
+        found = by_the_kernel(cut, Shape(lanes=2, block=32), endpoint=pause, batch=batch)
+        assert {state.fired for state in found} == {1, 2}
+
+
+def test_rows_behind_an_endpoint_are_checked():
+    """Of the chunk in which the sentence ends, whichever of them it is, and of later ones."""
+    host, lane = SearchHost(SILENCE, beam=6.0, room=Room(capacity=32, spill_capacity=32)), Shape(lanes=1, block=32)
+    rules = EndpointRules.of(SOON, SILENCE, OPTIONS["frame_shift"])
+    speech = SPEECHES[1][:12]
+    for row in (2, 3, 11):
+        stream, wrong = HostStream(rules=rules), speech.copy()
+        wrong[row, 5] = np.nan
+        [found] = host.decode([wrong], lane, streams=[stream])
+        assert (found.outcome, found.bad_frame, found.bad_column, stream.state) == (BAD_LOG_PROB, row, 5, None)
+        [_] = host.decode([speech[:10]], lane, streams=[stream])
+        assert (stream.frames, stream.fired) == (2, 2)
+        [found] = host.decode([wrong[row:]], lane, streams=[stream])
+        assert (found.outcome, found.bad_frame, stream.frames) == (BAD_LOG_PROB, 0, 2)
 
 
 def test_a_search_that_died_checks_later_chunks_whole():

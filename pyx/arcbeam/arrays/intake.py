@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from arcbeam.arrays.bad_values import check_errors, log_prob_errors
 from arcbeam.arrays.batches import Utterances, Wanted, as_copy, as_utterances
 from arcbeam.arrays.engine import Bad, Engine
 from arcbeam.arrays.input_looks import InputLooks
-from arcbeam.arrays.on_device import as_device_utterances, is_on_device, refuse_capture
+from arcbeam.arrays.on_device import as_device_utterances, copied_to_host, is_on_device, refuse_capture
 
 Answers = TypeVar("Answers")
 LogProbEngine: TypeAlias = Engine[..., tuple[Answers, dict[str, Any], list[Bad]]]
@@ -89,6 +89,8 @@ class Decoded:
         The batch as the engine took it.
     on_host : bool
         Whether it lies in the host's memory.
+    reader : object
+        The engine's `stream`, which copies from a GPU.
     """
 
     answers: Any
@@ -96,6 +98,14 @@ class Decoded:
     errors: dict[int, ValueError]
     utterances: Utterances
     on_host: bool
+    reader: Any
+
+    def rows(self, utterance: int, first: int, columns: int) -> np.ndarray:
+        """float32[frames, columns]: a copy of the first columns of the frames from `first` on, in the host's memory."""
+        if self.on_host:
+            return self.utterances.rows(utterance, first, columns)
+        one = replace(self.utterances, table=self.utterances.table[utterance : utterance + 1])
+        return copied_to_host(one, self.reader).rows(0, first, columns)
 
     @property
     def frames(self) -> list[int]:
@@ -146,4 +156,4 @@ class LogProbIntake:
         if looks.has_news:
             self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, found, utterances, on_host)
+        return Decoded(answers, work, found, utterances, on_host, engine.stream)

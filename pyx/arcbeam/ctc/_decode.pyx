@@ -15,9 +15,11 @@ from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc._boost cimport BoostList, BoostView, each
+from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._words cimport GrowingPath
+from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
 from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
@@ -66,38 +68,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
 
     cdef struct RescoringOptions:
         uint32_t hypotheses_per_state
-
-    cdef struct Token:
-        uint32_t state
-        float cost
-
-    cdef cppclass LogEntry:
-        uint32_t source
-        uint32_t arc
-
-    cdef cppclass SavedSearch:
-        vector[uint32_t] settled
-        vector[LogEntry] log
-        vector[Token] tokens
-        vector[uint32_t] entries
-        double offset
-        uint64_t frames
-        uint64_t dead_frames
-        uint32_t fired
-        cbool alive
-
-    cdef struct EndpointRule "arcbeam::EndpointRule":
-        uint32_t must_contain_nonsilence
-        uint32_t min_trailing_silence
-        uint32_t min_utterance_length
-        float max_relative_cost
-
-    cdef cppclass EndpointRules "arcbeam::EndpointRules":
-        EndpointRule* rules
-        uint32_t num_rules
-        uint32_t every
-        int32_t blank_column
-        int32_t separator_column
 
     cdef cppclass EndpointWatch:
         EndpointWatch(const EndpointRules&)
@@ -211,39 +181,15 @@ cdef class CpuStream(SearchState):
     cdef BoostList boost
 
     def __init__(self, BoostList boost, rules=None, heard=None, saved=None):
-        cdef EndpointRules into
-        cdef uint32_t i
+        cdef EndpointRules of_sentence
+        cdef SavedSearch search
         self.boost = boost
         take_heard(heard, self.stream.heard)
-        if rules is not None:
-            into.num_rules, into.every = len(rules.rules), rules.every
-            into.blank_column, into.separator_column = rules.blank_column, rules.separator_column
-            for i, rule in enumerate(rules.rules):
-                into.rules[i] = EndpointRule(rule.must_contain_nonsilence, rule.min_trailing_silence,
-                                             rule.min_utterance_length, rule.max_relative_cost)
-            self.stream.watch = EndpointWatch(into)
+        take_rules(rules, &of_sentence)
+        self.stream.watch = EndpointWatch(of_sentence)
         if saved is not None:
-            self._restore(saved)
-
-    def _restore(self, saved):
-        cdef SavedSearch into
-        cdef size_t i
-        cdef const uint32_t[::1] settled = saved.settled, sources = saved.sources, arcs = saved.arcs
-        cdef const uint32_t[::1] states = saved.states, entries = saved.entries
-        cdef const float[::1] costs = saved.costs
-        into.settled.resize(settled.shape[0])
-        for i in range(into.settled.size()):
-            into.settled[i] = settled[i]
-        into.log.resize(arcs.shape[0])
-        for i in range(into.log.size()):
-            into.log[i].source, into.log[i].arc = sources[i], arcs[i]
-        into.tokens.resize(states.shape[0])
-        into.entries.resize(states.shape[0])
-        for i in range(into.tokens.size()):
-            into.tokens[i], into.entries[i] = Token(states[i], costs[i]), entries[i]
-        into.offset, into.frames, into.dead_frames = saved.offset, saved.frames, saved.dead_frames
-        into.fired, into.alive = saved.fired, saved.alive
-        self.stream.restore(move(into))
+            take_saved(saved, search)
+            self.stream.restore(move(search))
 
     @property
     def frames(self):
@@ -270,20 +216,7 @@ cdef class CpuStream(SearchState):
 
         It lacks `settled`, which the stream's sentence has, and `dead_frames`.
         """
-        cdef SavedSearch saved = self.stream.save()
-        cdef size_t i
-        sources, arcs = np.empty(saved.log.size(), np.uint32), np.empty(saved.log.size(), np.uint32)
-        cdef uint32_t[::1] into_sources = sources, into_arcs = arcs
-        for i in range(saved.log.size()):
-            into_sources[i], into_arcs[i] = saved.log[i].source, saved.log[i].arc
-        states, costs = np.empty(saved.tokens.size(), np.uint32), np.empty(saved.tokens.size(), np.float32)
-        entries = np.empty(saved.tokens.size(), np.uint32)
-        cdef uint32_t[::1] into_states = states, into_entries = entries
-        cdef float[::1] into_costs = costs
-        for i in range(saved.tokens.size()):
-            into_states[i], into_costs[i], into_entries[i] = saved.tokens[i].state, saved.tokens[i].cost, saved.entries[i]
-        return {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
-                "offset": saved.offset, "frames": saved.frames, "fired": saved.fired, "alive": saved.alive}
+        return fields_of(self.stream.save())
 
     cdef uint64_t frames_taken(self) except? 0:
         return self.stream.frames

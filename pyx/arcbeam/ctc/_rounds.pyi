@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
-from arcbeam.arrays.batches import Utterances
+from arcbeam.arrays.intake import Decoded
 from arcbeam.ctc.boost import Boost
 from arcbeam.ctc.endpoint import Endpoint
 from arcbeam.ctc.hypothesis import Results
@@ -55,7 +55,7 @@ class Round:
         results: Results,
         refused: dict[int, Partial],
         last: list[bool],
-        batch: Utterances,
+        found: Decoded,
     ) -> None: ...
     def item(self, i: int) -> Partial: ...
     def texts(self) -> list[str]: ...

@@ -104,7 +104,7 @@ cdef class Round:
     refused : dict of int to object
         The results of chunks that were not taken. Their streams are as before.
     last : list of bool
-    batch : arcbeam.arrays.batches.Utterances
+    found : arcbeam.arrays.intake.Decoded
         The chunks.
     """
 
@@ -113,8 +113,8 @@ cdef class Round:
     cdef vector[Place] places
     cdef object kind, results
 
-    def __init__(self, list streams, kind, results, dict refused, list last, batch):
-        cdef const int64_t[:, ::1] table = batch.table
+    def __init__(self, list streams, kind, results, dict refused, list last, found):
+        cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
         self.kind, self.results = kind, results
         self.items, self.sentences = [None] * n, [None] * n
@@ -123,16 +123,16 @@ cdef class Round:
             if refused and i in refused:
                 self.items[i] = refused[i]
             else:
-                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], batch)
+                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], found)
 
-    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, batch) except -1:
+    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, found) except -1:
         """Takes what was found for a chunk."""
         cdef Place* place = &stream.place
         cdef SearchState state = stream._state
         cdef uint64_t taken = state.frames_taken() - place.frames
         place.frames += taken
         if taken < frames:
-            stream._keep(batch, i, taken)
+            stream._keep(found, i, taken)
         stream._last_came = last
         if place.fired:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before

@@ -29,7 +29,6 @@ from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
-from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
@@ -405,8 +404,7 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or an `endpoint` is
-            given.
+            On a GPU: the decoder has a language model, or the boost has words that the graph lacks.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
@@ -434,9 +432,7 @@ class CtcDecoder:
             The bytes are no saved stream, or one that is damaged, cut short or of another version.
         ValueError
             The stream was decoded with another graph, language model, option or boost: the message names it.
-        UnsupportedError
-            The decoder is on a GPU.
-        TypeError, GraphError, MemoryError, CapacityError
+        UnsupportedError, TypeError, GraphError, MemoryError, CapacityError
             As of :meth:`stream` and :meth:`decode_chunks`.
 
         Examples
@@ -444,7 +440,6 @@ class CtcDecoder:
         >>> data = stream.save()
         >>> stream = other_decoder.restore(data)
         """
-        self._needs_cpu("restore: streams are restored")
         check_boost(boost)
         self._check_files()
         return Stream._restored(self, data, boost)
@@ -455,18 +450,10 @@ class CtcDecoder:
         """A sentence of a stream that begins, or goes on from what was saved."""
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
-        if self._ordinal is None:
-            made: SearchState = engine.new_stream(compiled, rules, heard, saved)
-            return made
-        refuse_new_words(compiled, self.device)
-        if rules is not None:
-            self._needs_cpu("endpoint: endpoints are found")
-        on_gpu: SearchState = engine.new_stream(compiled)
-        return on_gpu
-
-    def _needs_cpu(self, what: str) -> None:
         if self._ordinal is not None:
-            raise UnsupportedError(f"{what} on the CPU so far; give the decoder device='cpu'")
+            refuse_new_words(compiled, self.device)
+        made: SearchState = engine.new_stream(compiled, rules, heard, saved)
+        return made
 
     @lists_options()
     def decode_chunks(
@@ -543,7 +530,7 @@ class CtcDecoder:
             wrong = found.errors | wrong
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             results = self._results(Paths(*found.answers), wrong)
-            taken = Round(members, Partial, results, refused, ends, found.utterances)
+            taken = Round(members, Partial, results, refused, ends, found)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)

@@ -78,7 +78,7 @@ class DecoderMemory:
     Attributes
     ----------
     graph : int
-        Shared by the decoders of one graph on one device.
+        Shared by the decoders of one graph on one device, but for what endpoints read of it.
     lanes, token_log : int
         Room for frames, and the back-pointers.
     paths, log_probs, batch : int

@@ -20,7 +20,7 @@ from arcbeam.streams import Partials
 from arcbeam.words import Word
 
 if TYPE_CHECKING:
-    from arcbeam.arrays.batches import Utterances
+    from arcbeam.arrays.intake import Decoded
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.sentences import SavedSearch
 
@@ -360,10 +360,7 @@ class Stream(SentenceStream):
         ------
         ValueError
             The stream was interrupted in the middle of a chunk.
-        UnsupportedError
-            The decoder is on a GPU.
         """
-        self._decoder._needs_cpu("save: streams are saved")
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
@@ -416,7 +413,7 @@ class Stream(SentenceStream):
         )
         return Partial(results, 0, sentence, 0, self.num_frames, False)
 
-    def _keep(self, chunks: Utterances, index: int, taken: int) -> None:
+    def _keep(self, chunks: Decoded, index: int, taken: int) -> None:
         """Keeps the frames of a chunk that lie behind the end of the sentence."""
         self._waiting.append(chunks.rows(index, taken, self._decoder._width))
 

@@ -13,7 +13,7 @@ cdef class Paths:
     """The results of so many utterances, which arrive in any order."""
 
     def __cinit__(self, Py_ssize_t utterances):
-        self.arcs, self.bad = [], []
+        self.arcs, self.bad, self.ended = [], [], []
         self.settled_begins.resize(utterances)
         self.settled_counts.resize(utterances)
         self.by_utterance = (np.empty(utterances, np.int64), np.empty(utterances, np.int64), np.empty(utterances),
@@ -32,7 +32,8 @@ cdef class Paths:
         pool : uint32[]
             Arcs of the paths, the last arc of each first. Paths are in the order in which utterances ended.
 
-        Of chunks of streams, what is settled goes to `settled`, and the rest of the path to the results.
+        Of chunks of streams, what is settled goes to `settled`, and the rest of the path to the results; how many frames
+        came before an endpoint goes to `ended`.
         """
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order
@@ -64,6 +65,8 @@ cdef class Paths:
             self.total_costs[utterance], self.reached_final[utterance] = result.total_cost, result.reached_final != 0
             self.complete[utterance] = result.alive != 0
             self.num_arcs += length
+            if result.fired != 0:
+                self.ended.append((utterance, result.taken, result.fired))
             self.settled_begins[utterance], self.settled_counts[utterance] = self.settled.size(), result.settled
             for arc in range(result.settled):
                 self.settled.push_back(pool[result.path_begin + result.path_length - 1 - arc])

@@ -8,6 +8,7 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.graph._graph_view cimport ArcTarget
+from arcbeam.ctc._endpoint cimport EndpointRules
 from arcbeam.ctc._lattices cimport Link
 
 
@@ -82,6 +83,8 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint64_t admitted
         uint32_t settled
         uint32_t alive
+        uint32_t taken
+        uint32_t fired
 
     cdef struct StreamView:
         unsigned char* before
@@ -91,6 +94,11 @@ cdef extern from "decode/search.hpp" namespace "arcbeam" nogil:
         uint32_t after_tokens
         uint32_t after_entries
         uint32_t is_last
+        uint32_t fired
+        uint32_t next_look
+        uint64_t frames
+        const uint16_t* columns
+        EndpointRules rules
 
     cdef struct LogEntry:
         uint32_t source

@@ -6,11 +6,13 @@ import numpy.typing as npt
 
 from arcbeam.arrays._looks import Looks
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.gpu._requests import HostLookups
 from arcbeam.ctc.gpu._search import SearchKind
 from arcbeam.ctc.gpu._streams import CudaStream
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
+from arcbeam.ctc.sentences import Heard, SavedSearch
 from arcbeam.gpu._cuda import Context
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
@@ -46,7 +48,13 @@ class CudaEngine:
         streams: list[CudaStream] | None = None,
         last: list[bool] | None = None,
     ) -> tuple[tuple[npt.NDArray[Any], ...], dict[str, Any], list[tuple[int, ...]]]: ...
-    def new_stream(self, boost: BoostList | None = None) -> CudaStream: ...
+    def new_stream(
+        self,
+        boost: BoostList | None = None,
+        rules: EndpointRules | None = None,
+        heard: Heard | None = None,
+        saved: SavedSearch | None = None,
+    ) -> CudaStream: ...
     def turn(self) -> Any: ...
     def memory(self) -> dict[str, int]: ...
     def release(self) -> None: ...

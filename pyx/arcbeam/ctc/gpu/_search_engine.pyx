@@ -68,6 +68,14 @@ cdef struct Layout:
     size_t bytes
 
 
+cdef bint any_looks(list streams):
+    """Whether rules may end the sentence of one of them."""
+    for stream in streams:
+        if (<CudaStream> stream).rules.num_rules != 0:
+            return True
+    return False
+
+
 cdef bint has_some(list items):
     """Whether one of them is not None."""
     for item in items:
@@ -123,6 +131,7 @@ cdef class CudaEngine:
     cdef list boosts  # of the batch's utterances; None: there is none
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
+    cdef DeviceBuffer columns  # of the graph's arcs; empty until a stream has endpoints
     cdef object all_streams  # that are alive
     cdef Layout layout
     cdef uint32_t num_lanes, path_entries
@@ -165,6 +174,7 @@ cdef class CudaEngine:
         self.done = Event(self.context)
         self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
         self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
+        self.columns = DeviceBuffer(self.pool, self.stream, "the columns of the graph")
         self.staging = Staging(self.pool, self.copies, threads)
         self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
         self.device_looks = DeviceLooks(self.copies)
@@ -230,8 +240,8 @@ cdef class CudaEngine:
             finally:
                 self.boosts = self.streams = self.last = None
 
-    def new_stream(self, boost=None):
-        """A CudaStream that begins.
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None):
+        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
 
         Raises
         ------
@@ -241,7 +251,7 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             raise UnsupportedError("stream: on a GPU expected a decoder without a language_model, which streams do not "
                                    "have there yet; use device='cpu'")
-        stream = CudaStream(self.pool, self.stream, boost)
+        stream = CudaStream(self.pool, self.stream, self.source, boost, rules, saved)
         self.all_streams.add(stream)
         return stream
 
@@ -291,7 +301,7 @@ cdef class CudaEngine:
             if self.boosting is not None:
                 host += self.boosting.pinned_bytes()
                 boosts = self.boosting.device_bytes()
-            return {"graph": self.graph.bytes, "language_models": models,
+            return {"graph": self.graph.bytes + self.columns.capacity, "language_models": models,
                     "lanes": sum([(<Searches> one).lanes.room_bytes() for one in kinds]),
                     "token_log": sum([(<Searches> one).lanes.log_bytes() for one in kinds]), "boosts": boosts,
                     "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
@@ -351,6 +361,8 @@ cdef class CudaEngine:
             self.rescoring.begin_batch(self.stream)
         if self.boosts is not None:
             self._begin_boosts()
+        if self.streams is not None:
+            self._begin_streams()
         for first, last in windows:
             try:
                 self._plan(last - first, columns, room)
@@ -383,6 +395,12 @@ cdef class CudaEngine:
             self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
             self.boosting.describe(&self.params)
         self.boosting.have(self.boosts)
+        return 0
+
+    cdef int _begin_streams(self) except -1:
+        """Sees to it that the device has what endpoints need."""
+        if self.columns.capacity == 0 and any_looks(self.streams):
+            self.columns.write(self.source.columns.view(np.uint8))
         return 0
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
@@ -450,8 +468,8 @@ cdef class CudaEngine:
             if self.boosts is not None:
                 (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
             if self.streams is not None:
-                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]], stream_tokens,
-                                                                 stream_entries)
+                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],
+                                                                 self.columns.address, stream_tokens, stream_entries)
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
@@ -618,11 +636,18 @@ cdef class CudaEngine:
     cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances) except -1:
         """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
         cdef Py_ssize_t i
+        cdef uint64_t frames
+        cdef uint32_t rule
+        cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
         cdef set refused = {one[0] for one in found.bad}
         for i in range(utterances.shape[0]):
-            if not refused or i not in refused:
-                (<CudaStream> self.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                    found.settled_counts[i], <uint64_t> utterances[i, 2])
+            if refused and i in refused:
+                continue
+            frames, rule = <uint64_t> utterances[i, 2], 0
+            if ended and i in ended:
+                frames, rule = ended[i]
+            (<CudaStream> self.streams[i]).take(found.settled.data() + found.settled_begins[i],
+                                                found.settled_counts[i], frames, rule)
         return 0
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:

@@ -6,6 +6,8 @@ from libcpp.vector cimport vector
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
+from arcbeam.ctc._boost cimport BoostList
+from arcbeam.ctc._endpoint cimport EndpointRules
 from arcbeam.ctc.gpu._search cimport StreamView
 
 
@@ -13,16 +15,22 @@ cdef class StateRoom:
     cdef DeviceBuffer memory
     cdef uint32_t tokens, entries
     cdef int reserve(self, uint32_t tokens, uint32_t entries) except -1
+    cdef uint64_t bytes(self) noexcept
 
 
 cdef class CudaStream(SearchState):
-    cdef readonly object boost
+    cdef readonly BoostList boost
     cdef readonly uint64_t frames
+    cdef readonly uint32_t fired
+    cdef readonly bint has_begun
+    cdef EndpointRules rules
+    cdef object graph  # on the host
+    cdef object saved  # what the search goes on from, until it is on the device
     cdef StateRoom state, spare
-    cdef bint has_begun
     cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
-    cdef int describe(self, StreamView* view, bint last, uint32_t tokens, uint32_t entries) except -1
+    cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
+    cdef int _resume(self) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames) except -1
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1

@@ -1,9 +1,12 @@
-from typing import Self, final
+from typing import Any, Self, final
 
 from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc._rounds import SearchState
+from arcbeam.ctc.endpoint import EndpointRules
+from arcbeam.ctc.sentences import SavedSearch
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
+from arcbeam.graph.graph import Graph
 
 @final
 class StateRoom:
@@ -15,8 +18,21 @@ class CudaStream(SearchState):
     def boost(self) -> BoostList | None: ...
     @property
     def frames(self) -> int: ...
-    def __new__(cls, pool: MemoryPool, stream: Stream, boost: BoostList | None) -> Self: ...
+    @property
+    def fired(self) -> int: ...
+    @property
+    def has_begun(self) -> bool: ...
+    def __new__(
+        cls,
+        pool: MemoryPool,
+        stream: Stream,
+        graph: Graph,
+        boost: BoostList | None,
+        rules: EndpointRules | None,
+        saved: SavedSearch | None,
+    ) -> Self: ...
     @property
     def is_whole(self) -> bool: ...
     @property
     def nbytes(self) -> int: ...
+    def search(self) -> dict[str, Any]: ...

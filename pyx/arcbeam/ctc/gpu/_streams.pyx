@@ -1,15 +1,32 @@
 """Streams on a device. A state is made beside the one before and takes its place once the whole batch has succeeded, so
 that a batch which fails leaves all streams as they were."""
 
+import numpy as np
+
 cimport cython
-from libc.stdint cimport uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 
 from arcbeam.ctc._rounds cimport SearchState
+from arcbeam.graph._graph_view cimport GraphView, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
+from arcbeam.ctc._boost cimport BoostList, BoostView, no_phrases
+from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
+from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
 from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
-from arcbeam.ctc.gpu._search cimport StreamView, stream_bytes
+from arcbeam.ctc.gpu._search cimport StreamView, kNoIndex, stream_bytes
 from arcbeam.graph._words cimport GrowingPath
+
+
+cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
+    cdef struct HostState:
+        unsigned char* memory
+        uint32_t tokens
+        uint32_t entries
+
+    SavedSearch saved_search(const HostState& state) except +
+    void resume_search(const SavedSearch& saved, const GraphView& graph, const BoostView& boost,
+                       const EndpointRules& rules, const HostState& into) except +
 
 
 @cython.final
@@ -33,23 +50,36 @@ cdef class StateRoom:
         self.tokens, self.entries = tokens, entries
         return 0
 
+    cdef uint64_t bytes(self) noexcept:
+        """What the room takes of the memory."""
+        return stream_bytes(rescoring_tokens_bytes(self.tokens), self.entries)
+
 
 @cython.final
 @cython.no_gc
 cdef class CudaStream(SearchState):
-    """A stream of speech between two chunks.
+    """A sentence of a stream of speech between two chunks.
 
     Parameters
     ----------
     pool : MemoryPool
     stream : Stream
         That of the engine.
+    graph : arcbeam.Graph
     boost : arcbeam.ctc._boost.BoostList or None
+    rules : arcbeam.ctc.endpoint.EndpointRules or None
+        If they are given, the sentence ends where one of them says so, and takes no frame after that.
+    saved : arcbeam.ctc.sentences.SavedSearch or None
+        What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
+        checked: a search trusts it.
     """
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, boost):
-        self.boost = boost
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, BoostList boost, rules, saved):
+        self.graph, self.boost, self.saved = graph, boost, saved
+        take_rules(rules, &self.rules)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
+        if saved is not None:
+            self.frames, self.fired = saved.frames, saved.fired
 
     @property
     def is_whole(self):
@@ -67,18 +97,59 @@ cdef class CudaStream(SearchState):
     cdef bint can_go_on(self) except -1:
         return True
 
+    cdef uint32_t rule_fired(self) except? 0:
+        return self.fired
+
     cdef int move_settled(self, GrowingPath path) except -1:
         if self.settled.size() > 0:
             path.add(self.settled.data(), self.settled.size())
             self.settled.clear()
         return 0
 
-    cdef int describe(self, StreamView* view, bint last, uint32_t tokens, uint32_t entries) except -1:
-        """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much."""
+    def search(self):
+        """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
+
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
+        """
+        cdef SavedSearch found
+        cdef unsigned char[::1] memory
+        with self.state.memory.pool.context:
+            self._resume()
+        found.alive = True
+        if self.has_begun:
+            memory = self.state.memory.read(self.state.bytes())
+            found = saved_search(HostState(&memory[0], self.state.tokens, self.state.entries))
+        found.frames, found.fired = self.frames, self.fired
+        return fields_of(found)
+
+    cdef int _resume(self) except -1:
+        """Sends the state that the search goes on from, unless it is on the device."""
+        cdef SavedSearch search
+        cdef BoostList boost = no_phrases() if self.boost is None else self.boost
+        cdef unsigned char[::1] memory
+        if self.saved is None:
+            return 0
+        take_saved(self.saved, search)
+        self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
+        memory = np.zeros(self.state.bytes(), np.uint8)
+        resume_search(search, view_of(self.graph), boost.view, self.rules,
+                      HostState(&memory[0], self.state.tokens, self.state.entries))
+        self.state.memory.write(memory)
+        self.has_begun, self.saved = True, None
+        return 0
+
+    cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1:
+        """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much;
+        `columns`: those of the graph's arcs on the device, where there are rules."""
+        self._resume()
         self.spare.reserve(max(tokens, self.state.tokens), max(entries, self.state.entries))
         view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
-        view.is_last = last
+        view.is_last, view.fired, view.frames = last, self.fired, self.frames
+        view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
+        view.rules, view.next_look = self.rules, kNoIndex
+        if self.rules.num_rules != 0 and self.fired == 0:
+            view.next_look = self.rules.every - <uint32_t> (self.frames % self.rules.every)
         return self._describe_next(view)
 
     cdef int _describe_next(self, StreamView* view) except -1:
@@ -91,10 +162,11 @@ cdef class CudaStream(SearchState):
         self.spare.reserve(2 * tokens, 2 * entries)
         return self._describe_next(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames) except -1:
-        """The chunk has been decoded: its state counts, and these arcs are settled."""
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1:
+        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled."""
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.state, self.spare = self.spare, self.state
         self.has_begun = True
         self.frames += frames
+        self.fired = fired
         return 0

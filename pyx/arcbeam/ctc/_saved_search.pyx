@@ -1,0 +1,41 @@
+"""Searches in the middle of a sentence, between Python and C++."""
+
+import numpy as np
+
+
+cdef int take_saved(saved, SavedSearch& into) except -1:
+    """Of an arcbeam.ctc.sentences.SavedSearch."""
+    cdef size_t i
+    cdef const uint32_t[::1] settled = saved.settled, sources = saved.sources, arcs = saved.arcs
+    cdef const uint32_t[::1] states = saved.states, entries = saved.entries
+    cdef const float[::1] costs = saved.costs
+    into.settled.resize(settled.shape[0])
+    for i in range(into.settled.size()):
+        into.settled[i] = settled[i]
+    into.log.resize(arcs.shape[0])
+    for i in range(into.log.size()):
+        into.log[i].source, into.log[i].arc = sources[i], arcs[i]
+    into.tokens.resize(states.shape[0])
+    into.entries.resize(states.shape[0])
+    for i in range(into.tokens.size()):
+        into.tokens[i], into.entries[i] = Token(states[i], costs[i]), entries[i]
+    into.offset, into.frames, into.dead_frames = saved.offset, saved.frames, saved.dead_frames
+    into.fired, into.alive = saved.fired, saved.alive
+    return 0
+
+
+cdef dict fields_of(const SavedSearch& saved):
+    """The fields of an arcbeam.ctc.sentences.SavedSearch but `settled` and `dead_frames`."""
+    cdef size_t i
+    sources, arcs = np.empty(saved.log.size(), np.uint32), np.empty(saved.log.size(), np.uint32)
+    cdef uint32_t[::1] into_sources = sources, into_arcs = arcs
+    for i in range(saved.log.size()):
+        into_sources[i], into_arcs[i] = saved.log[i].source, saved.log[i].arc
+    states, costs = np.empty(saved.tokens.size(), np.uint32), np.empty(saved.tokens.size(), np.float32)
+    entries = np.empty(saved.tokens.size(), np.uint32)
+    cdef uint32_t[::1] into_states = states, into_entries = entries
+    cdef float[::1] into_costs = costs
+    for i in range(saved.tokens.size()):
+        into_states[i], into_costs[i], into_entries[i] = saved.tokens[i].state, saved.tokens[i].cost, saved.entries[i]
+    return {"sources": sources, "arcs": arcs, "states": states, "costs": costs, "entries": entries,
+            "offset": saved.offset, "frames": saved.frames, "fired": saved.fired, "alive": saved.alive}
