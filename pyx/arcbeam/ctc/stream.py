@@ -407,11 +407,8 @@ class Stream(SentenceStream):
 
     def _refused(self, error: ValueError) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
-        results, sentence = (
-            self._decoder._results(REFUSED, {0: error}),
-            self._new(self.boost, self._sentence.first_frame),
-        )
-        return Partial(results, 0, sentence, 0, self.num_frames, False)
+        sentence = self._new(self.boost, self._sentence.first_frame)
+        return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
 
     def _keep(self, chunks: Decoded, index: int, taken: int) -> None:
         """Keeps the frames of a chunk that lie behind the end of the sentence."""
