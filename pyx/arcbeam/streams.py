@@ -1,11 +1,13 @@
-"""What streams of all decoders share: the checks of a call that decodes chunks, and the list that it returns."""
+"""What streams of all decoders share: the checks of a call that decodes chunks, and the results that it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 import numpy as np
+
+from arcbeam._any_stream import AnyStream, checked_streams
 
 
 class HasText(Protocol):
@@ -18,14 +20,38 @@ class HasText(Protocol):
 
 
 Result = TypeVar("Result", bound=HasText)
-StreamKind = TypeVar("StreamKind")
+StreamKind = TypeVar("StreamKind", bound=AnyStream)
 
 
-class Partials(list[Result]):
+class Partials(Sequence[Result]):
     """The results of one call of ``decode_chunks``, in the order of its streams."""
 
     def __init__(self, partials: Iterable[Result]) -> None:
-        super().__init__(partials)
+        self._partials = list(partials)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Result]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Result | list[Result]:
+        return self._partials[index]
+
+    def __len__(self) -> int:
+        return len(self._partials)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._partials)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, (list, Partials)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __reduce__(self) -> Any:
+        return Partials, (list(self),)
 
     def texts(self) -> list[str]:
         """The texts of all."""
@@ -44,12 +70,18 @@ def check_streams(decoder: Any, streams: Any, kind: type[StreamKind]) -> list[St
     """
     if isinstance(streams, kind) or not isinstance(streams, Iterable):
         raise TypeError(f"streams: expected a list of streams, got {type(streams).__name__}")
-    checked: list[StreamKind] = []
+    given = list(streams)
+    checked = checked_streams(given, kind, decoder)
+    return _fault_of_streams(decoder, given, kind) if checked is None else checked
+
+
+def _fault_of_streams(decoder: Any, streams: list[Any], kind: type[AnyStream]) -> NoReturn:
+    """Raises what is wrong with the first of them that has a fault."""
     places: dict[int, int] = {}
     for at, stream in enumerate(streams):
         if not isinstance(stream, kind):
             raise TypeError(f"streams: expected what decoder.stream() returns, got {type(stream).__name__} at {at}")
-        if stream._decoder is not decoder:  # type: ignore[attr-defined]
+        if stream._decoder is not decoder:
             raise ValueError(f"streams: stream {at} belongs to another decoder")
         if id(stream) in places:
             raise ValueError(
@@ -57,8 +89,7 @@ def check_streams(decoder: Any, streams: Any, kind: type[StreamKind]) -> list[St
                 "join its chunks, or call decode_chunks once for each"
             )
         places[id(stream)] = at
-        checked.append(stream)
-    return checked
+    raise AssertionError("the streams have no fault")
 
 
 def check_last(last: Any, count: int) -> list[bool]:
@@ -72,6 +103,8 @@ def check_last(last: Any, count: int) -> list[bool]:
         raise TypeError(f"last: expected a bool, or one for each stream, got {type(last).__name__}")
     if len(last) != count:
         raise ValueError(f"last: expected one for each of {count} streams, got {len(last)}")
+    if set(map(type, last)) <= {bool}:
+        return list(last)
     for at, item in enumerate(last):
         if not isinstance(item, (bool, np.bool_)):
             raise TypeError(f"last: expected bool, got {type(item).__name__} for stream {at}")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Endpoint, FormatError, Graph, KenLM
 from arcbeam.ctc import engines, stream_state
+from arcbeam.ctc._rounds import SearchState
 from arcbeam.files import section_file
 from arcbeam.lm._language_model import walk
 from tests.decode import graphs, kenlm_files
@@ -284,7 +285,7 @@ def test_a_broken_stream_is_not_saved(monkeypatch):
     decoder = CtcDecoder(GRAPH, **OPTIONS)
     stream = begun(decoder)
 
-    class Broken:
+    class Broken(SearchState):
         is_whole = False
 
     stream._state = Broken()

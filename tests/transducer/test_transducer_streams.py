@@ -18,6 +18,7 @@ from arcbeam import (
     TransducerPartial,
     TransducerStream,
 )
+from arcbeam.ctc._rounds import SentenceStream
 from tests.decode import test_streams as ctc
 from tests.transducer.arpas import random_arpa
 from tests.transducer.equality import same
@@ -102,7 +103,8 @@ def test_the_names_are_those_of_ctc():
     """Who writes for one kind of stream has written for the other, but for sentences and saved streams."""
     for ours, theirs in ((TransducerStream, Stream), (TransducerPartial, Partial), (TransducerDecoder, CtcDecoder)):
         names = {"decode_chunks", "stream"} if ours is TransducerDecoder else {*vars(theirs)}
-        public = {name for name in names if not name.startswith("_")} - {"num_settled", "stable_words", "words"}
+        names |= {*vars(SentenceStream)} if theirs is Stream else set()
+        public = {name for name in names if not name.startswith("_")} - {"arcs", "num_settled", "stable_words", "words"}
         assert public - {*dir(ours)} <= OF_SENTENCES
     one, other = decoder().stream(), CtcDecoder(ctc.GRAPH, **ctc.OPTIONS).stream()
     for stream in (one, other):

@@ -83,8 +83,6 @@ class Decoded:
         Those of all utterances, in the engine's form.
     work : dict
         Counters of the engine's work.
-    frames : list of int
-        The number of frames of each utterance.
     errors : dict of int to ValueError
         By utterance, the reason why it could not be decoded.
     utterances : Utterances
@@ -97,7 +95,6 @@ class Decoded:
 
     answers: Any
     work: dict[str, Any]
-    frames: list[int]
     errors: dict[int, ValueError]
     utterances: Utterances
     on_host: bool
@@ -109,6 +106,12 @@ class Decoded:
             return self.utterances.rows(utterance, first, columns)
         one = replace(self.utterances, table=self.utterances.table[utterance : utterance + 1])
         return copied_to_host(one, self.reader).rows(0, first, columns)
+
+    @property
+    def frames(self) -> list[int]:
+        """The number of frames of each utterance."""
+        frames: list[int] = self.utterances.table[:, 2].tolist()
+        return frames
 
 
 class LogProbIntake:
@@ -153,4 +156,4 @@ class LogProbIntake:
         if looks.has_news:
             self._looks.tell()
         found = log_prob_errors(bad, utterances, errors)
-        return Decoded(answers, work, utterances.table[:, 2].tolist(), found, utterances, on_host, engine.stream)
+        return Decoded(answers, work, found, utterances, on_host, engine.stream)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from arcbeam.arrays._log_prob_engine import LogProbEngine
 from arcbeam.arrays._looks import Looks
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc._rounds import SearchState
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import Rescoring
@@ -26,7 +27,7 @@ def frames_along(
     sources: npt.NDArray[np.uint32], reads: npt.NDArray[np.uint8], first: int
 ) -> npt.NDArray[np.int64]: ...
 
-class CpuStream:
+class CpuStream(SearchState):
     frames: int
     is_whole: bool
     has_begun: bool
@@ -39,7 +40,6 @@ class CpuStream:
         saved: SavedSearch | None = None,
     ) -> None: ...
     def search(self) -> dict[str, Any]: ...
-    def take_settled(self) -> npt.NDArray[np.uint32]: ...
 
 class CpuEngine(LogProbEngine):
     def __new__(

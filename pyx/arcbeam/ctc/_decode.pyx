@@ -17,6 +17,8 @@ from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc._boost cimport BoostList, BoostView, each
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
 from arcbeam.ctc._lattices cimport Lattice, Lattices
+from arcbeam.ctc._rounds cimport SearchState
+from arcbeam.graph._words cimport GrowingPath
 from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
 from arcbeam._pooled_engine cimport AnyEngine
 
@@ -160,7 +162,7 @@ cdef int take_heard(heard, Heard& into) except -1:
     return 0
 
 
-cdef class CpuStream:
+cdef class CpuStream(SearchState):
     """A sentence of a stream of speech between two chunks.
 
     Parameters
@@ -212,19 +214,24 @@ cdef class CpuStream:
     def search(self):
         """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
 
-        It lacks `settled`, which is what `take_settled` has returned, and `dead_frames`.
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
         """
         return fields_of(self.stream.save())
 
-    def take_settled(self):
-        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
-        cdef size_t size = self.stream.settled.size()
-        found = np.empty(size, np.uint32)
-        cdef uint32_t[::1] into = found
-        if size > 0:
-            memcpy(&into[0], self.stream.settled.data(), size * sizeof(uint32_t))
-        self.stream.settled.clear()
-        return found
+    cdef uint64_t frames_taken(self) except? 0:
+        return self.stream.frames
+
+    cdef bint can_go_on(self) except -1:
+        return self.stream.is_whole()
+
+    cdef uint32_t rule_fired(self) except? 0:
+        return self.stream.watch.fired()
+
+    cdef int move_settled(self, GrowingPath path) except -1:
+        if self.stream.settled.size() > 0:
+            path.add(self.stream.settled.data(), self.stream.settled.size())
+            self.stream.settled.clear()
+        return 0
 
 
 cdef class CpuEngine(LogProbEngine):

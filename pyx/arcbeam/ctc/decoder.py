@@ -18,6 +18,7 @@ from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
+from arcbeam.ctc._rounds import Round, states_of, stopped
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
 from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
@@ -39,8 +40,8 @@ from arcbeam.threads import usable_cores
 if TYPE_CHECKING:
     import os
 
-    from arcbeam.ctc._decode import CpuStream
     from arcbeam.ctc._lattices import Lattices
+    from arcbeam.ctc._rounds import SearchState
     from arcbeam.ctc.endpoint import EndpointRules
     from arcbeam.ctc.lattice_answers import LatticeAnswers
     from arcbeam.ctc.sentences import Heard, SavedSearch
@@ -446,13 +447,13 @@ class CtcDecoder:
 
     def _new_sentence(
         self, boost: Boost | None, rules: EndpointRules | None, heard: Heard, saved: SavedSearch | None
-    ) -> CpuStream:
+    ) -> SearchState:
         """A sentence of a stream that begins, or goes on from what was saved."""
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
         if self._ordinal is not None:
             refuse_new_words(compiled, self.device)
-        made: CpuStream = engine.new_stream(compiled, rules, heard, saved)
+        made: SearchState = engine.new_stream(compiled, rules, heard, saved)
         return made
 
     @lists_options()
@@ -491,7 +492,7 @@ class CtcDecoder:
         Returns
         -------
         Partials
-            A list of :class:`Partial`, in the order of the streams.
+            A sequence of :class:`Partial`, in the order of the streams.
 
         Raises
         ------
@@ -518,30 +519,30 @@ class CtcDecoder:
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams
-            faults = {at: fault for at, stream in enumerate(members) if (fault := stream._fault()) is not None}
-            refused = {at: ValueError(f"streams: stream {at}: {fault}") for at, fault in faults.items()}
-            if errors == "raise" and refused:
-                raise refused[min(refused)]
-            states = [engine.new_stream() if at in refused else stream._state for at, stream in enumerate(members)]
+            wrong = {at: ValueError(f"streams: stream {at}: {members[at]._fault()}") for at in stopped(members)}
+            if errors == "raise" and wrong:
+                raise wrong[min(wrong)]
+            states = states_of(members)
+            for at in wrong:
+                states[at] = engine.new_stream()
             found = self._intake.decode(engine, log_probs, lengths, "return", streams=states, last=ends)
             self._check_files()
             self._of_thread.stats = DecodeStats(**found.work)
-            wrong = found.errors | refused
-            results = self._results(Paths(*found.answers), wrong, [stream.boost for stream in members])
-            partials = CtcPartials(
-                stream._refused(results, at) if at in wrong else stream._take(results, at, ends[at], found)
-                for at, stream in enumerate(members)
-            )
+            wrong = found.errors | wrong
+            refused = {at: members[at]._refused(error) for at, error in wrong.items()}
+            results = self._results(Paths(*found.answers), wrong)
+            taken = Round(members, Partial, results, refused, ends, found)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
-        return partials
+        return CtcPartials(taken)
 
     def _keep_chunk(self, chunk: Any) -> KeptChunk:
         """A chunk, checked, that will be decoded later."""
         return self._intake.keep(self._engine, chunk)
 
-    def _results(self, paths: Paths, errors: dict[int, ValueError], boosts: Boosts) -> Results:
-        return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors, boosts=boosts)
+    def _results(self, paths: Paths, errors: dict[int, ValueError]) -> Results:
+        """What results of chunks share; their boosts are those of their sentences."""
+        return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
     def _lattice_batch(self, lattices: Lattices, boosts: Boosts) -> LatticeBatch:
         options = self._options

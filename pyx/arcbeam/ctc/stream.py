@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from arcbeam.calls import lists_options
-from arcbeam.ctc.boost import Boost
+from arcbeam.ctc._rounds import Round, Sentence, SentenceStream
+from arcbeam.ctc.boost import Boost, opened
 from arcbeam.ctc.endpoint import Endpoint, EndpointRules
 from arcbeam.ctc.hypothesis import Hypothesis, Paths, Results
 from arcbeam.ctc.sentences import Heard
@@ -19,7 +21,6 @@ from arcbeam.words import Word
 
 if TYPE_CHECKING:
     from arcbeam.arrays.intake import Decoded
-    from arcbeam.ctc._decode import CpuStream
     from arcbeam.ctc.decoder import CtcDecoder
     from arcbeam.ctc.sentences import SavedSearch
 
@@ -30,6 +31,8 @@ NOTHING_SAID = Paths(
     np.empty(0, np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.bool_),
     np.ones(1, np.bool_),
 )  # fmt: skip
+LEFT_BEHIND = ("_sentence", "_num_settled")  # by a pickled result
+REFUSED = NOTHING_SAID._replace(complete=np.zeros(1, np.bool_))
 
 
 class Partial(Hypothesis):
@@ -56,26 +59,52 @@ class Partial(Hypothesis):
         self,
         results: Results,
         index: int,
-        settled: npt.NDArray[np.uint32],
+        sentence: Sentence,
+        settled: int,
         num_frames: int,
         is_final: bool,
-        first_frame: int,
         endpoint: str | None = None,
-        heard: Heard = NOTHING_HEARD,
     ) -> None:
-        super().__init__(results, index)
-        self._settled, self._heard = settled, heard
-        self.num_frames, self.first_frame, self.is_final, self.endpoint = num_frames, first_frame, is_final, endpoint
+        self._results, self._index = results, index
+        self._sentence, self._num_settled = sentence, settled
+        self.num_frames, self.is_final, self.endpoint = num_frames, is_final, endpoint
+        self.first_frame = sentence.first_frame
 
-    def _read(self) -> dict[str, Any]:
-        had = "arcs" in self.__dict__
-        read = super()._read()
-        if not had:
-            read["arcs"] = self.__dict__["arcs"] = np.concatenate((self._settled, read["arcs"]))
-        return read
+    def _boosted_with(self) -> Boost | None:
+        return self._sentence.boost
 
     def _heard_before(self) -> Heard:
-        return self._heard
+        return self._sentence.heard
+
+    @property
+    def _settled(self) -> npt.NDArray[np.uint32]:
+        """uint32[n]: the arcs that all later results of the sentence begin with."""
+        return self._sentence.arcs(self._num_settled)
+
+    def _rest(self) -> npt.NDArray[np.uint32]:
+        """uint32[n]: the arcs behind those."""
+        arcs, begins, lengths, *_ = self._results.paths
+        begin = begins.item(self._index)
+        return arcs[begin : begin + lengths.item(self._index)]
+
+    def _read(self) -> dict[str, Any]:
+        has_arcs = "arcs" in self.__dict__
+        read = super()._read()
+        if not has_arcs:
+            del self.__dict__["arcs"]  # they are of the rest alone
+        return read
+
+    @cached_property
+    def arcs(self) -> npt.NDArray[np.uint32]:
+        """uint32[n]: arc ids of the path in the graph, epsilon arcs included."""
+        return self._sentence.arcs(self._num_settled, self._rest())
+
+    @cached_property
+    def text(self) -> str:
+        """The words, with a space between them."""
+        if "arcs" in self.__dict__:  # which a user may have set
+            return self._graph.word_reader.text(self.arcs)
+        return self._sentence.text(self._num_settled, self._rest())
 
     @cached_property
     def words(self) -> list[Word]:
@@ -99,7 +128,12 @@ class Partial(Hypothesis):
         """
         if self.is_final:
             return len(self.words)
-        return self._graph.word_reader.num_stable(self._settled)
+        return self._stable[0]
+
+    @cached_property
+    def _stable(self) -> tuple[int, str]:
+        """The number of stable words before the end of the sentence, and their text."""
+        return self._sentence.stable(self._num_settled)
 
     @property
     def stable_words(self) -> list[Word]:
@@ -109,7 +143,7 @@ class Partial(Hypothesis):
     @property
     def stable_text(self) -> str:
         """The text of ``stable_words``."""
-        return " ".join(word.word for word in self.stable_words)
+        return self.text if self.is_final else self._stable[1]
 
     def to_dict(self) -> dict[str, Any]:
         """All attributes as plain Python values for JSON."""
@@ -119,10 +153,8 @@ class Partial(Hypothesis):
         return super().to_dict() | ours
 
     def __getstate__(self) -> dict[str, Any]:
-        assert self.num_stable >= 0  # derived now
-        state = super().__getstate__()
-        del state["_settled"], state["_heard"]
-        return state
+        _ = self.num_stable, self.is_final or self._stable  # derived now
+        return {name: value for name, value in super().__getstate__().items() if name not in LEFT_BEHIND}
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -134,31 +166,40 @@ class Partial(Hypothesis):
 
 
 class CtcPartials(Partials[Partial]):
-    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams."""
+    """The results of one call of :meth:`CtcDecoder.decode_chunks`, in the order of its streams.
+
+    Each is made when it is first looked at.
+    """
+
+    def __init__(self, found: Round) -> None:
+        self._round = found
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Partial: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Partial]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Partial | list[Partial]:
+        places = range(len(self))[index]
+        return self._round.item(places) if isinstance(places, int) else list(map(self._round.item, places))
+
+    def __len__(self) -> int:
+        return len(self._round.items)
+
+    def __iter__(self) -> Iterator[Partial]:
+        return map(self._round.item, range(len(self)))
 
     def texts(self) -> list[str]:
         """The texts of all, made together where they have not been looked at yet."""
-        waiting: dict[tuple[int, int], list[Partial]] = {}
-        for partial in self:
-            if "text" not in partial.__dict__ and "arcs" not in partial.__dict__:
-                key = id(partial._results), id(partial._boosted_with())
-                waiting.setdefault(key, []).append(partial)
-        for group in waiting.values():
-            paths, indices = group[0]._results.paths, [partial._index for partial in group]
-            reader, settled = group[0]._graph.word_reader, [partial._settled for partial in group]
-            made = reader.texts(settled, paths.arcs, paths.begins[indices], paths.lengths[indices])
-            for partial, text in zip(group, made, strict=True):
-                partial.__dict__["text"] = text
-        return super().texts()
+        return self._round.texts()
 
 
-class Stream:
+class Stream(SentenceStream):
     """Speech that arrives in chunks, sentence by sentence; :meth:`CtcDecoder.stream` makes one.
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
     of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
-    do not grow with its length, and the arcs that all of them share, 4 to 6 bytes each. It goes when nothing refers to
-    it.
+    do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each, with their
+    text once that is looked at. It goes when nothing refers to it.
 
     Attributes
     ----------
@@ -176,18 +217,20 @@ class Stream:
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
         """Begins a sentence, or goes on with the one that was saved."""
-        self._state: CpuStream = self._decoder._new_sentence(boost, self._rules, heard, saved)
-        self._boost, self._first_frame, self._heard = boost, first_frame, heard
-        self._frames = 0 if saved is None else saved.frames  # of the sentence
-        self._settled = np.empty(0, np.uint32) if saved is None else saved.settled  # with room behind num_settled
-        self.num_settled = len(self._settled)
-        results = self._decoder._results(NOTHING_SAID, {}, boost)
-        self._partial = self._made(results, 0, False, None)
+        state = self._decoder._new_sentence(boost, self._rules, heard, saved)
+        frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
+        results = self._decoder._results(NOTHING_SAID, {})
+        self._begin_sentence(state, self._new(boost, first_frame, heard, settled), frames, results)
 
-    @property
-    def num_frames(self) -> int:
-        """Frames that have been decoded so far: of all chunks, but for those that wait."""
-        return self._first_frame + self._frames
+    def _new(
+        self,
+        boost: Boost | None,
+        first_frame: int,
+        heard: Heard = NOTHING_HEARD,
+        settled: npt.NDArray[np.uint32] | None = None,
+    ) -> Sentence:
+        graph = self._decoder.graph
+        return Sentence(lambda: opened(graph, boost).word_reader, boost, first_frame, heard, self._endpoint, settled)
 
     @property
     def num_waiting(self) -> int:
@@ -197,7 +240,7 @@ class Stream:
     @property
     def boost(self) -> Boost | None:
         """The words and phrases that are made likelier."""
-        return self._boost
+        return self._sentence.boost
 
     @property
     def endpoint(self) -> Endpoint | None:
@@ -207,7 +250,7 @@ class Stream:
     @property
     def partial(self) -> Partial:
         """The last result."""
-        return self._partial
+        return self._latest(Partial)
 
     @property
     def is_finished(self) -> bool:
@@ -294,17 +337,17 @@ class Stream:
             self._check_whole()
             heard = NOTHING_HEARD
             if keep_history and rescoring is not None:
-                heard = self._heard.after(self._partial.word_ids, rescoring)
+                heard = self._sentence.heard.after(self.partial.word_ids, rescoring)
             waiting, ended = self._waiting, bool(self._waiting) and self._last_came
-            self._begin(self._boost if boost is None else boost, self.num_frames, heard)
+            self._begin(self.boost if boost is None else boost, self.num_frames, heard)
             self._waiting, self._last_came = [], False
             pieces = [rows[at : at + PIECE] for rows in waiting for at in range(0, len(rows), PIECE)]
-            while pieces and self._partial.endpoint is None:
+            while pieces and self.partial.endpoint is None:
                 piece = pieces.pop(0)
                 decoder.decode_chunks([self], [piece], last=ended and not pieces)
             self._waiting += pieces
             self._last_came |= ended
-            return self._partial
+            return self.partial
 
     def save(self) -> bytes:
         """The state of the stream as bytes, from which :meth:`CtcDecoder.restore` makes a stream that goes on.
@@ -323,15 +366,15 @@ class Stream:
             self._check_whole()
             waiting = [np.empty((0, self._decoder._width), np.float32), *self._waiting]
             state = StreamState(
-                self._settled[: self.num_settled],
+                self._sentence.arcs(self.num_settled),
                 self._state.search(),
-                self._first_frame,
-                self._heard,
+                self._sentence.first_frame,
+                self._sentence.heard,
                 self._endpoint,
                 np.concatenate(waiting),
                 self._last_came,
             )
-            return write(state, self._decoder, self._boost)
+            return write(state, self._decoder, self.boost)
 
     @classmethod
     def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None) -> Self:
@@ -362,47 +405,18 @@ class Stream:
         """A number that changes with every frame that has been taken."""
         return int(self._state.frames) + self.num_waiting
 
-    def _refused(self, results: Results, index: int) -> Partial:
+    def _refused(self, error: ValueError) -> Partial:
         """The result of a chunk that has an error; the stream is as before."""
-        return Partial(results, index, np.empty(0, np.uint32), self.num_frames, False, self._first_frame)
+        sentence = self._new(self.boost, self._sentence.first_frame)
+        return Partial(self._decoder._results(REFUSED, {0: error}), 0, sentence, 0, self.num_frames, False)
 
-    def _take(self, results: Results, index: int, last: bool, chunks: Decoded) -> Partial:
-        """Makes the result of the chunk that has been decoded, and keeps the frames behind the end of the sentence."""
-        taken, self._frames = self._state.frames - self._frames, self._state.frames
-        if taken < chunks.frames[index]:
-            self._waiting.append(chunks.rows(index, taken, self._decoder._width))
-        self._last_came = last
-        if self._partial.endpoint is not None:
-            return self._partial
-        found = self._state.take_settled()
-        count = self.num_settled + len(found)
-        if count > len(self._settled):  # results keep the array that they have, which is not changed where they read it
-            grown = np.empty(count + count // 2, np.uint32)
-            grown[: self.num_settled] = self._settled[: self.num_settled]
-            self._settled = grown
-        self._settled[self.num_settled : count] = found
-        self.num_settled = count
-        endpoint = None
-        if self._endpoint is not None and self._state.fired:
-            endpoint = list(self._endpoint.rules)[self._state.fired - 1]
-        self._partial = self._made(results, index, last or endpoint is not None, endpoint)
-        return self._partial
-
-    def _made(self, results: Results, index: int, is_final: bool, endpoint: str | None) -> Partial:
-        return Partial(
-            results,
-            index,
-            self._settled[: self.num_settled],
-            self.num_frames,
-            is_final,
-            self._first_frame,
-            endpoint,
-            self._heard,
-        )
+    def _keep(self, chunks: Decoded, index: int, taken: int) -> None:
+        """Keeps the frames of a chunk that lie behind the end of the sentence."""
+        self._waiting.append(chunks.rows(index, taken, self._decoder._width))
 
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
-        return f"Stream({self.num_frames} frames{waiting}, {self._partial!r})"
+        return f"Stream({self.num_frames} frames{waiting}, {self.partial!r})"
 
 
 def check_boost(boost: object) -> None:

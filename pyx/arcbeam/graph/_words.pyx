@@ -2,65 +2,21 @@
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uintptr_t
-from libc.string cimport memcpy
-from libcpp cimport bool as cbool
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int64_t, uint32_t, uintptr_t
+from libc.string cimport memcmp, memcpy
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from arcbeam.graph._graph_view cimport OpenGraph, new_words_view_of, open_view_of
+from arcbeam.graph._graph_view cimport open_view_of
 
 
-cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogil:
-    cdef struct Symbols:
-        const int64_t* ids
-        const int64_t* offsets
-        const char* text
-        int64_t size
+cdef extern from "Python.h":
+    str PyUnicode_New(Py_ssize_t size, unsigned int largest)
+    void* PyUnicode_DATA(object text)
 
-    cdef struct Spellings:
-        const uint32_t* words
-        const int64_t* rows
-        const uint32_t* offsets
-        const uint16_t* columns
-        size_t size
 
-    cdef struct PathView:
-        const uint32_t* arcs
-        size_t size
-
-    cdef cppclass WordSource:
-        OpenGraph graph
-        Symbols symbols
-        Spellings spellings
-        Symbols new_symbols
-        Spellings new_spellings
-        int32_t blank
-        int32_t separator_column
-        cbool pieces
-        cbool has_separator
-        string separator
-
-    cdef struct Span:
-        int64_t start
-        int64_t end
-
-    cdef cppclass PathTokens:
-        vector[uint16_t] columns
-        vector[Span] frames
-        vector[uint32_t] labels
-
-    cdef struct TextRange:
-        size_t begin
-        size_t end
-        size_t first
-        size_t last
-
-    PathTokens path_tokens(const WordSource& source, const PathView& path) except +
-    size_t settled_labels(const WordSource& source, const PathTokens& tokens) except +
-    vector[Span] label_spans(const WordSource& source, const PathTokens& tokens) except +
-    vector[TextRange] write_words(const WordSource& source, const uint32_t* labels, size_t count, string& text) except +
-    void write_text(const WordSource& source, const PathView& path, string& text) except +
+cdef size_t NOT_KEPT = <size_t> -1
 
 
 cdef class WordReader:
@@ -70,9 +26,6 @@ cdef class WordReader:
     ----------
     graph : arcbeam.Graph, or arcbeam.graph.new_words.OpenGraph
     """
-
-    cdef WordSource source
-    cdef list arrays  # keeps the arrays that the addresses point into alive
 
     def __init__(self, graph):
         new_words = getattr(graph, "new_words", None)
@@ -120,30 +73,9 @@ cdef class WordReader:
     def text(self, const uint32_t[::1] arcs):
         """The words of a path, with a space between them."""
         cdef string text
-        write_text(self.source, path_of(arcs), text)
+        cdef TextEnd end
+        write_text(self.source, path_of(arcs), end, text)
         return text.data()[:text.size()].decode("utf-8")
-
-    def texts(self, list settled, const uint32_t[::1] arcs, const int64_t[::1] begins, const int64_t[::1] lengths):
-        """The texts of many paths, each of which is settled[i] followed by `lengths[i]` of the `arcs`."""
-        cdef const uint32_t[::1] first
-        cdef vector[uint32_t] path
-        cdef PathView view
-        cdef string text
-        cdef size_t i, n, length
-        texts = []
-        for i in range(<size_t> len(settled)):
-            first, length = settled[i], <size_t> lengths[i]
-            n = <size_t> first.shape[0]
-            path.resize(n + length)
-            if n != 0:
-                memcpy(path.data(), &first[0], n * sizeof(uint32_t))
-            if length != 0:
-                memcpy(path.data() + n, &arcs[begins[i]], length * sizeof(uint32_t))
-            view.arcs, view.size = path.data(), path.size()
-            text.clear()
-            write_text(self.source, view, text)
-            texts.append(text.data()[:text.size()].decode("utf-8"))
-        return texts
 
     def words(self, const uint32_t[::1] arcs, frame_shift, word, const double[::1] confidences=None):
         """The words of a path with their frames and, if the frame shift is given, their seconds.
@@ -181,14 +113,18 @@ cdef class WordReader:
 
     def num_stable(self, const uint32_t[::1] arcs):
         """How many words of a path, from the first, keep their text and frames whatever arcs follow it."""
-        cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
+        return self.stable(path_of(arcs))[0]
+
+    cdef tuple stable(self, PathView path):
+        """That number, and the text of these words."""
+        cdef PathTokens tokens = path_tokens(self.source, path)
         cdef size_t settled = settled_labels(self.source, tokens)
         cdef string text
         cdef vector[TextRange] ranges = write_words(self.source, tokens.labels.data(), tokens.labels.size(), text)
         cdef size_t count = 0
         while count + 1 < ranges.size() and ranges[count].last < settled:
             count += 1
-        return count
+        return count, PyUnicode_DecodeUTF8(text.data(), ranges[count - 1].end if count else 0, NULL)
 
     def tokens(self, const uint32_t[::1] arcs):
         """What a path reads, repeats and blanks taken out: columns, and the first frame and the end of each, int64[n].
@@ -207,3 +143,136 @@ cdef PathView path_of(const uint32_t[::1] arcs):
     path.size = arcs.shape[0]
     path.arcs = &arcs[0] if path.size else NULL
     return path
+
+
+cdef class GrowingPath:
+    """A path to which arcs are added, with the text of those that it has: what is settled of a sentence.
+
+    Text is read from an arc once. What lies behind the arcs changes, and is given with each question; old questions,
+    about fewer arcs than there are now, can still be asked.
+
+    Parameters
+    ----------
+    open_reader : callable
+        Returns the WordReader; called when words are first asked for.
+    arcs : uint32[n], optional
+        The first ones.
+    """
+
+    def __init__(self, open_reader, const uint32_t[::1] arcs=None):
+        self.open_reader = open_reader
+        if arcs is not None and arcs.shape[0] > 0:
+            self.add(&arcs[0], arcs.shape[0])
+
+    def __len__(self):
+        return self.settled.size()
+
+    def arcs(self, size_t count, const uint32_t[::1] rest=None):
+        """uint32[count + rest]: the first arcs, and the rest behind them."""
+        cdef size_t size = 0 if rest is None else rest.shape[0]
+        found = np.empty(count + size, np.uint32)
+        cdef uint32_t[::1] into = found
+        if count > 0:
+            memcpy(&into[0], self.settled.data(), count * sizeof(uint32_t))
+        if size > 0:
+            memcpy(&into[count], &rest[0], size * sizeof(uint32_t))
+        return found
+
+    def text(self, size_t count, const uint32_t[::1] rest):
+        """The words of the first arcs, and of the rest behind them, with a space between them."""
+        cdef vector[PathPlace] places
+        cdef PathView behind = path_of(rest)
+        places.push_back(PathPlace(count, behind.arcs, behind.size))
+        return texts_of([self], places)[0]
+
+    def stable(self, size_t count):
+        """WordReader.num_stable of the first arcs, and the text of these words."""
+        cdef PathView path
+        self.prepare()
+        path.arcs, path.size = self.settled.data(), count
+        return self.reader.stable(path)
+
+    cdef int add(self, const uint32_t* arcs, size_t count) except -1:
+        self.settled.insert(self.settled.end(), arcs, arcs + count)
+        return 0
+
+    cdef int prepare(self) except -1:
+        if self.reader is None:
+            self.reader = self.open_reader()
+        return 0
+
+    cdef object joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii):
+        """So much of the text that is kept, and the rest: the same str as before if it is the same text."""
+        cdef const char* first = self.kept.text.data()
+        cdef size_t grown = kept - self.kept_before, before = self.rest_before.size()
+        cdef char* into
+        cdef string whole
+        if (self.text_before is not None and kept >= self.kept_before and grown + size == before
+                and memcmp(self.rest_before.data(), first + self.kept_before, grown) == 0
+                and memcmp(self.rest_before.data() + grown, rest, size) == 0):
+            return self.text_before
+        if kept_is_ascii and is_ascii:
+            text = PyUnicode_New(kept + size, 127)
+            if kept + size > 0:  # the empty one is shared
+                into = <char*> PyUnicode_DATA(text)
+                memcpy(into, first, kept)
+                memcpy(into + kept, rest, size)
+        else:
+            whole.reserve(kept + size)
+            whole.append(first, kept)
+            whole.append(rest, size)
+            text = PyUnicode_DecodeUTF8(whole.data(), whole.size(), NULL)
+        self.rest_before.assign(rest, size)
+        self.text_before, self.kept_before = text, kept
+        return text
+
+    cdef object written(self, size_t count, const uint32_t* arcs, size_t size):
+        """The text of fewer arcs than are read."""
+        cdef string text
+        cdef TextEnd end
+        cdef PathView path
+        path.arcs, path.size = self.settled.data(), count
+        write_text(self.reader.source, path, end, text)
+        path.arcs, path.size = arcs, size
+        write_text(self.reader.source, path, end, text)
+        return PyUnicode_DecodeUTF8(text.data(), text.size(), NULL)
+
+
+cdef list texts_of(list paths, const vector[PathPlace]& places):
+    """The texts of many paths, each a growing path to some place and the arcs behind.
+
+    The arcs behind are read without the GIL; other threads may go on with the paths meanwhile.
+    """
+    cdef GrowingPath path
+    cdef vector[Rest] rests
+    cdef vector[size_t] kept
+    cdef PathView view
+    cdef string text
+    cdef size_t i, begin = 0, n = places.size()
+    rests.resize(n)
+    kept.resize(n)
+    for i in range(n):
+        path = <GrowingPath> paths[i]
+        if path.reader is None:
+            path.prepare()
+        rests[i].source = &path.reader.source
+        if path.kept.arcs < places[i].settled:
+            view.arcs, view.size = path.settled.data(), places[i].settled
+            path.kept.read(path.reader.source, view)
+        if path.kept.arcs == places[i].settled:
+            rests[i].path.arcs, rests[i].path.size = places[i].arcs, places[i].size
+            rests[i].end, kept[i] = path.kept.end, path.kept.text.size()
+        else:
+            kept[i] = NOT_KEPT
+    with nogil:
+        write_rests(rests, text)
+    texts = []
+    for i in range(n):
+        path = <GrowingPath> paths[i]
+        if kept[i] == NOT_KEPT:
+            texts.append(path.written(places[i].settled, places[i].arcs, places[i].size))
+        else:
+            texts.append(path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
+                                     rests[i].is_ascii))
+        begin = rests[i].until
+    return texts

@@ -598,7 +598,7 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         Returns
         -------
         Partials
-            A list of :class:`TransducerPartial`, in the order of the streams.
+            A sequence of :class:`TransducerPartial`, in the order of the streams.
 
         Raises
         ------

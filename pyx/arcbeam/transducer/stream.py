@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcbeam._any_stream import AnyStream
 from arcbeam.calls import lists_options
 from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
 
@@ -79,7 +80,7 @@ class TransducerPartial(TransducerHypothesis):
         return f"TransducerPartial({what}, is_final={self.is_final})"
 
 
-class TransducerStream:
+class TransducerStream(AnyStream):
     """An utterance whose encoder output arrives in chunks; :meth:`TransducerDecoder.stream` makes one.
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: in ``float32``

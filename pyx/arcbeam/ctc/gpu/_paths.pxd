@@ -1,6 +1,7 @@
 """The results of a batch: paths and counters, taken from the results of the kernel."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
 
 from arcbeam.ctc.gpu._search cimport UtteranceResult
 
@@ -11,7 +12,8 @@ cdef class Paths:
     cdef int64_t[::1] begins, lengths
     cdef double[::1] total_costs
     cdef uint8_t[::1] reached_final, complete
-    cdef list settled  # of chunks of streams: (utterance, arcs)
+    cdef vector[uint32_t] settled  # of chunks of streams; that of each utterance lies together
+    cdef vector[size_t] settled_begins, settled_counts
     cdef list ended  # of chunks of sentences that have come to an endpoint: (utterance, frames, rule)
     cdef readonly list bad  # (utterance, frame, column, value) of values that are no log-probs
     cdef uint64_t frames, tokens, leaving_arcs, admitted

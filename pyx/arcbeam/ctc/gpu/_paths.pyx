@@ -13,7 +13,9 @@ cdef class Paths:
     """The results of so many utterances, which arrive in any order."""
 
     def __cinit__(self, Py_ssize_t utterances):
-        self.arcs, self.bad, self.settled, self.ended = [], [], [], []
+        self.arcs, self.bad, self.ended = [], [], []
+        self.settled_begins.resize(utterances)
+        self.settled_counts.resize(utterances)
         self.by_utterance = (np.empty(utterances, np.int64), np.empty(utterances, np.int64), np.empty(utterances),
                              np.empty(utterances, np.bool_), np.empty(utterances, np.bool_))
         self.begins, self.lengths, self.total_costs = self.by_utterance[:3]
@@ -36,7 +38,6 @@ cdef class Paths:
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order
         cdef uint32_t[::1] into
-        cdef uint32_t[::1] into_settled
         cdef size_t sum_of_lengths = 0, at = 0, arc, length
         cdef Py_ssize_t i, utterance, n = index.shape[0]
         for i in range(n):
@@ -66,12 +67,9 @@ cdef class Paths:
             self.num_arcs += length
             if result.fired != 0:
                 self.ended.append((utterance, result.taken, result.fired))
-            if result.settled != 0:
-                settled = np.empty(result.settled, np.uint32)
-                into_settled = settled
-                for arc in range(result.settled):
-                    into_settled[arc] = pool[result.path_begin + result.path_length - 1 - arc]
-                self.settled.append((utterance, settled))
+            self.settled_begins[utterance], self.settled_counts[utterance] = self.settled.size(), result.settled
+            for arc in range(result.settled):
+                self.settled.push_back(pool[result.path_begin + result.path_length - 1 - arc])
         self.arcs.append(arcs)
         return 0
 

@@ -68,6 +68,22 @@ cdef struct Layout:
     size_t bytes
 
 
+cdef bint any_looks(list streams):
+    """Whether rules may end the sentence of one of them."""
+    for stream in streams:
+        if (<CudaStream> stream).rules.num_rules != 0:
+            return True
+    return False
+
+
+cdef bint has_some(list items):
+    """Whether one of them is not None."""
+    for item in items:
+        if item is not None:
+            return True
+    return False
+
+
 @cython.final
 @cython.no_gc
 cdef class Searches:
@@ -211,11 +227,12 @@ cdef class CudaEngine:
             lists = [(<CudaStream?> stream).boost for stream in streams]
         else:
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
-        if self.rescoring is not None and any([one is not None for one in lists]):
+        boosted = has_some(lists)
+        if boosted and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
         with turn:
             self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
-            self.boosts = lists if any([one is not None for one in lists]) else None
+            self.boosts = lists if boosted else None
             self.streams, self.last = streams, last
             try:
                 return self._decode_somehow(utterances, columns, on_host, looks)
@@ -361,7 +378,7 @@ cdef class CudaEngine:
                 raise
             self._collect(order[first:last], found)
         if self.streams is not None:
-            self._take_states(found, table)
+            self._take_states(found, utterances)
         work = found.work()
         if work["frames"]:
             self.tokens = work["tokens"] / work["frames"]
@@ -383,7 +400,7 @@ cdef class CudaEngine:
 
     cdef int _begin_streams(self) except -1:
         """Sees to it that the device has what endpoints need."""
-        if self.columns.capacity == 0 and any([stream.looks for stream in self.streams]):
+        if self.columns.capacity == 0 and any_looks(self.streams):
             self.columns.write(self.source.columns.view(np.uint8))
         return 0
 
@@ -418,6 +435,7 @@ cdef class CudaEngine:
         cdef unsigned char* host
         cdef UtteranceView* view
         cdef size_t pieces = 0
+        cdef uint32_t stream_tokens = search_plan.STREAM_TOKENS, stream_entries = search_plan.STREAM_ENTRIES
         cdef Layout* layout = &self.layout
         if on_host:
             self.staging.begin(utterances, columns, self.num_lanes)
@@ -452,7 +470,7 @@ cdef class CudaEngine:
                 (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
             if self.streams is not None:
                 (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],
-                                                                     self.columns.address)
+                                                                 self.columns.address, stream_tokens, stream_entries)
             frames += <uint64_t> utterances[i, 2]
         if pieces != 0:
             memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
@@ -618,16 +636,21 @@ cdef class CudaEngine:
                                    sizeof(StreamView), self.stream)
         return 0
 
-    cdef int _take_states(self, Paths found, table) except -1:
+    cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances) except -1:
         """The batch has succeeded: all streams but those whose chunks were refused go on with their next states."""
-        nothing = np.empty(0, np.uint32)
-        settled = dict(found.settled)
-        ended = {utterance: (frames, rule) for utterance, frames, rule in found.ended}
-        refused = {one[0] for one in found.bad}
-        for i, frames in enumerate(table[:, 2].tolist()):
-            if i not in refused:
-                frames, rule = ended.get(i, (frames, 0))
-                (<CudaStream> self.streams[i]).take(settled.get(i, nothing), frames, rule)
+        cdef Py_ssize_t i
+        cdef uint64_t frames
+        cdef uint32_t rule
+        cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
+        cdef set refused = {one[0] for one in found.bad}
+        for i in range(utterances.shape[0]):
+            if refused and i in refused:
+                continue
+            frames, rule = <uint64_t> utterances[i, 2], 0
+            if ended and i in ended:
+                frames, rule = ended[i]
+            (<CudaStream> self.streams[i]).take(found.settled.data() + found.settled_begins[i],
+                                                found.settled_counts[i], frames, rule)
         return 0
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:

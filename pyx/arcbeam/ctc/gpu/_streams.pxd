@@ -1,7 +1,9 @@
 """Streams on a device: what each keeps there between two chunks."""
 
 from libc.stdint cimport uint32_t, uint64_t
+from libcpp.vector cimport vector
 
+from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc._boost cimport BoostList
@@ -16,7 +18,7 @@ cdef class StateRoom:
     cdef uint64_t bytes(self) noexcept
 
 
-cdef class CudaStream:
+cdef class CudaStream(SearchState):
     cdef readonly BoostList boost
     cdef readonly uint64_t frames
     cdef readonly uint32_t fired
@@ -25,10 +27,10 @@ cdef class CudaStream:
     cdef object graph  # on the host
     cdef object saved  # what the search goes on from, until it is on the device
     cdef StateRoom state, spare
-    cdef list settled
+    cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
-    cdef int describe(self, StreamView* view, bint last, uint64_t columns) except -1
+    cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
     cdef int _resume(self) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
-    cdef int take(self, arcs, uint64_t frames, uint32_t fired) except -1
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1

@@ -1,9 +1,7 @@
 from typing import Any, Self, final
 
-import numpy as np
-import numpy.typing as npt
-
 from arcbeam.ctc._boost import BoostList
+from arcbeam.ctc._rounds import SearchState
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.sentences import SavedSearch
 from arcbeam.gpu._launch import Stream
@@ -15,7 +13,7 @@ class StateRoom:
     def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
 
 @final
-class CudaStream:
+class CudaStream(SearchState):
     @property
     def boost(self) -> BoostList | None: ...
     @property
@@ -37,7 +35,4 @@ class CudaStream:
     def is_whole(self) -> bool: ...
     @property
     def nbytes(self) -> int: ...
-    @property
-    def looks(self) -> bool: ...
     def search(self) -> dict[str, Any]: ...
-    def take_settled(self) -> npt.NDArray[np.uint32]: ...

@@ -6,6 +6,7 @@ import numpy as np
 cimport cython
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
 
+from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._graph_view cimport GraphView, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
@@ -14,8 +15,7 @@ from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
 from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
 from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
 from arcbeam.ctc.gpu._search cimport StreamView, kNoIndex, stream_bytes
-
-from arcbeam.gpu.tuned import search_plan
+from arcbeam.graph._words cimport GrowingPath
 
 
 cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
@@ -57,7 +57,7 @@ cdef class StateRoom:
 
 @cython.final
 @cython.no_gc
-cdef class CudaStream:
+cdef class CudaStream(SearchState):
     """A sentence of a stream of speech between two chunks.
 
     Parameters
@@ -78,7 +78,6 @@ cdef class CudaStream:
         self.graph, self.boost, self.saved = graph, boost, saved
         take_rules(rules, &self.rules)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
-        self.settled = []
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
 
@@ -92,21 +91,25 @@ cdef class CudaStream:
         """int : bytes on the device."""
         return self.state.memory.capacity + self.spare.memory.capacity
 
-    def take_settled(self):
-        """uint32[n]: the arcs that have been settled since the last call, which all later answers follow."""
-        found = np.concatenate([np.empty(0, np.uint32), *self.settled])
-        self.settled.clear()
-        return found
+    cdef uint64_t frames_taken(self) except? 0:
+        return self.frames
 
-    @property
-    def looks(self):
-        """bool : whether rules may end the sentence."""
-        return self.rules.num_rules != 0
+    cdef bint can_go_on(self) except -1:
+        return True
+
+    cdef uint32_t rule_fired(self) except? 0:
+        return self.fired
+
+    cdef int move_settled(self, GrowingPath path) except -1:
+        if self.settled.size() > 0:
+            path.add(self.settled.data(), self.settled.size())
+            self.settled.clear()
+        return 0
 
     def search(self):
         """What the search knows, as a dict with the fields of arcbeam.ctc.sentences.SavedSearch.
 
-        It lacks `settled`, which is what `take_settled` has returned, and `dead_frames`.
+        It lacks `settled`, which the stream's sentence has, and `dead_frames`.
         """
         cdef SavedSearch found
         cdef unsigned char[::1] memory
@@ -135,12 +138,11 @@ cdef class CudaStream:
         self.has_begun, self.saved = True, None
         return 0
 
-    cdef int describe(self, StreamView* view, bint last, uint64_t columns) except -1:
-        """Tells the kernel where the state is, and where the next one is to be left; `columns`: those of the graph's
-        arcs on the device, where there are rules."""
+    cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1:
+        """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much;
+        `columns`: those of the graph's arcs on the device, where there are rules."""
         self._resume()
-        self.spare.reserve(max(<uint32_t> search_plan.STREAM_TOKENS, self.state.tokens),
-                           max(<uint32_t> search_plan.STREAM_ENTRIES, self.state.entries))
+        self.spare.reserve(max(tokens, self.state.tokens), max(entries, self.state.entries))
         view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.fired, view.frames = last, self.fired, self.frames
@@ -160,11 +162,11 @@ cdef class CudaStream:
         self.spare.reserve(2 * tokens, 2 * entries)
         return self._describe_next(view)
 
-    cdef int take(self, arcs, uint64_t frames, uint32_t fired) except -1:
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1:
         """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled."""
+        self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.state, self.spare = self.spare, self.state
         self.has_begun = True
         self.frames += frames
         self.fired = fired
-        self.settled.append(arcs)
         return 0

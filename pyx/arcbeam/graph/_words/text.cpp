@@ -21,50 +21,98 @@ void Symbols::append(std::uint32_t label, std::string& to) const {
     }
 }
 
+namespace {
+
+enum class Added { kNothing, kWord, kPiece };  // kPiece: to the last word
+
+// Appends a label; `begin` is where its own text begins. `scratch` is only memory.
+Added append_label(const WordSource& source, std::uint32_t label, TextEnd& end, std::string& scratch,
+                   std::string& text, std::size_t& begin) {
+    std::size_t skipped = 0;
+    if (source.pieces) {
+        scratch.clear();
+        source.symbols_of(label).append(label, scratch);
+        // A piece that starts with the separator opens a word; a piece that is only the separator just ends one.
+        if (source.has_separator && scratch.compare(0, source.separator.size(), source.separator) == 0) {
+            end.is_open = false;
+            skipped = source.separator.size();
+        }
+        if (skipped == scratch.size()) {
+            return Added::kNothing;
+        }
+    }
+    const bool opens = !source.pieces || !end.is_open;
+    if (opens && end.has_words) {
+        text += ' ';
+    }
+    begin = text.size();
+    if (source.pieces) {
+        text.append(scratch, skipped, std::string::npos);
+    } else {
+        source.symbols_of(label).append(label, text);
+    }
+    end = {true, true};
+    return opens ? Added::kWord : Added::kPiece;
+}
+
+bool is_ascii(const char* text, std::size_t size) {
+    unsigned char bits = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+        bits = static_cast<unsigned char>(bits | static_cast<unsigned char>(text[i]));
+    }
+    return bits < 0x80U;
+}
+
+}  // namespace
+
 std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t* labels, std::size_t count,
                                    std::string& text) {
     std::vector<TextRange> found;
-    bool is_open = false;
-    std::string piece;
+    TextEnd end;
+    std::string scratch;
+    std::size_t begin = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        piece.clear();
-        source.symbols_of(labels[i]).append(labels[i], piece);
-        std::size_t skipped = 0;
-        if (source.pieces) {
-            // A piece that starts with the separator opens a word; a piece that is only the separator just ends
-            // one.
-            if (source.has_separator && piece.compare(0, source.separator.size(), source.separator) == 0) {
-                is_open = false;
-                skipped = source.separator.size();
-            }
-            if (skipped == piece.size()) {
-                continue;
-            }
+        const Added added = append_label(source, labels[i], end, scratch, text, begin);
+        if (added == Added::kWord) {
+            found.push_back({begin, begin, i, i});
         }
-        if (!source.pieces || !is_open) {
-            if (!found.empty()) {
-                text += ' ';
-            }
-            found.push_back({text.size(), text.size(), i, i});
+        if (added != Added::kNothing) {
+            found.back().end = text.size();
+            found.back().last = i;
         }
-        text.append(piece, skipped, std::string::npos);
-        found.back().end = text.size();
-        found.back().last = i;
-        is_open = true;
     }
     return found;
 }
 
-void write_text(const WordSource& source, const PathView& path, std::string& text) {
-    std::vector<std::uint32_t> labels;
+void write_text(const WordSource& source, const PathView& path, TextEnd& end, std::string& text) {
+    std::string scratch;
+    std::size_t begin = 0;
     for (std::size_t i = 0; i < path.size; ++i) {
         __builtin_prefetch(source.graph.words + path.arc_ahead(i));
         const std::uint32_t word = source.graph.words[path.arcs[i]];
         if (word != kNoWord) {
-            labels.push_back(word);
+            append_label(source, word, end, scratch, text, begin);
         }
     }
-    write_words(source, labels.data(), labels.size(), text);
+}
+
+void KeptText::read(const WordSource& source, const PathView& path) {
+    TextEnd after = end;
+    std::string more;
+    write_text(source, {path.arcs + arcs, path.size - arcs}, after, more);
+    text += more;  // the last that may fail
+    is_ascii = is_ascii && words::is_ascii(more.data(), more.size());
+    end = after;
+    arcs = path.size;
+}
+
+void write_rests(std::vector<Rest>& rests, std::string& text) {
+    for (Rest& rest : rests) {
+        const std::size_t before = text.size();
+        write_text(*rest.source, rest.path, rest.end, text);
+        rest.until = text.size();
+        rest.is_ascii = is_ascii(text.data() + before, rest.until - before);
+    }
 }
 
 }  // namespace arcbeam::words

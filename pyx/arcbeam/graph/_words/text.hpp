@@ -17,11 +17,40 @@ struct TextRange {
     std::size_t last;
 };
 
+// What text depends on besides the labels that follow.
+struct TextEnd {
+    bool has_words = false;
+    bool is_open = false;  // of pieces: whether the next one goes on with the last word
+};
+
 // Appends the words of the labels to `text`, a space between them.
 std::vector<TextRange> write_words(const WordSource& source, const std::uint32_t* labels, std::size_t count,
                                    std::string& text);
 
-// The text of a path.
-void write_text(const WordSource& source, const PathView& path, std::string& text);
+// Appends the text of a path that goes on from `end`, and leaves there where it ends.
+void write_text(const WordSource& source, const PathView& path, TextEnd& end, std::string& text);
+
+// The text of the first arcs of a path, to which arcs are added: what is written stays.
+struct KeptText {
+    std::size_t arcs = 0;
+    TextEnd end;
+    bool is_ascii = true;
+    std::string text;
+
+    // Reads the path's arcs behind those that it has.
+    void read(const WordSource& source, const PathView& path);
+};
+
+// The rest of a path, whose text goes on from `end`.
+struct Rest {
+    const WordSource* source;
+    PathView path;
+    TextEnd end;
+    bool is_ascii = true;   // what is written
+    std::size_t until = 0;  // where it ends in the text of all
+};
+
+// Writes the text of one rest behind the other.
+void write_rests(std::vector<Rest>& rests, std::string& text);
 
 }  // namespace arcbeam::words

@@ -1,0 +1,5 @@
+"""What streams of all decoders are to the code that takes their chunks."""
+
+
+cdef class AnyStream:
+    cdef public object _decoder

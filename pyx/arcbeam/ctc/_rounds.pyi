@@ -1,0 +1,64 @@
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam._any_stream import AnyStream
+from arcbeam.arrays.intake import Decoded
+from arcbeam.ctc.boost import Boost
+from arcbeam.ctc.endpoint import Endpoint
+from arcbeam.ctc.hypothesis import Results
+from arcbeam.ctc.sentences import Heard
+from arcbeam.ctc.stream import Partial
+from arcbeam.graph._words import GrowingPath, WordReader
+
+class SearchState: ...
+
+class Sentence(GrowingPath):
+    @property
+    def boost(self) -> Boost | None: ...
+    @property
+    def heard(self) -> Heard: ...
+    @property
+    def endpoint(self) -> Endpoint | None: ...
+    @property
+    def first_frame(self) -> int: ...
+    def __init__(
+        self,
+        open_reader: Callable[[], WordReader],
+        boost: Boost | None,
+        first_frame: int,
+        heard: Heard,
+        endpoint: Endpoint | None,
+        arcs: npt.NDArray[np.uint32] | None = None,
+    ) -> None: ...
+
+class SentenceStream(AnyStream):
+    _state: Any
+    _sentence: Sentence
+    _last_came: bool
+    @property
+    def num_settled(self) -> int: ...
+    @property
+    def num_frames(self) -> int: ...
+    def _begin_sentence(self, state: SearchState, sentence: Sentence, frames: int, results: Results) -> None: ...
+    def _latest(self, kind: type[Partial]) -> Partial: ...
+
+class Round:
+    @property
+    def items(self) -> list[Partial | None]: ...
+    def __init__(
+        self,
+        streams: Sequence[SentenceStream],
+        kind: type[Partial],
+        results: Results,
+        refused: dict[int, Partial],
+        last: list[bool],
+        found: Decoded,
+    ) -> None: ...
+    def item(self, i: int) -> Partial: ...
+    def texts(self) -> list[str]: ...
+
+def stopped(streams: Sequence[SentenceStream]) -> list[int]: ...
+def states_of(streams: Sequence[SentenceStream]) -> list[SearchState]: ...

@@ -1,0 +1,191 @@
+"""Streams of speech and their rounds of chunks, in loops without Python: a round may have thousands of streams, each of
+which has said little that is new.
+
+What a round has found lies in arrays, and results are made of it when they are looked at. A result refers to its
+sentence, whose arcs are only added to, and says how many of them are its own.
+"""
+
+import weakref
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libcpp.vector cimport vector
+
+from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+
+
+cdef class SearchState:
+    """What an engine keeps of a sentence between two chunks. A subclass says how far it is."""
+
+    cdef uint64_t frames_taken(self) except? 0:
+        """Frames of the sentence so far."""
+        raise NotImplementedError
+
+    cdef bint can_go_on(self) except -1:
+        """False once a chunk was given up half-way."""
+        raise NotImplementedError
+
+    cdef uint32_t rule_fired(self) except? 0:
+        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        return 0
+
+    cdef int move_settled(self, GrowingPath path) except -1:
+        """Moves what has been settled since the last call to the path; all later answers follow it."""
+        raise NotImplementedError
+
+
+cdef class Sentence(GrowingPath):
+    """What is settled of a sentence of a stream, and what is known of it from its beginning.
+
+    Parameters
+    ----------
+    open_reader : callable
+        Returns the WordReader of the graph with the new words of the boost.
+    boost : arcbeam.Boost or None
+    first_frame : int
+        Frames of the sentences before.
+    heard : arcbeam.ctc.sentences.Heard
+    endpoint : arcbeam.Endpoint or None
+    arcs : uint32[n], optional
+    """
+
+    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, arcs=None):
+        super().__init__(open_reader, arcs)
+        self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
+
+    cdef object result(self, kind, results, size_t index, const Place& place):
+        """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
+        found = None
+        if self.last_made is not None and self.made_at == place.number:
+            found = self.last_made()
+        if found is None:
+            endpoint = None if place.fired == 0 else list(self.endpoint.rules)[place.fired - 1]
+            frames = self.first_frame + place.frames
+            found = kind(results, index, self, place.settled, frames, place.is_final, endpoint)
+            if self.last_made is None or self.made_at <= place.number:
+                self.last_made, self.made_at = weakref.ref(found), place.number
+        return found
+
+
+cdef class SentenceStream(AnyStream):
+    """A stream of speech: the sentence that it is in, its search, and its latest place."""
+
+    @property
+    def num_settled(self):
+        """The arcs that all later results of the sentence begin with."""
+        return len(self._sentence)
+
+    @property
+    def num_frames(self):
+        """Frames that have been decoded so far: of all chunks, but for those that wait."""
+        return self._sentence.first_frame + self.place.frames
+
+    def _begin_sentence(self, SearchState state, Sentence sentence, uint64_t frames, results):
+        """Begins, or goes on after so many frames of the sentence; `results` have a path of nothing."""
+        self._state, self._sentence = state, sentence
+        self.results, self.index, self.made = results, 0, None
+        self.place = Place(0, sentence.settled.size(), frames, 0, False)
+
+    def _latest(self, kind):
+        """The latest result, which `kind` makes if nobody has looked at it."""
+        if self.made is None:
+            self.made = self._sentence.result(kind, self.results, self.index, self.place)
+        return self.made
+
+
+cdef class Round:
+    """What the chunks of some streams have brought.
+
+    Parameters
+    ----------
+    streams : list of SentenceStream
+    kind : callable
+        Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
+    results : arcbeam.ctc.hypothesis.Results
+    refused : dict of int to object
+        The results of chunks that were not taken. Their streams are as before.
+    last : list of bool
+    found : arcbeam.arrays.intake.Decoded
+        The chunks.
+    """
+
+    cdef readonly list items  # those that have been made; None for the others
+    cdef list sentences
+    cdef vector[Place] places
+    cdef object kind, results
+
+    def __init__(self, list streams, kind, results, dict refused, list last, found):
+        cdef const int64_t[:, ::1] table = found.utterances.table
+        cdef size_t i, n = len(streams)
+        self.kind, self.results = kind, results
+        self.items, self.sentences = [None] * n, [None] * n
+        self.places.resize(n)
+        for i in range(n):
+            if refused and i in refused:
+                self.items[i] = refused[i]
+            else:
+                self._take(<SentenceStream?> streams[i], i, last[i], <uint64_t> table[i, 2], found)
+
+    cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, found) except -1:
+        """Takes what was found for a chunk."""
+        cdef Place* place = &stream.place
+        cdef SearchState state = stream._state
+        cdef uint64_t taken = state.frames_taken() - place.frames
+        place.frames += taken
+        if taken < frames:
+            stream._keep(found, i, taken)
+        stream._last_came = last
+        if place.fired:
+            self.items[i] = stream._latest(self.kind)  # the sentence has ended before
+            return 0
+        state.move_settled(stream._sentence)
+        place.fired = state.rule_fired()
+        place.number, place.settled = place.number + 1, stream._sentence.settled.size()
+        place.is_final = last or place.fired != 0
+        stream.results, stream.index, stream.made = self.results, i, None
+        self.sentences[i], self.places[i] = stream._sentence, place[0]
+        return 0
+
+    def item(self, size_t i):
+        """A result."""
+        if self.items[i] is None:
+            self.items[i] = (<Sentence> self.sentences[i]).result(self.kind, self.results, i, self.places[i])
+        return self.items[i]
+
+    def texts(self):
+        """list of str: the texts of all, made together but for those of results that have been made."""
+        cdef const uint32_t[::1] arcs
+        cdef const int64_t[::1] begins, lengths
+        cdef vector[PathPlace] places
+        cdef PathPlace place
+        cdef size_t i, n = self.places.size()
+        cdef list made = list(self.items), sentences = []
+        arcs, begins, lengths = self.results.paths[:3]
+        places.reserve(n)
+        for i in range(n):
+            if made[i] is None:
+                sentences.append(self.sentences[i])
+                place.settled, place.size = self.places[i].settled, lengths[i]
+                place.arcs = &arcs[begins[i]] if place.size else NULL
+                places.push_back(place)
+        found = texts_of(sentences, places)
+        if places.size() == n:
+            return found
+        others = iter(found)
+        return [next(others) if one is None else one.text for one in made]
+
+
+def stopped(list streams):
+    """The places of those that take no chunk: the last has come, or they were interrupted in the middle of one."""
+    cdef size_t i
+    cdef SentenceStream stream
+    found = []
+    for i in range(<size_t> len(streams)):
+        stream = <SentenceStream?> streams[i]
+        if stream._last_came or not stream._state.can_go_on():
+            found.append(i)
+    return found
+
+
+def states_of(list streams):
+    """list of SearchState : those of the streams."""
+    return [(<SentenceStream?> stream)._state for stream in streams]

@@ -1,0 +1,110 @@
+"""The words of paths, and paths to which arcs are added."""
+
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libcpp cimport bool as cbool
+from libcpp.string cimport string
+from libcpp.vector cimport vector
+
+from arcbeam.graph._graph_view cimport OpenGraph
+
+
+cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogil:
+    cdef struct Symbols:
+        const int64_t* ids
+        const int64_t* offsets
+        const char* text
+        int64_t size
+
+    cdef struct Spellings:
+        const uint32_t* words
+        const int64_t* rows
+        const uint32_t* offsets
+        const uint16_t* columns
+        size_t size
+
+    cdef struct PathView:
+        const uint32_t* arcs
+        size_t size
+
+    cdef cppclass WordSource:
+        OpenGraph graph
+        Symbols symbols
+        Spellings spellings
+        Symbols new_symbols
+        Spellings new_spellings
+        int32_t blank
+        int32_t separator_column
+        cbool pieces
+        cbool has_separator
+        string separator
+
+    cdef struct Span:
+        int64_t start
+        int64_t end
+
+    cdef cppclass PathTokens:
+        vector[uint16_t] columns
+        vector[Span] frames
+        vector[uint32_t] labels
+
+    cdef struct TextRange:
+        size_t begin
+        size_t end
+        size_t first
+        size_t last
+
+    PathTokens path_tokens(const WordSource& source, const PathView& path) except +
+    size_t settled_labels(const WordSource& source, const PathTokens& tokens) except +
+    vector[Span] label_spans(const WordSource& source, const PathTokens& tokens) except +
+    vector[TextRange] write_words(const WordSource& source, const uint32_t* labels, size_t count, string& text) except +
+
+    cdef cppclass TextEnd:
+        pass
+
+    void write_text(const WordSource& source, const PathView& path, TextEnd& end, string& text) except +
+
+    cdef cppclass KeptText:
+        size_t arcs
+        TextEnd end
+        cbool is_ascii
+        string text
+        void read(const WordSource& source, const PathView& path) except +
+
+    cdef cppclass Rest:
+        const WordSource* source
+        PathView path
+        TextEnd end
+        cbool is_ascii
+        size_t until
+
+    void write_rests(vector[Rest]& rests, string& text) except +
+
+
+cdef class WordReader:
+    cdef WordSource source
+    cdef list arrays  # keeps the arrays that the addresses point into alive
+    cdef Symbols _symbols(self, table)
+    cdef Spellings _spellings(self, pronunciations)
+    cdef tuple stable(self, PathView path)
+
+
+cdef class GrowingPath:
+    cdef object open_reader  # returns the reader
+    cdef WordReader reader
+    cdef vector[uint32_t] settled
+    cdef KeptText kept
+    cdef object text_before  # the last text that began with what is kept, as a str; its other fields are of it
+    cdef size_t kept_before
+    cdef string rest_before
+    cdef int add(self, const uint32_t* arcs, size_t count) except -1
+    cdef int prepare(self) except -1
+    cdef object joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii)
+    cdef object written(self, size_t count, const uint32_t* arcs, size_t size)
+
+
+cdef struct PathPlace:
+    size_t settled  # arcs of the growing path
+    const uint32_t* arcs  # and those behind them
+    size_t size
+
+cdef list texts_of(list paths, const vector[PathPlace]& places)
