@@ -18,7 +18,9 @@ class Missing(NamedTuple):
     why: str  # one of REASONS
 
     def __str__(self) -> str:
-        return f"utterance {self.utterance}, riva's entry {self.place} of score {self.score:.3f}, {self.why}: {self.words}"
+        return (
+            f"utterance {self.utterance}, riva's entry {self.place} of score {self.score:.3f}, {self.why}: {self.words}"
+        )
 
 
 LATER, IN_LATTICE, NOT_KEPT, REPEATED = REASONS = (

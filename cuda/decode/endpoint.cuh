@@ -2,9 +2,9 @@
 // cpu_reference/decode/endpoint.hpp.
 //
 // bounds_of  how many frames are to be decoded before something else happens
-// look       in: so many frames of the chunk have been decoded, or the search died before; out: the next bounds,
-// and
-//            result.fired if the sentence has ended; or what the lane lacks first
+// look       in: so many frames of the chunk have been decoded, or the search died before; the best token has been
+//            found without final weights, or for a second call with them
+//            out: the next bounds, and result.fired if the sentence has ended. A barrier was passed.
 //
 // Where a sentence is stands in its result, not in the lane, whose words are in registers while frames are decoded.
 // After the search has died nothing changes but the number of silent frames, so one call finds the end among all
@@ -88,52 +88,45 @@ ARCBEAM_DEVICE Ending first_ending(const StreamView& view, const LaneState& stat
     }
 }
 
-template <class Search>
-ARCBEAM_DEVICE Need look(const typename Search::Params& params, typename Search::Lane& lane, const Bounds& bounds) {
-    const SearchParams& common = Search::common(params);
-    const StreamView& view = common.streams[lane.state.utterance];
+// Returns whether the end has to be found with final weights, and judged again. `of_end`: it has been. What is
+// known by then waits in the histogram.
+ARCBEAM_DEVICE bool look(const SearchParams& params, const Lane& lane, const Bounds& bounds, bool of_end,
+                         bool reached_final) {
     Control& control = *lane.control;
-    std::uint64_t silence = 0U;  // thread 0 alone knows it
-    float best = 0.0F;
-    ARCBEAM_ROLLED
-    for (bool of_end = false;;
-         of_end = true) {  // the best token without final weights; then with them, if asked for
-        bool reached_final;
-        if (!Search::find_end(params, lane, of_end, reached_final)) {
-            return Search::lacks(lane);
-        }
-        const float cost = packed_cost(simt::load(&control.best_end));
-        if (simt::thread_rank() == 0U) {
-            Ending found;
-            if (!of_end) {
-                const std::uint32_t first_token = lane.state.log_size - lane.state.num_tokens;
-                silence = dead_before(view) +
-                          silence_at(view, lane.state.log, first_token + simt::load(&control.end_index));
-                found = first_ending(view, lane.state, bounds, silence);
-            } else {
-                const float relative = relative_cost(reached_final ? cost : kInfiniteCost, best);
-                found = {rule_that_holds(view.rules, view.frames + bounds.look, silence, relative), bounds.look};
-            }
-            simt::store(&control.selected, found.rule);
-            simt::store(&control.rank, found.frames);
-        }
-        simt::block_barrier();
-        const Ending found{simt::load(&control.selected), simt::load(&control.rank)};
-        best = cost;
-        const bool holds = found.rule != kNoEndpoint;
+    const Array<std::uint32_t> kept = lane.histogram;
+    if (simt::thread_rank() == 0U) {
+        const StreamView& view = params.streams[lane.state.utterance];
         const bool alive = lane.state.alive != 0U;
-        if (!of_end && holds && alive && asks_for_end(view.rules.rules[found.rule - 1U])) {
-            continue;
+        const float cost = packed_cost(simt::load(&control.best_end));
+        Ending found;
+        bool asks = false;
+        if (!of_end) {
+            const std::uint32_t first_token = lane.state.log_size - lane.state.num_tokens;
+            const std::uint64_t silence =
+                dead_before(view) + silence_at(view, lane.state.log, first_token + simt::load(&control.end_index));
+            found = first_ending(view, lane.state, bounds, silence);
+            asks = alive && found.rule != kNoEndpoint && asks_for_end(view.rules.rules[found.rule - 1U]);
+            kept[0] = static_cast<std::uint32_t>(silence);
+            kept[1] = static_cast<std::uint32_t>(silence >> 32U);
+            kept[2] = ordered(cost);
+        } else {
+            const std::uint64_t silence = std::uint64_t{kept[1]} << 32U | kept[0];
+            const float relative = relative_cost(reached_final ? cost : kInfiniteCost, from_ordered(kept[2]));
+            found = {rule_that_holds(view.rules, view.frames + bounds.look, silence, relative), bounds.look};
         }
-        if (simt::thread_rank() == 0U) {
-            UtteranceResult& result = common.results[lane.state.utterance];
+        if (!asks) {
+            const bool holds = found.rule != kNoEndpoint;
+            UtteranceResult& result = params.results[lane.state.utterance];
             simt::store(&result.fired, found.rule);
             simt::store(&result.taken, holds ? found.frames : bounds.end);
             simt::store(&result.next_look, holds || !alive ? kNoIndex : found.frames + view.rules.every);
         }
-        simt::block_barrier();
-        return Need::nothing;
+        simt::store(&control.selected, asks ? 1U : 0U);
     }
+    simt::block_barrier();
+    const bool asks = simt::load(&control.selected) != 0U;
+    simt::block_barrier();
+    return asks;
 }
 
 }  // namespace arcbeam

@@ -278,14 +278,11 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
                          &lane.control->best_end);
 }
 
-// Writes the result. If that is not possible, says what the lane lacks.
+// Writes the result of an utterance whose end has been found. If that is not possible, says what the lane lacks.
 template <class Search, bool kClusters>
-ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
+ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane,
+                                     bool reached_final) {
     const SearchParams& common = Search::common(params);
-    bool reached_final;
-    if (!Search::find_end(params, lane, finals_count(common, lane.state), reached_final)) {
-        return Search::lacks(lane);
-    }
     if (!write_path(common, lane)) {
         return Need::paths;
     }
@@ -370,63 +367,67 @@ ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
     return room >= state.log_capacity / 2U && room >= lane.log_wanted ? Need::nothing : Need::log;
 }
 
-// Decodes the lane's utterance to its end. If that is not possible, says what the lane lacks.
+// In place of what a lane lacks: nothing, but the utterance goes on after a look at endpoints. The loop is that of
+// the block's work, because a loop of its own around the frames made nvcc spill much more.
+constexpr Need kLooked = Need{21U};
+
+// Decodes the lane's utterance to its end, or to the next look, which may ask for the end with final weights
+// (`of_end`). If that is not possible, says what the lane lacks.
 template <class Search, bool kClusters>
-ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
+ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane,
+                                     bool& of_end) {
     const SearchParams& common = Search::common(params);
-    bool all_taken;
-    ARCBEAM_ROLLED
-    for (;;) {  // from look to look; between two the loop of frames knows nothing of them
-        const std::uint32_t until = bounds_of(common, lane).look;
-        while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < until)) {
-            if (simt::load(&lane.control->bad_column) != kNoIndex) {
-                simt::block_barrier();
-                report_bad_row<kClusters>(common, lane, lane.state.frame);
-                return Need::nothing;
-            }
-            // A frame fetches the row of the next one.
-            const std::uint32_t row = lane.state.frame + lane.state.started;
-            if (row < lane.utterance.frames && !have_row(common, lane, row)) {
-                return Need::log_probs;
-            }
-            if (should_stop(common, lane)) {
-                return Need::launch;
-            }
-            const FrameEnd end = one_frame<Search, kClusters>(params, lane);
-            if (end == FrameEnd::no_room) {
-                return Need::spill;
-            }
-            if (end == FrameEnd::waits) {
-                return Search::lacks(lane);
-            }
-            if (end == FrameEnd::log_full) {
-                const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
-                if (lacking != Need::nothing) {
-                    return lacking;
-                }
-            } else if (end == FrameEnd::dead) {
-                simt::block_barrier();
-                Search::template reset_frame<BlockTeam>(lane);
-                lane.state.alive = 0U;
-                simt::block_barrier();
-            } else {
-                lane.state.frame += lane.state.started;
-                lane.state.started = 1U;
-                if (Search::kLattices && simt::thread_rank() == 0U) {
-                    note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
-                }
-                Search::committed(lane);
-            }
+    const std::uint32_t until = bounds_of(common, lane).look;
+    while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < until)) {
+        if (simt::load(&lane.control->bad_column) != kNoIndex) {
+            simt::block_barrier();
+            report_bad_row<kClusters>(common, lane, lane.state.frame);
+            return Need::nothing;
         }
-        const Bounds bounds = bounds_of(common, lane);
-        all_taken = bounds.end == lane.utterance.frames;
-        if (Search::kLattices || !bounds.looks) {
-            break;
+        // A frame fetches the row of the next one.
+        const std::uint32_t row = lane.state.frame + lane.state.started;
+        if (row < lane.utterance.frames && !have_row(common, lane, row)) {
+            return Need::log_probs;
         }
-        const Need lacking = look<Search>(params, lane, bounds);
-        if (lacking != Need::nothing) {
-            return lacking;
+        if (should_stop(common, lane)) {
+            return Need::launch;
         }
+        const FrameEnd end = one_frame<Search, kClusters>(params, lane);
+        if (end == FrameEnd::no_room) {
+            return Need::spill;
+        }
+        if (end == FrameEnd::waits) {
+            return Search::lacks(lane);
+        }
+        if (end == FrameEnd::log_full) {
+            const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
+            if (lacking != Need::nothing) {
+                return lacking;
+            }
+        } else if (end == FrameEnd::dead) {
+            simt::block_barrier();
+            Search::template reset_frame<BlockTeam>(lane);
+            lane.state.alive = 0U;
+            simt::block_barrier();
+        } else {
+            lane.state.frame += lane.state.started;
+            lane.state.started = 1U;
+            if (Search::kLattices && simt::thread_rank() == 0U) {
+                note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
+            }
+            Search::committed(lane);
+        }
+    }
+    const Bounds bounds = bounds_of(common, lane);
+    const bool all_taken = bounds.end == lane.utterance.frames;
+    const bool finals = bounds.looks ? of_end : finals_count(common, lane.state);
+    bool reached_final;
+    if (!Search::find_end(params, lane, finals, reached_final)) {
+        return Search::lacks(lane);
+    }
+    if (!Search::kLattices && bounds.looks) {
+        of_end = look(common, lane, bounds, of_end, reached_final);
+        return kLooked;
     }
     const bool dead = lane.state.alive == 0U;
     const bool row_is_known = dead && lane.state.stream != StreamStep::dead_before;
@@ -435,7 +436,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
     if (rows != Rows::good) {
         return rows == Rows::bad ? Need::nothing : Need::log_probs;
     }
-    return finish_utterance<Search, kClusters>(params, lane);
+    return finish_utterance<Search, kClusters>(params, lane, reached_final);
 }
 
 }  // namespace arcbeam

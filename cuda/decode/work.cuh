@@ -54,14 +54,20 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
     simt::block_barrier();
     bool resumes = lane.state.utterance != kNoIndex;
     bool more = resumes || take_utterance<Search>(common, lane);
+    bool looked = false;
+    bool of_end = false;
     while (more) {
         Need need = Need::nothing;
-        if (resumes || common.streams != nullptr) {
+        if (!looked && (resumes || common.streams != nullptr)) {
             need = resume_utterance<Search>(params, lane);
             resumes = false;
         }
         if (need == Need::nothing) {
-            need = decode_utterance<Search, kClusters>(params, lane);
+            need = decode_utterance<Search, kClusters>(params, lane, of_end);
+        }
+        looked = need == kLooked;
+        if (looked) {
+            continue;
         }
         if (need != Need::nothing) {
             stop<Search, kClusters>(params, lane, need);

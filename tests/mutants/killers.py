@@ -242,6 +242,7 @@ def endpoints():
     for schedule in schedules(2):
         of = {"endpoint": streams_emulated.SOON, "batch": streams_emulated.SPEECHES} | schedule
         streams_emulated.by_the_kernel(8, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32), **of)
+    streams_emulated.test_few_tokens()
     streams_emulated.test_silence_that_is_settled()
     streams_emulated.test_silence_after_the_search_has_died()
     streams_emulated.test_rows_behind_an_endpoint_are_checked()
