@@ -9,6 +9,7 @@ end of that length, log-probs and shorter lengths included.
 
 import gc
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import arcbeam
@@ -53,13 +54,10 @@ def run(context: Context) -> Iterator[Row]:
             long_utterances.lengths(context), long_utterances.utterances(dataset, context), strict=True
         ):
             context.progress(f"{graph_name}, {minutes:g} minutes")
-            best = timing.interleave({"it": lambda u=utterance: decoder.decode([u])}, 1, warm_up=False)["it"]
-            found: list[arcbeam.Hypothesis] = []
-            took = timing.interleave(
-                {"it": lambda u=utterance, f=found: f.append(decoder.decode([u], lattice=True)[0])}, 1, warm_up=False
-            )["it"]
+            best, _ = timed(decoder, utterance, lattice=False)
+            took, found = timed(decoder, utterance, lattice=True)
             grown = peak_bytes() - peak
-            lattice = found[0].lattice
+            lattice = found.lattice
             other = often.decode([utterance], lattice=True)[0].lattice
             for name in ARRAYS:
                 if getattr(lattice, name).tobytes() != getattr(other, name).tobytes():
@@ -82,6 +80,13 @@ def run(context: Context) -> Iterator[Row]:
             }
             del found, lattice, other
             gc.collect()
+
+
+def timed(decoder: arcbeam.CtcDecoder, utterance: Any, lattice: bool) -> tuple[timing.Timing, arcbeam.Hypothesis]:
+    """How long it takes, and what is found."""
+    found: list[arcbeam.Hypothesis] = []
+    run = {"it": lambda: found.append(decoder.decode([utterance], lattice=lattice)[0])}
+    return timing.interleave(run, 1, warm_up=False)["it"], found[0]
 
 
 def decoder_that_prunes_often(files: graphs.GraphFiles) -> arcbeam.CtcDecoder:

@@ -232,7 +232,6 @@ class FoundLattice:
             steps, links, entries, costs, take(np.dtype("f4"), len(entries) - first_end), int(result["best_end"])
         )
 
-
     def bytes(self):
         arrays = (self.steps, self.links, self.entries, self.costs, self.end_extras)
         return b"".join(array.tobytes() for array in arrays)

@@ -126,7 +126,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
     }
 
     clock.start();
-    find_sources<BlockTeam>(all_candidates, work, &control.best_survivor[1]);
+    find_sources<BlockTeam>(all_candidates, work, &control.best_survivor[1], ForgetLosers{});
     simt::block_barrier();
     const float best = from_ordered(simt::load(&control.best_survivor[1]));
     const Tokens tokens = room_for(lane, num_states, 1U);
