@@ -53,7 +53,7 @@ def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]
             once = tuple(word for i, word in enumerate(words) if i == 0 or word != words[i - 1])
             if words in later:
                 why = LATER
-            elif hypothesis.lattice.oracle_wer(texts).errors == 0:
+            elif names and hypothesis.lattice.oracle_wer(texts).errors == 0:
                 why = IN_LATTICE
             elif once != words and (once in known or once in later):
                 why = REPEATED

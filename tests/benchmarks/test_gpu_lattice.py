@@ -56,7 +56,10 @@ def test_riva_says_something_else(small, monkeypatch):
     monkeypatch.setattr(adapters, "make", lambda name: Other)
     monkeypatch.setattr(profiler, "record", events)
     for row in registry.load("gpu_lattice").run(Context(1, 6)):
-        assert row["missing"] == ["utterance 0, riva's entry 10 of score -9.000: words [1, 2, 3, 4, 5]"]
+        assert row["missing"] == [
+            "utterance 0, riva's entry 10 of score -9.000, not in our lattice: ['<1>', '<2>', '<3>', '<4>', '<5>']"
+        ]
+        assert row["why_missing"] == "1 not in our lattice"
         assert row["other_words"][0].endswith("riva: ['what']") and len(row["other_words"]) == 1
         assert row["among"] < 100 and row["within"] == 0 and row["largest_difference"] == pytest.approx(0.5)
 

@@ -34,7 +34,7 @@ PYTHON = {
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,
     "guide/large-language-models.md": 3, "guide/more-answers.md": 5, "guide/streams.md": 3,
-    "guide/transducers.md": 1, "guide/troubleshooting.md": 2, "guide/word-times.md": 2,
+    "guide/transducers.md": 2, "guide/troubleshooting.md": 2, "guide/word-times.md": 2,
 }  # fmt: skip
 NOT_RUN = {
     "benchmarks-howto.md": "experiments: minutes, the larger speech sets, models of one's own",
@@ -426,6 +426,6 @@ def test_transducers(here, capsys):
         "encoder_output.npz",
         **{f"utterance{i}": one[:n] for i, (one, n) in enumerate(zip(frames, lengths, strict=True))},
     )
-    (arguments,) = commands("guide/transducers.md")
+    arguments, _ = commands("guide/transducers.md")  # the other's model has to have a tokenizer: tests/cli runs it
     rows = [json.loads(line) for line in command(arguments).splitlines()]
     assert [row["text"] for row in rows] == [found.text for found in whole]
