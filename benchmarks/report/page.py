@@ -111,13 +111,17 @@ def machines(measured: Sequence[Result]) -> Iterator[str]:
 
 
 def plots(measured: Sequence[Result]) -> Iterator[str]:
-    """All curves, a line each."""
-    drawn = [result for result in measured if hasattr(registry.load(result.name), "draw")]
+    """All curves, a line for each experiment."""
+    drawn: dict[str, list[Result]] = {}
+    for result in measured:
+        if hasattr(registry.load(result.name), "draw"):
+            drawn.setdefault(result.name, []).append(result)
     if drawn:
         yield from ("", "## Plots", "")
-    for result in drawn:
-        title = f"{registry.load(result.name).TITLE}, {result.device}"
-        yield f"* {title}{result.warning[1]}: ![{title}]({plot(result.device, result.name)})"
+    for name, results in drawn.items():
+        title = registry.load(name).TITLE
+        pictures = [f"{r.device}{r.warning[1]}: ![{title}, {r.device}]({plot(r.device, name)})" for r in results]
+        yield f"* {title}, {'; '.join(pictures)}"
 
 
 def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterator[str]:
@@ -136,9 +140,11 @@ def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterato
     for result in measured:
         if result.name == SANITIZERS:
             clean = sum(row.get("findings") == 0 and not row.get("status") for row in result.rows)
-            yield from ("", f"## Sanitizers on a GPU: {result.device}", "")
-            yield f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
-            yield f"[more]({table_of(SANITIZERS)})."
+            yield ""
+            yield (
+                f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
+                f"[more]({table_of(SANITIZERS)})."
+            )
 
 
 def _run(result: Result) -> str:

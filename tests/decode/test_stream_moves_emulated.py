@@ -19,6 +19,7 @@ from tests.decode.test_endpoints import RULES, SILENCE, SPEECH, check_sentences,
 from tests.decode.test_stream_states import with_moves
 from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.decode.test_streams_emulated import OPTIONS, seen
+from tests.gpu import sanitized
 from tests.graph import sealing
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
@@ -255,3 +256,9 @@ def test_little_memory(gpu):
     assert decoder.memory().graph >= before + SILENCE.columns.nbytes
     assert decoder.memory().streams == moved._state.nbytes > 0
     assert seen(moved.finish()) == seen(stream.finish())
+
+
+@pytest.mark.parametrize("room", [sanitized.TIGHT, sanitized.ROOM])
+def test_what_runs_under_the_sanitizers(gpu, room):
+    gpu.begin_with(room)
+    sanitized.streams()

@@ -19,6 +19,9 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.test_endpoints import RULES, SILENCE, SPEECH
+from tests.decode.test_streams import BATCH, GRAPH, boost
+from tests.decode.test_streams_emulated import OPTIONS, on_both, seen
 
 ROOM = search_plan.Room(spill_states=512, log_entries=1 << 14, links=1 << 12, shared_states=128)
 TIGHT = search_plan.Room(
@@ -31,6 +34,24 @@ BEGAN = time.monotonic()
 def step(what: object) -> None:
     """Say what comes next."""
     print(f"{time.monotonic() - BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+
+
+def streams() -> None:
+    """In chunks, plain and boosted; and ended by endpoints, each chunk by a decoder that the state was moved to."""
+    for boosts in (None, [boost(i) if i % 2 else None for i in range(len(BATCH))]):
+        on_both(BATCH, np.random.default_rng(1), boosts, GRAPH, **OPTIONS)
+    decoders = [CtcDecoder(SILENCE, device=on, frame_shift=OPTIONS["frame_shift"], beam=6.0) for on in ("cuda", "cpu")]
+    own, other = (decoder.stream(endpoint=RULES) for decoder in decoders)
+    ended = 0
+    for at in range(0, len(SPEECH), 7):
+        found, wanted = (s.decode_chunk(SPEECH[at : at + 7]) for s in (own, other))
+        assert seen(found) == seen(wanted) and found.endpoint == wanted.endpoint
+        if found.endpoint is not None:
+            ended += 1
+            own.reset()
+            other.reset()
+        own = decoders[0].restore(own.save())
+    assert ended
 
 
 def main() -> None:
@@ -53,6 +74,8 @@ def main() -> None:
             same(gpu.decode(batch), cpu.decode(batch))
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+        step(f"{shape}, streams")
+        streams()
     step("done")
     print(f"decoded {2 * len(batch)} utterances in {len(shapes)} shapes, the same as on the CPU")
 

@@ -426,6 +426,13 @@ def test_transducers(here, capsys):
         "encoder_output.npz",
         **{f"utterance{i}": one[:n] for i, (one, n) in enumerate(zip(frames, lengths, strict=True))},
     )
-    arguments, _ = commands("guide/transducers.md")  # the other's model has to have a tokenizer: tests/cli runs it
+    arguments, boosted = commands("guide/transducers.md")
     rows = [json.loads(line) for line in command(arguments).splitlines()]
     assert [row["text"] for row in rows] == [found.text for found in whole]
+    Path("phrases.txt").write_text("fl\t9\n")
+    Path("lists.txt").write_text("utterance1 own.txt\n")
+    Path("own.txt").write_text("abd\t9\n")
+    trees = [tree({phrase: 9.0}, pieces_of) for phrase in ("fl", "abd", "fl")]
+    found = names["decoder"].decode(names["encoder_output"], lengths, boost=trees)
+    assert [line.partition(" ")[2] for line in command(boosted).splitlines()] == [h.text for h in found]
+    assert [h.text for h in found] != [h.text for h in whole]

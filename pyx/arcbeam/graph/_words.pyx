@@ -11,7 +11,7 @@ from libcpp.vector cimport vector
 from arcbeam.graph._graph_view cimport open_view_of
 
 
-cdef extern from "Python.h":
+cdef extern from *:
     str PyUnicode_New(Py_ssize_t size, unsigned int largest)
     void* PyUnicode_DATA(object text)
 
