@@ -162,7 +162,8 @@ class Kernels:
             With races, also what compute-sanitizer's racecheck would report of shared memory: pairs of accesses that no
             barrier parts, although release and acquire may order them.
         max_steps
-            Scheduling points after which the launch counts as stuck.
+            Scheduling points after which the launch counts as stuck; so it does after so many plain accesses between
+            two of them.
         arrays
             Further global memory that the kernel may touch.
         copies

@@ -119,7 +119,8 @@ class Machine {
     std::string who(const Thread& thread) const;
     std::string who(std::uint32_t thread, Site site) const;  // and where; also of agents of the host
     std::string where(const void* address) const;
-    std::string standing() const;  // who waits where
+    std::string standing() const;               // who waits where
+    void count_access(Access what, Site site);  // a plain one
     void check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site,
                       const void* value = nullptr);
     void host_access(Agent agent, Access what, const void* address, std::size_t bytes, Order order, Site site);
@@ -166,6 +167,7 @@ class Machine {
     std::vector<std::uint32_t> ready_, place_;  // who can run; each one's place in it
     std::uint32_t favourite_ = ~0U, burst_ = kMaxBurst;
     std::uint64_t steps_ = 0;
+    std::uint64_t accesses_ = 0;  // plain ones since the last scheduling point
     std::size_t copies_made_ = 0;
     Thread* self_ = nullptr;
     Fiber main_;

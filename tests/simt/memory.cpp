@@ -57,6 +57,14 @@ void Machine::check_guards() {
     }
 }
 
+// A thread that goes around in plain accesses alone comes to no scheduling point.
+void Machine::count_access(Access what, Site site) {
+    if (++accesses_ > options_.max_steps) {
+        fail("no end after " + std::to_string(options_.max_steps) +
+             " plain accesses, the last one: " + name_of(what) + " by " + who(self().id, site));
+    }
+}
+
 void Machine::check_memory(Access what, const void* address, std::uint32_t bytes, Scope scope, Site site,
                            const void* value) {
     const auto* const byte = static_cast<const unsigned char*>(address);
@@ -161,6 +169,7 @@ void Machine::hear(std::uint32_t thread, const Told& told) {
 // Nothing but the order in which threads reach barriers and atomics can change what race-free plain accesses see,
 // so they need no scheduling point. Without the detector they are points, and a race shows as changed bytes.
 void plain_access(Access what, const void* address, std::uint32_t bytes, Site site, const void* value) {
+    machine->count_access(what, site);
     if (machine->races() == nullptr && what != Access::read_only) machine->point(name_of(what), site);
     machine->check_memory(what, address, bytes, Scope::block, site, value);
 }

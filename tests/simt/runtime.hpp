@@ -69,7 +69,8 @@ struct Launch {
     std::uint32_t num_regions = 0;  // 0: global memory is not checked for bounds
     const Region* regions = nullptr;
     std::uint64_t seed = 0;
-    std::uint64_t max_steps = 50'000'000;  // scheduling points after which a launch counts as stuck
+    std::uint64_t max_steps = 50'000'000;  // scheduling points after which a launch counts as stuck; plain
+                                           // accesses between two of them, too
     std::size_t num_copies = 0;
     const FromHost* copies = nullptr;  // in the order of their steps
     void (*host)(void*) = nullptr;     // what the host does meanwhile, on the stack of a thread of the kernel,

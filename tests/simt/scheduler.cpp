@@ -161,6 +161,7 @@ std::uint32_t Machine::pick() {
 }
 
 void Machine::step() {
+    accesses_ = 0;
     if (++steps_ > options_.max_steps) {
         fail("no end after " + std::to_string(options_.max_steps) + " scheduling points; " + standing());
     }

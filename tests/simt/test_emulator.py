@@ -341,6 +341,11 @@ def run_fault(kernels, fault, *, grid=1, block=4, out=None, **options):
         ("TwoShuffles", {}, "divergent warp: .* shuffle .* while others of mask 0x0000000f wait in shuffle at"),
         ("EndedLane", {}, "divergent warp: mask 0x0000000f of ballot at .* names lane 1, which has ended"),
         ("EndlessSpin", {"max_steps": 1000}, r"no end after 1000 scheduling points; .*nanosleep at faulty.cu:\d+"),
+        (
+            "EndlessWalk",
+            {"max_steps": 1000},
+            r"no end after 1000 plain accesses, the last one: read .* at faulty.cu:\d+",
+        ),
         ("MissingWarp", {"block": 64}, r"deadlock: .*block 0: named_barrier at faulty.cu:\d+ \(thread 0-31\)"),
         ("EarlyCopy", {}, "asynchronous copy not finished: read of 4 bytes of shared memory"),
         ("PeerTooSoon", {"grid": 2, "cluster": 2}, "no cluster barrier since the other block started"),

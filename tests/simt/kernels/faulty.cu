@@ -35,6 +35,7 @@ enum Fault : std::uint32_t {
     kNarrowAtomics,
     kOnlyReleased,
     kRelaxedStore,
+    kEndlessWalk,
 };
 
 ARCBEAM_KERNEL(faulty, 64, FaultParams) {
@@ -127,6 +128,10 @@ ARCBEAM_KERNEL(faulty, 64, FaultParams) {
             break;
         case kEndlessSpin:
             while (load_relaxed(flag) == 0U) nanosleep(10U);
+            break;
+        case kEndlessWalk:
+            while (load(out + t) != 1U) {
+            }
             break;
         case kMissingWarp:
             if (warp() == 0U) named_barrier(1U, 64U);
