@@ -45,6 +45,8 @@ def test_confidences_and_nbest_lists(run):
     for one in found:
         assert 1 <= len(one["nbest"]) <= 3 and one["nbest"][0]["text"] == one["text"]
         assert one["confidence"] == one["nbest"][0]["posterior"]
+        assert one["nbest_is_all"] == (len(one["nbest"]) < 3)
+        assert not one["nbest_truncated"] and not one["confidence_truncated"]
         assert all(0 < word["confidence"] <= 1 for word in one["words"])
     certain = lines_of(run(*said, "--format", "json", "--posterior-scale", "9", "--lattice-beam", "0"))
     assert [json.loads(line)["confidence"] for line in certain] == [1.0] * 3

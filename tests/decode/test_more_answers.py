@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from arcbeam import CtcDecoder, Graph, SymbolTable
+from arcbeam.ctc import _lattice
 from tests.decode import graphs
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
@@ -50,7 +51,8 @@ def test_the_hypothesis_comes_first_and_the_rest_falls_off():
         assert one.confidence == one.nbest[0].posterior
         assert 0 < sum(alternative.posterior for alternative in one.nbest) <= 1 + 1e-9
         assert all(0 <= word.confidence <= 1 for word in one.words)
-        assert one.nbest.is_all == (len(one.nbest) < 10) and not one.nbest.truncated
+        assert one.nbest.is_all == (len(one.nbest) < 10)
+        assert not one.nbest.truncated and not one.confidence_truncated
         for other in one.nbest:
             parts = other.graph_score + other.acoustic_score + other.rescoring_score
             assert math.isclose(parts, other.score, rel_tol=1e-12)
@@ -60,6 +62,7 @@ def test_the_hypothesis_comes_first_and_the_rest_falls_off():
 def test_nothing_is_there_that_was_not_asked_for():
     for one in decoder().decode(BATCH):
         assert (one.nbest, one.confidence, one.lattice, one.mbr, one.sausage) == (None,) * 5
+        assert one.confidence_truncated is None
         assert all(word.confidence is None for word in one.words)
         assert not {"nbest", "confidence"} & set(one.to_dict())
 
@@ -163,6 +166,20 @@ def test_pickles_and_dictionaries():
     assert copy.lattice.links.tobytes() == one.lattice.links.tobytes()
     assert [entry["text"] for entry in one.to_dict()["nbest"]] == [entry.text for entry in one.nbest]
     assert one.to_dict()["words"][0]["confidence"] == one.words[0].confidence
+
+
+def test_limits_are_said(monkeypatch):
+    class Hurried(_lattice.AnswerEngine):
+        def answers(self, *args, **asked):
+            return super().answers(*args, **asked, step_limit=1)
+
+    monkeypatch.setattr("arcbeam.ctc.decoder.AnswerEngine", Hurried)
+    found = decoder().decode(BATCH, nbest=10, confidence=True)
+    alone = decoder().decode(BATCH, confidence=True)
+    for one in (found[-1], alone[-1], pickle.loads(pickle.dumps(found[-1]))):
+        assert one.confidence_truncated and one.to_dict()["confidence_truncated"]
+    said = found[-1].to_dict()
+    assert found[-1].nbest.truncated and said["nbest_truncated"] and not said["nbest_is_all"]
 
 
 def test_random_graphs_have_no_nan():

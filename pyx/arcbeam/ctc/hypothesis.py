@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 DERIVED = (
     "arcs", "partial_score", "score", "complete", "reached_final", "error",
     "graph_score", "rescoring_score", "boost_score", "boosts", "tokens", "word_ids", "text", "words", "nbest",
-    "confidence", "lattice", "_has_mbr", "frame_confidence", "labels", "token_confidence", "word_confidence",
+    "confidence", "confidence_truncated", "lattice", "_has_mbr", "frame_confidence", "labels", "token_confidence",
+    "word_confidence",
 )  # fmt: skip
 
 
@@ -138,6 +139,12 @@ class Results:
             return None
         begin, end = self.answers.first_entry[index : index + 2].tolist()
         return self.answers.posteriors.item(begin) if begin != end else 0.0
+
+    def confidence_truncated(self, index: int) -> bool | None:
+        """Whether limits have changed the confidences of a hypothesis; None if none were asked for."""
+        if not self.asked.confidence or self.answers is None:
+            return None
+        return self.answers.nbest_truncated.item(index) or self.answers.confidence_truncated.item(index)
 
     def word_confidences(self, index: int) -> npt.NDArray[np.float64] | None:
         """float64[output labels of the path]; None if no confidence was asked for."""
@@ -256,6 +263,15 @@ class Hypothesis(WordPath):
         return self._results.confidence(self._index)
 
     @cached_property
+    def confidence_truncated(self) -> bool | None:
+        """Whether the lattice was too large for exact confidences; None if no confidence was asked for.
+
+        Then ``confidence`` may be too small, and those of words may come from edit distances in bands around the
+        hypothesis. Limits count steps, so both are the same on every run.
+        """
+        return self._results.confidence_truncated(self._index)
+
+    @cached_property
     def frame_confidence(self) -> npt.NDArray[np.float32] | None:
         """float32[frames of the log-probs]: how sure the model is of each frame, in [0, 1]; None if not asked for.
 
@@ -360,8 +376,10 @@ class Hypothesis(WordPath):
         asked: dict[str, Any] = {}
         if self.confidence is not None:
             asked["confidence"] = self.confidence
+            asked["confidence_truncated"] = self.confidence_truncated
         if self.nbest is not None:
             asked["nbest"] = [entry.to_dict() for entry in self.nbest]
+            asked["nbest_is_all"], asked["nbest_truncated"] = self.nbest.is_all, self.nbest.truncated
         if self._has_mbr and self.mbr is not None and self.sausage is not None:
             asked["mbr"] = {**self.mbr._asdict(), "words": [as_dict(word) for word in self.mbr.words]}
             asked["sausage"] = [[list(rival) for rival in rivals] for rivals in self.sausage]
