@@ -2,7 +2,8 @@
 #   make gpu-test   the engine on this machine's GPU, in parts: PART=driver, decode, rescore, transducer, ptx (the four
 #                   with kernels for 8.0, which the driver compiles for a newer GPU), speech, large, riva or sanitizer runs
 #                   one alone, and each says how long it took (TOOLS=memcheck, racecheck, synccheck or
-#                   initcheck: one tool of the last; SANITIZED=sanitized_rescoring: one engine; BEGINS=plain or grow).
+#                   initcheck: one tool of the last; SANITIZED=sanitized_rescoring: one engine; BEGINS=plain or grow;
+#                   SHARE=2of5: a fifth of the steps of each).
 #                   Needs nvcc and a python3 (GPU_PYTHON) with cython, setuptools, numpy, cuda-bindings and pytest;
 #                   what torch and CuPy make is tested if they are there. ARCBEAM_GPU_GRAPHS: folder of graphs and log-probs of yours
 #   make gpu-graphs builds the graphs for the parts speech and large and for gpu-bench, side by side (GRAPHS=names)
@@ -114,7 +115,7 @@ gpu-sanitizer: gpu-build
 				run="$$tool $$begin $$what"; began=$$SECONDS; ended=passed; \
 				echo "== $$run"; \
 				$(GPU_RUN) compute-sanitizer --tool $$tool --error-exitcode 9 $(GPU_PYTHON) tests/gpu/$$what.py \
-					$$(if [ $$begin = grow ]; then echo --grow; fi) || { ended=failed; failed="$$failed ($$run)"; }; \
+					$$(if [ $$begin = grow ]; then echo --grow; fi) $(if $(SHARE),--share $(SHARE)) || { ended=failed; failed="$$failed ($$run)"; }; \
 				echo "gpu-test sanitizer: $$run $$ended in $$((SECONDS - began)) s"; \
 			done; \
 		done; \

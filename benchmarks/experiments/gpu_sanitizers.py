@@ -3,8 +3,8 @@
 Each run is a command of `make gpu-test PART=sanitizer`, see docs/developing/gpu-tests.md,
 and decodes what the twin does, byte for byte.
 Lanes begin with room enough ("plain"), or so little that they grow. initcheck has no use for those that grow. Seconds
-are those of the whole command. A finding, or other bytes, makes the experiment fail. What has passed with these kernels
-and this commit is not run again, and keeps its time.
+are those of the whole command. A finding, or other bytes, makes the experiment fail. racecheck is slow, so its commands
+take a share of the steps each. What has passed with these kernels and this commit is not run again, and keeps its time.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,13 @@ TITLE = "Sanitizers on a GPU"
 TOOLS = ("memcheck", "synccheck", "initcheck", "racecheck")
 BEGINS = ("plain", "grow")
 ENGINES = ("sanitized", "sanitized_rescoring", "sanitized_transducers")  # of tests/gpu
+SHARES = {"racecheck": 5}  # commands among which a tool's steps are divided, where one is too slow for them
 TAKES = {"tools": f"some of {', '.join(TOOLS)} (all)"} | proof.TAKES
 COLUMNS = [
     Column("tool", "tool"),
     Column("lanes", "begins"),
     Column("engine", "engine"),
+    Column("share", "share"),
     Column("findings", "findings"),
     *proof.ENDS,
 ]
@@ -32,13 +34,15 @@ COLUMNS = [
 def parts() -> list[proof.Part]:
     return [
         proof.Part(
-            {"tool": tool, "begins": begins, "engine": engine},
-            {"PART": "sanitizer", "TOOLS": tool, "BEGINS": begins, "SANITIZED": engine},
+            {"tool": tool, "begins": begins, "engine": engine, "share": share},
+            {"PART": "sanitizer", "TOOLS": tool, "BEGINS": begins, "SANITIZED": engine, "SHARE": share},
         )
         for tool in TOOLS
         for begins in BEGINS
         if (tool, begins) != ("initcheck", "grow")
         for engine in ENGINES
+        for shares in (SHARES.get(tool, 1),)
+        for share in (f"{i}of{shares}" for i in range(1, shares + 1))
     ]
 
 

@@ -145,24 +145,26 @@ def test_sanitizers(commands):
     no_hazard = "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"
     commands.said |= {
         "any": (0, [*clean, "gpu-test sanitizer: memcheck plain sanitized passed in 3 s"]),
-        "sanitizer-racecheck-plain-sanitized": (2, [hazards, "failed: (racecheck plain sanitized)"]),
-        "sanitizer-racecheck-grow-sanitized": (0, [no_hazard]),
-        "sanitizer-synccheck-grow-sanitized": (0, ["========= ERROR SUMMARY: 1 error"]),
-        "sanitizer-initcheck-plain-sanitized": (2, ["Traceback", "AssertionError: bytes differ", *clean]),
+        "sanitizer-racecheck-plain-sanitized-2of5": (2, [hazards, "failed: (racecheck plain sanitized)"]),
+        "sanitizer-racecheck-grow-sanitized-2of5": (0, [no_hazard]),
+        "sanitizer-synccheck-grow-sanitized-1of1": (0, ["========= ERROR SUMMARY: 1 error"]),
+        "sanitizer-initcheck-plain-sanitized-1of1": (2, ["Traceback", "AssertionError: bytes differ", *clean]),
     }
-    rows = {(row["tool"], row["begins"], row["engine"]): row for row in rows_of_sanitizers()}
-    assert len(rows) == len(commands.ran) == 21 and ("initcheck", "grow", "sanitized") not in rows
-    first = rows["memcheck", "plain", "sanitized"]
+    rows = {(row["tool"], row["begins"], row["engine"], row["share"]): row for row in rows_of_sanitizers()}
+    assert len(rows) == len(commands.ran) == 45 and ("initcheck", "grow", "sanitized", "1of1") not in rows
+    first = rows["memcheck", "plain", "sanitized", "1of1"]
     assert commands.ran[0] == {
         "PART": "sanitizer", "TOOLS": "memcheck", "BEGINS": "plain", "SANITIZED": "sanitized",
+        "SHARE": "1of1",
     }  # fmt: skip
     assert first["findings"] == 0 and first["last"] == clean[-1] and "status" not in first
     assert {key for key, row in rows.items() if record.failed(row)} == {
-        ("racecheck", "plain", "sanitized"), ("synccheck", "grow", "sanitized"), ("initcheck", "plain", "sanitized"),
+        ("racecheck", "plain", "sanitized", "2of5"), ("synccheck", "grow", "sanitized", "1of1"),
+        ("initcheck", "plain", "sanitized", "1of1"),
     }  # fmt: skip
-    assert rows["racecheck", "plain", "sanitized"]["findings"] == 2
-    assert rows["racecheck", "grow", "sanitized"]["findings"] == 0
-    assert len(rows_of_sanitizers(tools="memcheck")) == 21 and len(commands.ran) == 21
+    assert rows["racecheck", "plain", "sanitized", "2of5"]["findings"] == 2
+    assert rows["racecheck", "grow", "sanitized", "2of5"]["findings"] == 0
+    assert len(rows_of_sanitizers(tools="memcheck")) == 45 and len(commands.ran) == 45
 
 
 def test_parts_are_those_of_make():

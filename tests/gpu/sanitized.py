@@ -1,10 +1,12 @@
 """A few frames through every launch shape, to run under compute-sanitizer: ``python tests/gpu/sanitized.py [--grow]``.
 
 --grow begins with room for almost nothing, so that everything grows, spills and is redone. Growing copies what was
-never written along, which initcheck does not like. What comes next is said with the seconds since the start, so that a
-log that was cut off tells where it was.
+never written along, which initcheck does not like. ``--share 2of5`` takes every fifth step, from the second on, for
+racecheck takes minutes for all of them. What comes next is said with the seconds since the start, so that a log that
+was cut off tells where it was.
 """
 
+import itertools
 import sys
 import time
 from dataclasses import replace
@@ -29,17 +31,27 @@ TIGHT = search_plan.Room(
 )
 
 BEGAN = time.monotonic()
+SHARE = sys.argv[sys.argv.index("--share") + 1] if "--share" in sys.argv else "1of1"
+OURS, SHARES = map(int, SHARE.split("of"))
+STEPS = itertools.cycle(range(1, SHARES + 1))
 
 
-def step(what: object) -> None:
-    """Say what comes next."""
+def step(what: object) -> bool:
+    """Whether what comes next is of this share; says so if it is."""
+    if next(STEPS) != OURS:
+        return False
     print(f"{time.monotonic() - BEGAN:7.1f} s  {what}", file=sys.stderr, flush=True)
+    return True
 
 
 def streams() -> None:
-    """In chunks, plain and boosted; and ended by endpoints, each chunk by a decoder that the state was moved to."""
+    """In chunks, plain and boosted."""
     for boosts in (None, [boost(i) if i % 2 else None for i in range(len(BATCH))]):
         on_both(BATCH, np.random.default_rng(1), boosts, GRAPH, **OPTIONS)
+
+
+def endpoints() -> None:
+    """Streams that endpoints end, each chunk by a decoder that the state was moved to."""
     decoders = [CtcDecoder(SILENCE, device=on, frame_shift=OPTIONS["frame_shift"], beam=6.0) for on in ("cuda", "cpu")]
     own, other = (decoder.stream(endpoint=RULES) for decoder in decoders)
     ended = 0
@@ -69,15 +81,18 @@ def main() -> None:
         search_plan.launch_shapes = lambda *_, shape=shape: (shape, search_plan.WIDE)
         search_plan.TEAM_TOKENS = 16  # most frames are worked on by all blocks of a cluster
         for beam, max_active in ((5.0, 40), (17.0, None)):
-            step(f"{shape}, beam {beam}, max_active {max_active}")
+            if not step(f"{shape}, beam {beam}, max_active {max_active}"):
+                continue
             gpu, cpu = (CtcDecoder(graph, device=on, beam=beam, max_active=max_active) for on in ("cuda", "cpu"))
             same(gpu.decode(batch), cpu.decode(batch))
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
-        step(f"{shape}, streams")
-        streams()
-    step("done")
-    print(f"decoded {2 * len(batch)} utterances in {len(shapes)} shapes, the same as on the CPU")
+        for job in (streams, endpoints):
+            if step(f"{shape}, {job.__name__}"):
+                job()
+    print(
+        f"decoded {len(batch)} utterances in {len(shapes)} shapes, and streams, the same as on the CPU; share {SHARE}"
+    )
 
 
 if __name__ == "__main__":

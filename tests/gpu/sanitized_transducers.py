@@ -1,4 +1,4 @@
-"""A few frames through every loop over labels, to run under compute-sanitizer; --grow as in sanitized.py."""
+"""A few frames through every loop over labels, for compute-sanitizer; --grow and --share as in sanitized.py."""
 
 import sys
 from dataclasses import replace
@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from arcbeam import BoostingTree, TransducerDecoder
 from arcbeam.gpu.tuned import transducer_plan
-from tests.gpu.sanitized import step
+from tests.gpu.sanitized import SHARE, step
 from tests.transducer.equality import same
 from tests.transducer.networks import random_arrays, random_frames
 
@@ -33,7 +33,8 @@ def main() -> None:
             for number, shape in enumerate(SHAPES):
                 transducer_plan.loop_shapes = lambda *_, shape=shape: (shape,)
                 transducer_plan.STAGED_GROUPS = 1 if number % 2 else transducer_plan.ANY
-                step(f"{network}, {precision}, {shape}")
+                if not step(f"{network}, {precision}, {shape}"):
+                    continue
                 decoder = TransducerDecoder.from_arrays(arrays, 0, device="cuda", precision=precision, **options)
                 found = decoder.decode(batch)
                 if precision == "float32":
@@ -48,8 +49,7 @@ def main() -> None:
                     framewise = TransducerDecoder.from_arrays(arrays, 0, **other).decode(batch)
                     if precision == "float32":
                         same(framewise, wanted)
-    step("done")
-    print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in {len(SHAPES)} shapes")
+    print(f"decoded {len(batch)} utterances with {len(NETWORKS)} networks in {len(SHAPES)} shapes; share {SHARE}")
 
 
 if __name__ == "__main__":
