@@ -54,13 +54,15 @@ End best_end(const Ends& ends, const Buffer<Token>& tokens, bool alive) {
     return best;
 }
 
-inline Path backtrack(const End& end, const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive) {
+// `settled`: the entry behind which the path begins; by default the first one.
+inline Path backtrack(const End& end, const Buffer<Token>& tokens, const TokenLog& log, double offset, bool alive,
+                      std::uint32_t settled = kNoSource) {
     Path path;
     path.complete = alive;
     path.reached_final = end.reached_final;
     path.total_cost = offset + static_cast<double>(end.cost);
     std::uint32_t at = log.size() - static_cast<std::uint32_t>(tokens.size() - end.token);
-    for (; log[at].arc != kNoArc; at = log[at].source) {
+    for (; log[at].arc != kNoArc && at != settled; at = log[at].source) {
         path.arcs.push_back(log[at].arc);
     }
     std::reverse(path.arcs.begin(), path.arcs.end());

@@ -27,14 +27,11 @@ struct DecodeOptions {
     std::uint32_t collect_above;  // token-log entries before the first collection
 };
 
-// Negative in place of a lattice beam: no lattice is asked for.
-constexpr float kNoLattice = -1.0F;
-
 enum class Outcome : std::uint8_t { kDecoded, kBadLogProb, kCapacity, kOutOfMemory, kCancelled };
 
 struct Result {
     Path path;
-    Lattice lattice;  // empty where none was asked for
+    Lattice lattice;  // empty where none was asked for, and before a stream's sentence has ended
     Work work;
     std::uint32_t frames = 0;  // that were taken of the chunk of a stream
     Outcome outcome = Outcome::kCancelled;
@@ -51,7 +48,7 @@ class Lane {
             return;
         }
         prepare(graph, options, lattice_beam);
-        begin(graph, options, result.work);
+        begin(graph, options, lattice_beam, options.collect_above, result.work);
         bool alive = true;
         NoWatch watch;
         if (!run(graph, options, logp, cancel, watch, alive, result)) {
@@ -61,7 +58,7 @@ class Lane {
         const End end = best_end(ends, search_.tokens, alive);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         if (keeps_links_) {
-            result.lattice = links_.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
         }
         result.outcome = Outcome::kDecoded;
     }
@@ -74,22 +71,31 @@ class Lane {
         if (!check(chunk, result)) {
             return;
         }
+        if (stream.has_given_lattice()) {
+            result.outcome = Outcome::kDecoded;
+            return;
+        }
         const bool begins = !stream.has_begun();
         Stream::Loan loan(stream, search_);
-        prepare(graph, options, kNoLattice);
+        prepare(graph, options, stream.lattice_beam);
         if (loan.saved() != nullptr) {
             loan.resume(graph, options.collect_above);
         } else if (begins) {
-            begin(graph, options, result.work);
+            begin(graph, options, stream.lattice_beam, stream.links_above(options.collect_above), result.work);
         }
         bool alive = stream.is_alive();
         if (!run(graph, options, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        loan.take_settled(graph);
+        const std::uint32_t settled = loan.take_settled(graph);
         const bool ends_here = last || stream.watch.has_fired();
-        const End end = best_end(PlainEnds{graph, search_.tokens}, search_.tokens, alive && ends_here);
-        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        const PlainEnds ends{graph, search_.tokens};
+        const End end = best_end(ends, search_.tokens, alive && ends_here);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
+        if (keeps_links_ && ends_here) {
+            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            loan.give_lattice();
+        }
         result.outcome = Outcome::kDecoded;
         loan.done(alive, result.frames);
     }
@@ -114,14 +120,16 @@ class Lane {
   private:
     void prepare(const GraphView& graph, const DecodeOptions& options, float lattice_beam) {
         keeps_links_ = lattice_beam >= 0.0F;
-        links_.begin(lattice_beam, options.collect_above);
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
         closure_.begin(graph);
     }
 
     // Frame 0: the closure from the start state.
-    void begin(const GraphView& graph, const DecodeOptions& options, Work& work) {
+    // `links_above`: links and entries before the first of their prunings.
+    void begin(const GraphView& graph, const DecodeOptions& options, float lattice_beam, std::uint32_t links_above,
+               Work& work) {
         search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
+        search_.links.begin(lattice_beam, links_above);
         search_.offset = 0.0;
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
@@ -140,7 +148,7 @@ class Lane {
                 return false;
             }
             if (alive) {
-                if (!search_.log.has_room(graph.num_states) || !links_.has_room()) {
+                if (!search_.log.has_room(graph.num_states) || !search_.links.has_room()) {
                     result.outcome = Outcome::kCapacity;
                     return false;
                 }
@@ -171,8 +179,8 @@ class Lane {
 
     void settle(const GraphView& graph, float bound, Work& work) {
         if (keeps_links_) {
-            settle(graph, bound, work, links_);
-            links_.commit(
+            settle(graph, bound, work, search_.links);
+            search_.links.commit(
                 frontier_, search_.tokens, search_.offset, [](std::uint32_t slot) { return slot; }, search_.log);
         } else {
             settle(graph, bound, work, NoLinks{});
@@ -197,7 +205,6 @@ class Lane {
     StateTable table_;
     Frontier frontier_;
     Closure closure_;
-    LinkLog links_;
     bool keeps_links_ = false;
 };
 

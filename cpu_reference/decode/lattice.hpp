@@ -34,6 +34,9 @@ namespace arcbeam::twin {
 using lattice::Lattice;
 using lattice::Link;
 
+// Negative in place of a lattice beam: no lattice is asked for.
+constexpr float kNoLattice = -1.0F;
+
 // Keeps beside the token log what a lattice needs. Entries and links are pruned once they have doubled since the
 // last pruning, so the memory for long audio is that of its lattice.
 class LinkLog {
@@ -46,6 +49,7 @@ class LinkLog {
         links_.clear();
         costs_.clear();
         offsets_.clear();
+        settled_ = 0;
         first_link_.fill(1, 0);
         first_entry_.fill(1, 0);
     }
@@ -93,6 +97,35 @@ class LinkLog {
     // Tokens and links have 32-bit numbers.
     [[nodiscard]] bool has_room() const { return links_.size() + costs_.size() < kNoSource; }
 
+    // The deepest entry that the last `alive` entries descend from, or are, is settled. The arcs on the way to it,
+    // from the one that was settled before, are added to `arcs`. The log stays as it is, because links refer to it.
+    void settle(const TokenLog& log, std::size_t alive, std::vector<std::uint32_t>& arcs) {
+        const auto step = std::upper_bound(first_entry_.begin(), first_entry_.end(), settled_) - 1;
+        const std::uint32_t first = *step;  // what descends from the settled entry is in its step or behind it
+        const std::uint32_t first_alive = log.size() - static_cast<std::uint32_t>(alive);
+        Buffer<std::uint32_t>& follower = places_;  // of an entry that tokens descend from
+        follower.fill(log.size() - first, kNone);
+        for (std::uint32_t token = first_alive; token < log.size(); ++token) {
+            for (std::uint32_t at = token; at != settled_;) {
+                const std::uint32_t source = log[at].source;
+                std::uint32_t& known = follower[source - first];
+                const bool is_new = known == kNone;
+                known = is_new || known == at ? at : kSeveral;
+                if (!is_new) {
+                    break;
+                }
+                at = source;
+            }
+        }
+        while (settled_ < first_alive && follower[settled_ - first] < kSeveral) {
+            settled_ = follower[settled_ - first];
+            arcs.push_back(log[settled_].arc);
+        }
+    }
+
+    // The entry that was settled last; the first one, unless any was.
+    [[nodiscard]] std::uint32_t settled() const { return settled_; }
+
     // The lattice of the utterance; `end` is where the path ends.
     template <typename Graph, typename Ends>
     Lattice finish(const Graph& graph, const Ends& ends, const Buffer<Token>& tokens, const End& end,
@@ -132,6 +165,9 @@ class LinkLog {
     }
 
   private:
+    static constexpr std::uint32_t kNone = 0xffffffffU;
+    static constexpr std::uint32_t kSeveral = 0xfffffffeU;
+
     struct Reached {
         float cost;
         std::uint32_t arc;
@@ -176,6 +212,7 @@ class LinkLog {
             first_entry_[step] = places_[first_entry_[step]];
         }
         first_entry_[steps()] = count;
+        settled_ = places_[settled_];
         log.keep(0, places_, count);
     }
 
@@ -217,6 +254,7 @@ class LinkLog {
     Buffer<float> extras_;               // [entries], while they are pruned
     Buffer<std::uint32_t> places_;       // [entries]: where they go when they are pruned
     Buffer<float> end_extras_;           // [entries of the last step]
+    std::uint32_t settled_ = 0;          // an entry that all tokens descend from
     std::size_t least_ = 0;
     std::size_t collect_above_ = 0;
 };

@@ -88,7 +88,7 @@ class RescoringLane {
             return;
         }
         prepare(graph, options, lattice_beam);
-        begin(graph, options, rescoring, Heard{}, result.work);
+        begin(graph, options, rescoring, Heard{}, lattice_beam, options.collect_above, result.work);
         bool alive = true;
         NoWatch watch;
         if (!run(graph, options, rescoring, logp, cancel, watch, alive, result)) {
@@ -98,7 +98,7 @@ class RescoringLane {
         const End end = best_end(ends, search_.tokens, alive);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         if (keeps_links_) {
-            result.lattice = links_.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
         }
         result.outcome = Outcome::kDecoded;
     }
@@ -111,23 +111,32 @@ class RescoringLane {
         if (!Lane::check(chunk, result)) {
             return;
         }
+        if (stream.has_given_lattice()) {
+            result.outcome = Outcome::kDecoded;
+            return;
+        }
         const bool begins = !stream.has_begun();
         Stream::Loan loan(stream, search_);
-        prepare(graph, options, kNoLattice);
+        prepare(graph, options, stream.lattice_beam);
         if (loan.saved() != nullptr) {
             loan.resume(graph, options.collect_above);
         } else if (begins) {
-            begin(graph, options, rescoring, stream.heard, result.work);
+            begin(graph, options, rescoring, stream.heard, stream.lattice_beam,
+                  stream.links_above(options.collect_above), result.work);
         }
         bool alive = stream.is_alive();
         if (!run(graph, options, rescoring, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        loan.take_settled(graph);
+        const std::uint32_t settled = loan.take_settled(graph);
         const bool ends_here = last || stream.watch.has_fired();
         const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
         const End end = best_end(ends, search_.tokens, alive && ends_here);
-        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
+        if (keeps_links_ && ends_here) {
+            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            loan.give_lattice();
+        }
         result.outcome = Outcome::kDecoded;
         loan.done(alive, result.frames);
     }
@@ -139,7 +148,6 @@ class RescoringLane {
     template <typename Graph>
     void prepare(const Graph& graph, const DecodeOptions& options, float lattice_beam) {
         keeps_links_ = lattice_beam >= 0.0F;
-        links_.begin(lattice_beam, options.collect_above);
         acoustic_.begin(options.acoustic_scale, options.blank_penalty, options.blank_column);
         closure_.begin(graph);
         cache_.begin();
@@ -147,8 +155,9 @@ class RescoringLane {
 
     template <typename Graph>
     void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
-               const Heard& heard, Work& work) {
+               const Heard& heard, float lattice_beam, std::uint32_t links_above, Work& work) {
         search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
+        search_.links.begin(lattice_beam, links_above);
         search_.models.begin(options.collect_above);
         search_.offset = 0.0;
         search_.tokens.clear();
@@ -215,11 +224,11 @@ class RescoringLane {
                 Work& work) {
         bool has_room;
         if (keeps_links_) {
-            has_room = settle(graph, rescoring, bound, first_log_last, work, links_);
+            has_room = settle(graph, rescoring, bound, first_log_last, work, search_.links);
             if (has_room) {
                 const auto place = [this](std::uint32_t slot) { return hypotheses_.place(slot); };
-                links_.commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
-                has_room = links_.has_room();
+                search_.links.commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
+                has_room = search_.links.has_room();
             }
         } else {
             has_room = settle(graph, rescoring, bound, first_log_last, work, NoLinks{});
@@ -256,7 +265,6 @@ class RescoringLane {
     LookupCache<Models> cache_;
     Hypotheses<Models> hypotheses_;
     RescoringClosure<Models> closure_;
-    LinkLog links_;
     bool keeps_links_ = false;
 };
 

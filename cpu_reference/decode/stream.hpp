@@ -2,6 +2,7 @@
 // is room for a frame, so any lane can go on with any stream.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "decode/buffer.hpp"
 #include "decode/endpoint.hpp"
+#include "decode/lattice.hpp"
 #include "decode/models.hpp"
 #include "decode/prune.hpp"
 #include "decode/saved_search.hpp"
@@ -21,6 +23,7 @@ namespace arcbeam::twin {
 struct SearchState {
     Buffer<Token> tokens;  // of the last frame; their log entries are the last of the log
     TokenLog log;
+    LinkLog links;        // of the lattice, where one is asked for
     double offset = 0.0;  // what the costs of tokens are relative to
 
     // What another stream begins with.
@@ -90,6 +93,8 @@ class Stream {
     std::uint64_t frames = 0;            // of the sentence so far, those after the search's death included
     EndpointWatch watch{EndpointRules{}};
     Heard heard;
+    float lattice_beam =
+        kNoLattice;  // of the lattice that the end of the sentence gives; given before the search begins
 
     // Goes on with a search that another stream has saved, of the same graph, options and boost.
     void restore(SavedSearch saved) {
@@ -115,6 +120,12 @@ class Stream {
     }
 
     [[nodiscard]] bool has_begun() const { return held_ != nullptr || saved_ != nullptr; }
+    // Whether the sentence has ended with a lattice. The search is gone then.
+    [[nodiscard]] bool has_given_lattice() const { return has_given_lattice_; }
+    // Thousands of streams share a machine, so that each prunes its links sooner than a lane that has an utterance.
+    [[nodiscard]] static std::uint32_t links_above(std::uint32_t of_lane) {
+        return std::min<std::uint32_t>(of_lane, 1U << 16U);
+    }
     [[nodiscard]] bool is_alive() const { return alive_; }
     // False once a chunk was given up half-way. The stream cannot go on then.
     [[nodiscard]] bool is_whole() const { return whole_; }
@@ -143,12 +154,25 @@ class Stream {
             stream_.watch.settle(graph, saved()->settled.data(), saved()->settled.size());
         }
 
-        // The arcs that all live paths share leave the log.
+        // The arcs that all live paths share leave the log; with links they stay, and this returns the entry that
+        // they lead to. The watch finds them in the log then.
         template <typename Graph>
-        void take_settled(const Graph& graph) {
+        std::uint32_t take_settled(const Graph& graph) {
+            if (stream_.lattice_beam >= 0.0F) {
+                lane_.links.settle(lane_.log, lane_.tokens.size(), stream_.settled);
+                return lane_.links.settled();
+            }
             const std::size_t before = stream_.settled.size();
             lane_.log.take_settled(lane_.tokens.size(), stream_.settled);
             stream_.watch.settle(graph, stream_.settled.data() + before, stream_.settled.size() - before);
+            return kNoSource;
+        }
+
+        // The lattice has been made of what the search knew, which is no longer needed.
+        void give_lattice() {
+            lane_.log = TokenLog{};
+            lane_.links = LinkLog{};
+            stream_.has_given_lattice_ = true;
         }
 
         void done(bool alive, std::uint64_t frames) {
@@ -187,6 +211,7 @@ class Stream {
     std::unique_ptr<SavedSearch> saved_;  // until the next chunk
     bool alive_ = true;
     bool whole_ = true;
+    bool has_given_lattice_ = false;
 };
 
 }  // namespace arcbeam::twin

@@ -38,6 +38,7 @@ class CpuStream(SearchState):
         rules: EndpointRules | None = None,
         heard: Heard | None = None,
         saved: SavedSearch | None = None,
+        lattice_beam: float | None = None,
     ) -> None: ...
     def search(self) -> dict[str, Any]: ...
 
@@ -68,4 +69,5 @@ class CpuEngine(LogProbEngine):
         rules: EndpointRules | None = None,
         heard: Heard | None = None,
         saved: SavedSearch | None = None,
+        lattice_beam: float | None = None,
     ) -> CpuStream: ...

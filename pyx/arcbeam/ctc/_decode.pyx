@@ -82,6 +82,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         uint64_t frames
         EndpointWatch watch
         Heard heard
+        float lattice_beam
         cbool is_whole()
         cbool has_begun()
         void restore(SavedSearch) except +
@@ -175,18 +176,21 @@ cdef class CpuStream(SearchState):
     saved : arcbeam.ctc.sentences.SavedSearch, optional
         What the `search` of another such object returned, of the same graph, options and boost. It must be checked:
         a search trusts it.
+    lattice_beam : float, optional
+        Of the lattice that the end of the sentence gives, if one is asked for; not with `saved`.
     """
 
     cdef Stream stream
     cdef BoostList boost
 
-    def __init__(self, BoostList boost, rules=None, heard=None, saved=None):
+    def __init__(self, BoostList boost, rules=None, heard=None, saved=None, lattice_beam=None):
         cdef EndpointRules of_sentence
         cdef SavedSearch search
         self.boost = boost
         take_heard(heard, self.stream.heard)
         take_rules(rules, &of_sentence)
         self.stream.watch = EndpointWatch(of_sentence)
+        self.stream.lattice_beam = kNoLattice if lattice_beam is None else lattice_beam
         if saved is not None:
             take_saved(saved, search)
             self.stream.restore(move(search))
@@ -298,7 +302,8 @@ cdef class CpuEngine(LogProbEngine):
 
         `boosts` is a BoostList for all utterances, or has one or None for each. With `streams`, a CpuStream for each
         utterance, utterances are the next chunks of those, and `last` says of each whether it is the last chunk. The
-        answers are then paths behind what is settled.
+        answers are then paths behind what is settled, and with a `lattice_beam` the lattices of sentences that have ended
+        now; each stream knows the beam of its own.
         """
         if streams is None:
             boosts = each(boosts, utterances.shape[0])
@@ -314,9 +319,9 @@ cdef class CpuEngine(LogProbEngine):
             finally:
                 self.boosts = self.streams = self.last = None
 
-    def new_stream(self, boost=None, rules=None, heard=None, saved=None):
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
         """A CpuStream that begins, or goes on from what another one has saved."""
-        return CpuStream(boost, rules, heard, saved)
+        return CpuStream(boost, rules, heard, saved, lattice_beam)
 
     cdef int start(self, vector[LogProbs] batch) except -1:
         cdef vector[Utterance] boosted
