@@ -58,7 +58,7 @@ class Lane {
         const End end = best_end(ends, search_.tokens, alive);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         if (keeps_links_) {
-            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
         }
         result.outcome = Outcome::kDecoded;
     }
@@ -93,7 +93,7 @@ class Lane {
         const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
         if (keeps_links_ && ends_here) {
-            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
             loan.give_lattice();
         }
         result.outcome = Outcome::kDecoded;
@@ -128,9 +128,7 @@ class Lane {
     // `links_above`: links and entries before the first of their prunings.
     void begin(const GraphView& graph, const DecodeOptions& options, float lattice_beam, std::uint32_t links_above,
                Work& work) {
-        search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
-        search_.links.begin(lattice_beam, links_above);
-        search_.offset = 0.0;
+        search_.begin(lattice_beam, options.collect_above, links_above);
         candidates_.clear();
         candidates_.add({0.0F, kNoArc, graph.start, kNoSource});
         settle(graph, beam_bound(0.0F, options.beam), work);
@@ -148,7 +146,7 @@ class Lane {
                 return false;
             }
             if (alive) {
-                if (!search_.log.has_room(graph.num_states) || !search_.links.has_room()) {
+                if (!search_.log.has_room(graph.num_states) || (keeps_links_ && !search_.links->has_room())) {
                     result.outcome = Outcome::kCapacity;
                     return false;
                 }
@@ -179,8 +177,8 @@ class Lane {
 
     void settle(const GraphView& graph, float bound, Work& work) {
         if (keeps_links_) {
-            settle(graph, bound, work, search_.links);
-            search_.links.commit(
+            settle(graph, bound, work, *search_.links);
+            search_.links->commit(
                 frontier_, search_.tokens, search_.offset, [](std::uint32_t slot) { return slot; }, search_.log);
         } else {
             settle(graph, bound, work, NoLinks{});

@@ -98,7 +98,7 @@ class RescoringLane {
         const End end = best_end(ends, search_.tokens, alive);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive);
         if (keeps_links_) {
-            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
         }
         result.outcome = Outcome::kDecoded;
     }
@@ -134,7 +134,7 @@ class RescoringLane {
         const End end = best_end(ends, search_.tokens, alive && ends_here);
         result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
         if (keeps_links_ && ends_here) {
-            result.lattice = search_.links.finish(graph, ends, search_.tokens, end, result.path, search_.log);
+            result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
             loan.give_lattice();
         }
         result.outcome = Outcome::kDecoded;
@@ -156,10 +156,8 @@ class RescoringLane {
     template <typename Graph>
     void begin(const Graph& graph, const DecodeOptions& options, const RescoringOptions& rescoring,
                const Heard& heard, float lattice_beam, std::uint32_t links_above, Work& work) {
-        search_.log.begin(keeps_links_ ? TokenLog::kNever : options.collect_above);
-        search_.links.begin(lattice_beam, links_above);
+        search_.begin(lattice_beam, options.collect_above, links_above);
         search_.models.begin(options.collect_above);
-        search_.offset = 0.0;
         search_.tokens.clear();
         search_.histories.clear();
         candidates_.clear();
@@ -224,11 +222,11 @@ class RescoringLane {
                 Work& work) {
         bool has_room;
         if (keeps_links_) {
-            has_room = settle(graph, rescoring, bound, first_log_last, work, search_.links);
+            has_room = settle(graph, rescoring, bound, first_log_last, work, *search_.links);
             if (has_room) {
                 const auto place = [this](std::uint32_t slot) { return hypotheses_.place(slot); };
-                search_.links.commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
-                has_room = search_.links.has_room();
+                search_.links->commit(hypotheses_.frontier(), search_.tokens, search_.offset, place, search_.log);
+                has_room = search_.links->has_room();
             }
         } else {
             has_room = settle(graph, rescoring, bound, first_log_last, work, NoLinks{});

@@ -23,8 +23,21 @@ namespace arcbeam::twin {
 struct SearchState {
     Buffer<Token> tokens;  // of the last frame; their log entries are the last of the log
     TokenLog log;
-    LinkLog links;        // of the lattice, where one is asked for
-    double offset = 0.0;  // what the costs of tokens are relative to
+    std::unique_ptr<LinkLog> links;  // where a lattice has been asked for
+    double offset = 0.0;             // what the costs of tokens are relative to
+
+    // Begins the logs.
+    void begin(float lattice_beam, std::uint32_t collect_above, std::uint32_t links_above) {
+        const bool keeps_links = lattice_beam >= 0.0F;
+        log.begin(keeps_links ? TokenLog::kNever : collect_above);
+        if (keeps_links && links == nullptr) {
+            links = std::make_unique<LinkLog>();
+        }
+        if (keeps_links) {
+            links->begin(lattice_beam, links_above);
+        }
+        offset = 0.0;
+    }
 
     // What another stream begins with.
     [[nodiscard]] SearchState fresh() const { return {}; }
@@ -93,8 +106,7 @@ class Stream {
     std::uint64_t frames = 0;            // of the sentence so far, those after the search's death included
     EndpointWatch watch{EndpointRules{}};
     Heard heard;
-    float lattice_beam =
-        kNoLattice;  // of the lattice that the end of the sentence gives; given before the search begins
+    float lattice_beam = kNoLattice;  // of the lattice that the sentence's end gives; set before the first chunk
 
     // Goes on with a search that another stream has saved, of the same graph, options and boost.
     void restore(SavedSearch saved) {
@@ -121,14 +133,16 @@ class Stream {
 
     [[nodiscard]] bool has_begun() const { return held_ != nullptr || saved_ != nullptr; }
     // Whether the sentence has ended with a lattice. The search is gone then.
-    [[nodiscard]] bool has_given_lattice() const { return has_given_lattice_; }
+    [[nodiscard]] bool has_given_lattice() const { return given_ != Given::kNothing; }
+    // The result of the last chunk is where it belongs.
+    void was_taken() { given_ = given_ == Given::kLattice ? Given::kTaken : given_; }
     // Thousands of streams share a machine, so that each prunes its links sooner than a lane that has an utterance.
     [[nodiscard]] static std::uint32_t links_above(std::uint32_t of_lane) {
         return std::min<std::uint32_t>(of_lane, 1U << 16U);
     }
     [[nodiscard]] bool is_alive() const { return alive_; }
-    // False once a chunk was given up half-way. The stream cannot go on then.
-    [[nodiscard]] bool is_whole() const { return whole_; }
+    // False once a chunk was given up half-way, or its lattice was lost. The stream cannot go on then.
+    [[nodiscard]] bool is_whole() const { return whole_ && given_ != Given::kLattice; }
 
     // Lends a stream's state to a lane for a chunk. A chunk that does not get as far as `done` breaks the stream.
     template <typename State>
@@ -159,8 +173,8 @@ class Stream {
         template <typename Graph>
         std::uint32_t take_settled(const Graph& graph) {
             if (stream_.lattice_beam >= 0.0F) {
-                lane_.links.settle(lane_.log, lane_.tokens.size(), stream_.settled);
-                return lane_.links.settled();
+                lane_.links->settle(lane_.log, lane_.tokens.size(), stream_.settled);
+                return lane_.links->settled();
             }
             const std::size_t before = stream_.settled.size();
             lane_.log.take_settled(lane_.tokens.size(), stream_.settled);
@@ -171,8 +185,8 @@ class Stream {
         // The lattice has been made of what the search knew, which is no longer needed.
         void give_lattice() {
             lane_.log = TokenLog{};
-            lane_.links = LinkLog{};
-            stream_.has_given_lattice_ = true;
+            lane_.links = nullptr;
+            stream_.given_ = Given::kLattice;
         }
 
         void done(bool alive, std::uint64_t frames) {
@@ -190,6 +204,9 @@ class Stream {
     };
 
   private:
+    // kLattice: nobody has said yet that it has arrived.
+    enum class Given : std::uint8_t { kNothing, kLattice, kTaken };
+
     struct AnyHeld {
         AnyHeld() = default;
         virtual ~AnyHeld() = default;
@@ -211,7 +228,7 @@ class Stream {
     std::unique_ptr<SavedSearch> saved_;  // until the next chunk
     bool alive_ = true;
     bool whole_ = true;
-    bool has_given_lattice_ = false;
+    Given given_ = Given::kNothing;
 };
 
 }  // namespace arcbeam::twin

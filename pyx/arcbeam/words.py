@@ -28,6 +28,18 @@ class Word(NamedTuple):
     confidence: float | None = None
 
 
+def moved(words: list[Word], frames: int, frame_shift: float | None) -> list[Word]:
+    """The words so many frames later, `frame_shift` seconds each if it is known."""
+    if not frames:
+        return words
+    found = []
+    for word in words:
+        begin, end = word.start_frame + frames, word.end_frame + frames
+        start_s, end_s = (None, None) if frame_shift is None else (begin * frame_shift, end * frame_shift)
+        found.append(Word(word.word, begin, end, start_s, end_s, word.confidence))
+    return found
+
+
 def as_dict(word: Word) -> dict[str, Any]:
     """The fields of a word for JSON; without a confidence if none was asked for."""
     fields = word._asdict()

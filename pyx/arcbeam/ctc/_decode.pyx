@@ -84,6 +84,7 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         Heard heard
         float lattice_beam
         cbool is_whole()
+        void was_taken()
         cbool has_begun()
         void restore(SavedSearch) except +
         SavedSearch save() except +
@@ -235,6 +236,7 @@ cdef class CpuStream(SearchState):
         if self.stream.settled.size() > 0:
             path.add(self.stream.settled.data(), self.stream.settled.size())
             self.stream.settled.clear()
+        self.stream.was_taken()
         return 0
 
 
@@ -302,8 +304,8 @@ cdef class CpuEngine(LogProbEngine):
 
         `boosts` is a BoostList for all utterances, or has one or None for each. With `streams`, a CpuStream for each
         utterance, utterances are the next chunks of those, and `last` says of each whether it is the last chunk. The
-        answers are then paths behind what is settled, and with a `lattice_beam` the lattices of sentences that have ended
-        now; each stream knows the beam of its own.
+        answers are then paths behind what is settled, and with any `lattice_beam` the lattices of sentences that have
+        ended now and whose streams keep links; each stream knows its own beam.
         """
         if streams is None:
             boosts = each(boosts, utterances.shape[0])

@@ -5,6 +5,7 @@ import numpy as np
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
+from libcpp.vector cimport vector
 
 from arcbeam.ctc._boost cimport BoostList, BoostView
 from arcbeam.ctc._lattices cimport Lattice, Lattices
@@ -21,12 +22,16 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
         const uint32_t* ranks
         RescoringView rescoring
 
+    cdef cppclass Heard:
+        vector[uint32_t] words
+        cbool after_start
+
 
 cdef extern from "lattice/deviations.hpp" nogil:
     void kenlm_deviations "arcbeam::lattice::deviations<arcbeam::twin::KenLmModels>"(
-        const OpenGraph&, const KenLmView&, const Lattice&, float*, float*) except +
+        const OpenGraph&, const KenLmView&, const Heard&, const Lattice&, float*, float*) except +
     void automaton_deviations "arcbeam::lattice::deviations<arcbeam::twin::AutomatonModels>"(
-        const OpenGraph&, const RescoringView&, const Lattice&, float*, float*) except +
+        const OpenGraph&, const RescoringView&, const Heard&, const Lattice&, float*, float*) except +
     void cpp_boosts "arcbeam::lattice::boosts"(
         const OpenGraph&, const BoostView&, const Lattice&, float*, float*) except +
 
@@ -55,10 +60,10 @@ cdef const Lattice* lattice_of(Lattices lattices, size_t index) except NULL:
     return &lattices.found[index]
 
 
-def deviations(graph, rescoring, Lattices lattices, size_t index):
+def deviations(graph, rescoring, Lattices lattices, size_t index, heard=None):
     """What rescoring added to the cost of each link, float32 [links], and of each token of the last step.
 
-    The lattice must have tokens.
+    The lattice must have tokens. It follows what was `heard` before it (arcbeam.ctc.sentences.Heard).
     """
     cdef const Lattice* one = lattice_of(lattices, index)
     of_links, of_ends = np.zeros(one.links.size(), np.float32), np.zeros(one.end_extras.size(), np.float32)
@@ -68,14 +73,17 @@ def deviations(graph, rescoring, Lattices lattices, size_t index):
     cdef OpenGraph view = open_view_of(graph)
     cdef RescoringView models
     cdef KenLmView kenlm_models
+    cdef Heard before
+    if heard is not None:
+        before.words, before.after_start = heard.words, heard.after_start
     if rescoring.kenlm is None:
         models = rescoring_view_of(rescoring)
         with nogil:
-            automaton_deviations(view, models, one[0], first_link, first_end)
+            automaton_deviations(view, models, before, one[0], first_link, first_end)
     else:
         kenlm_models = kenlm_view_of(rescoring)
         with nogil:
-            kenlm_deviations(view, kenlm_models, one[0], first_link, first_end)
+            kenlm_deviations(view, kenlm_models, before, one[0], first_link, first_end)
     return of_links, of_ends
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
+from libcpp.utility cimport move
 
 LINK = np.dtype([("source", np.uint32), ("target", np.uint32), ("arc", np.uint32), ("slack", np.float32)])
 
@@ -35,6 +36,19 @@ cdef class Lattices:
 
     def __len__(self):
         return self.found.size()
+
+    def places(self):
+        """list of int: the indices of those that have tokens."""
+        return [i for i in range(self.found.size()) if not self.found[i].states.empty()]
+
+    def take(self, places):
+        """Moves those at these places into Lattices of the same length, whose others are empty."""
+        cdef Lattices taken = Lattices()
+        cdef size_t i
+        taken.found.resize(self.found.size())
+        for i in places:
+            taken.found[i] = move(self.found[i])
+        return taken
 
     def arrays(self, size_t index):
         """Copies of the arrays of one lattice, by the names of the struct's members; links have the dtype `LINK`."""

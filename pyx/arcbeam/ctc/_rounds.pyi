@@ -8,7 +8,7 @@ from arcbeam._any_stream import AnyStream
 from arcbeam.arrays.intake import Decoded
 from arcbeam.ctc.boost import Boost
 from arcbeam.ctc.endpoint import Endpoint
-from arcbeam.ctc.hypothesis import Results
+from arcbeam.ctc.hypothesis import Asked, Results
 from arcbeam.ctc.sentences import Heard
 from arcbeam.ctc.stream import Partial
 from arcbeam.graph._words import GrowingPath, WordReader
@@ -38,6 +38,7 @@ class SentenceStream(AnyStream):
     _state: Any
     _sentence: Sentence
     _last_came: bool
+    _asked: Asked | None
     @property
     def num_settled(self) -> int: ...
     @property
@@ -53,6 +54,7 @@ class Round:
         streams: Sequence[SentenceStream],
         kind: type[Partial],
         results: Results,
+        endings: dict[int, Results],
         refused: dict[int, Partial],
         last: list[bool],
         found: Decoded,
@@ -61,4 +63,5 @@ class Round:
     def texts(self) -> list[str]: ...
 
 def stopped(streams: Sequence[SentenceStream]) -> list[int]: ...
+def any_asks(streams: Sequence[SentenceStream]) -> bool: ...
 def states_of(streams: Sequence[SentenceStream]) -> list[SearchState]: ...

@@ -101,6 +101,8 @@ cdef class Round:
     kind : callable
         Makes a result of: results, index, sentence, settled arcs, frames, whether it is final, endpoint.
     results : arcbeam.ctc.hypothesis.Results
+    endings : dict of int to arcbeam.ctc.hypothesis.Results
+        In place of those, where a sentence has ended now of which more was asked.
     refused : dict of int to object
         The results of chunks that were not taken. Their streams are as before.
     last : list of bool
@@ -112,11 +114,12 @@ cdef class Round:
     cdef list sentences
     cdef vector[Place] places
     cdef object kind, results
+    cdef dict endings
 
-    def __init__(self, list streams, kind, results, dict refused, list last, found):
+    def __init__(self, list streams, kind, results, dict endings, dict refused, list last, found):
         cdef const int64_t[:, ::1] table = found.utterances.table
         cdef size_t i, n = len(streams)
-        self.kind, self.results = kind, results
+        self.kind, self.results, self.endings = kind, results, endings
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
         for i in range(n):
@@ -141,14 +144,17 @@ cdef class Round:
         place.fired = state.rule_fired()
         place.number, place.settled = place.number + 1, stream._sentence.settled.size()
         place.is_final = last or place.fired != 0
-        stream.results, stream.index, stream.made = self.results, i, None
+        stream.results, stream.index, stream.made = self.results_of(i), i, None
         self.sentences[i], self.places[i] = stream._sentence, place[0]
         return 0
+
+    cdef object results_of(self, size_t i):
+        return self.endings.get(i, self.results) if self.endings else self.results
 
     def item(self, size_t i):
         """A result."""
         if self.items[i] is None:
-            self.items[i] = (<Sentence> self.sentences[i]).result(self.kind, self.results, i, self.places[i])
+            self.items[i] = (<Sentence> self.sentences[i]).result(self.kind, self.results_of(i), i, self.places[i])
         return self.items[i]
 
     def texts(self):
@@ -184,6 +190,15 @@ def stopped(list streams):
         if stream._last_came or not stream._state.can_go_on():
             found.append(i)
     return found
+
+
+def any_asks(list streams):
+    """Whether any of them asks for more than its best path."""
+    cdef size_t i
+    for i in range(<size_t> len(streams)):
+        if (<SentenceStream?> streams[i])._asked is not None:
+            return True
+    return False
 
 
 def states_of(list streams):

@@ -6,21 +6,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam.ctc._boost import boost_cost
 from arcbeam.ctc._decode import graph_cost, rescoring_cost
 from arcbeam.ctc.boost import Boost, Boosted, opened
-from arcbeam.words import Word, as_dict, finite
+from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
+from arcbeam.words import Word, as_dict, finite, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from arcbeam.ctc.rescoring import Rescoring
-    from arcbeam.ctc.sentences import Heard
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import OpenGraph
 
 EPSILON_COLUMN = 0xFFFF
+LEFT_BEHIND = ("_results", "_boost", "_came_before")  # by a pickled entry
 
 
 class PathSource(Protocol):
@@ -49,9 +51,10 @@ class WordPath:
     def _boosted_with(self) -> Boost | None:
         raise NotImplementedError
 
-    def _heard_before(self) -> Heard | None:
-        """What the language models know of before the path; None for the beginning of a sentence."""
-        return None
+    @property
+    def _before(self) -> Before:
+        """What came before the path."""
+        raise NotImplementedError
 
     @property
     def _graph(self) -> Graph | OpenGraph:
@@ -70,7 +73,7 @@ class WordPath:
         if rescoring is None:
             return 0.0
         rescoring.check_files()
-        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final, self._heard_before())
+        return 0.0 - rescoring_cost(self._graph, rescoring, self.arcs, self.reached_final, self._before.heard)
 
     @cached_property
     def boost_score(self) -> float:
@@ -118,7 +121,11 @@ class WordPath:
         A word spans the tokens that spell it. If the graph does not know how its words are spelled, a word starts
         with the frame that writes it and ends with the last token before the next word.
         """
-        return self._graph.word_reader.words(self.arcs, self._results.frame_shift, Word)
+        return self._timed_words(None)
+
+    def _timed_words(self, confidences: npt.NDArray[np.float64] | None) -> list[Word]:
+        shift = self._results.frame_shift
+        return moved(self._graph.word_reader.words(self.arcs, shift, Word, confidences), self._before.frames, shift)
 
 
 class Alternative(WordPath):
@@ -144,12 +151,17 @@ class Alternative(WordPath):
         posterior: float,
         reached_final: bool,
         boost: Boost | None = None,
+        before: Before = NOTHING_BEFORE,
     ) -> None:
-        self._results, self._boost = results, boost
+        self._results, self._boost, self._came_before = results, boost, before
         self.arcs, self.score, self.posterior, self.reached_final = arcs, score, posterior, reached_final
 
     def _boosted_with(self) -> Boost | None:
         return self._boost
+
+    @property
+    def _before(self) -> Before:
+        return self._came_before
 
     @property
     def acoustic_score(self) -> float:
@@ -172,7 +184,7 @@ class Alternative(WordPath):
     def __getstate__(self) -> dict[str, Any]:
         for name in ("graph_score", "rescoring_score", "boost_score", "boosts", "tokens", "word_ids", "text", "words"):
             getattr(self, name)
-        return {name: value for name, value in self.__dict__.items() if name not in ("_results", "_boost")}
+        return {name: value for name, value in self.__dict__.items() if name not in LEFT_BEHIND}
 
     def __repr__(self) -> str:
         return f"Alternative({self.text!r}, score={self.score:.3f}, posterior={self.posterior:.3g})"

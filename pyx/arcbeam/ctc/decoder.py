@@ -6,6 +6,7 @@ import functools
 import itertools
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
-from arcbeam.ctc._rounds import Round, states_of, stopped
+from arcbeam.ctc._rounds import Round, any_asks, states_of, stopped
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
 from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
@@ -29,6 +30,7 @@ from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
+from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
@@ -374,24 +376,26 @@ class CtcDecoder:
         self._check_files()
         self._of_thread.stats = stats = DecodeStats(**found.work)
         *paths, lattices = found.answers if asked.needs_lattices else (*found.answers, None)
-        scale = self._options.posterior_scale
-        answers = self._answers(lattices, boost, asked, scale) if asked.needs_answers else None
-        results = Results(
-            self._graph,
-            self._options.frame_shift,
-            self._rescoring,
-            Paths(*paths),
-            found.errors,
-            self._lattice_batch(lattices, boost) if asked.lattice else None,
-            asked,
-            answers,
-            None if method is None else self._frame_confidences(found, method),
-            boost,
+        results = replace(
+            self._results(Paths(*paths), found.errors),
+            frames=None if method is None else self._frame_confidences(found, method),
+            boosts=boost,
         )
+        if lattices is not None:
+            results = self._with_answers(results, lattices, asked)
         return Hypotheses(map(Hypothesis, itertools.repeat(results), range(len(results.paths.begins))), stats)
 
     @lists_options()
-    def stream(self, *, boost: Boost | None = None, endpoint: Endpoint | None = None) -> Stream:
+    def stream(
+        self,
+        *,
+        boost: Boost | None = None,
+        endpoint: Endpoint | None = None,
+        nbest: int | None = None,
+        confidence: bool = False,
+        lattice: bool = False,
+        mbr: bool = False,
+    ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
         Parameters
@@ -401,11 +405,15 @@ class CtcDecoder:
         endpoint : Endpoint, optional
             Rules that end sentences. Where one holds, the result is final and names it, and the frames behind it wait
             for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
+        nbest, confidence, lattice, mbr
+            As of :meth:`decode`: what the final result of each sentence has besides. Until then the stream keeps the
+            links of the sentence's lattice, whose number grows with it, so let sentences end.
 
         Raises
         ------
         UnsupportedError
-            On a GPU: the decoder has a language model, or the boost has words that the graph lacks.
+            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or anything is asked
+            for with `nbest`, `confidence`, `lattice` or `mbr`.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
@@ -413,7 +421,14 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_endpoint(endpoint)
-        return Stream(self, boost, endpoint)
+        asked = Asked(nbest, confidence, lattice, mbr)
+        if asked.needs_lattices and self._ordinal is not None:
+            raise UnsupportedError(
+                f"stream: expected no {asked.as_typed()}, because streams on {self.device} give the best paths alone "
+                "yet; make the decoder as CtcDecoder(graph, device='cpu'), or give the whole log-probs to "
+                f"decoder.decode(log_probs, {asked.as_typed()})"
+            )
+        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None)
 
     @lists_options()
     def restore(self, data: bytes, *, boost: Boost | None = None) -> Stream:
@@ -446,14 +461,20 @@ class CtcDecoder:
         return Stream._restored(self, data, boost)
 
     def _new_sentence(
-        self, boost: Boost | None, rules: EndpointRules | None, heard: Heard, saved: SavedSearch | None
+        self,
+        boost: Boost | None,
+        rules: EndpointRules | None,
+        heard: Heard,
+        saved: SavedSearch | None,
+        asked: Asked | None,
     ) -> SearchState:
         """A sentence of a stream that begins, or goes on from what was saved."""
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
         if self._ordinal is not None:
             refuse_new_words(compiled, self.device)
-        made: SearchState = engine.new_stream(compiled, rules, heard, saved)
+        links = {} if asked is None else {"lattice_beam": self._options.lattice_beam}
+        made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made
 
     @lists_options()
@@ -525,13 +546,18 @@ class CtcDecoder:
             states = states_of(members)
             for at in wrong:
                 states[at] = engine.new_stream()
-            found = self._intake.decode(engine, log_probs, lengths, "return", streams=states, last=ends)
+            beam = self._options.lattice_beam if any_asks(members) else None
+            found = self._intake.decode(
+                engine, log_probs, lengths, "return", lattice_beam=beam, streams=states, last=ends
+            )
             self._check_files()
             self._of_thread.stats = DecodeStats(**found.work)
             wrong = found.errors | wrong
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
-            results = self._results(Paths(*found.answers), wrong)
-            taken = Round(members, Partial, results, refused, ends, found)
+            *paths, lattices = (*found.answers, None) if beam is None else found.answers
+            results = self._results(Paths(*paths), wrong)
+            endings = {} if lattices is None else self._endings(results, lattices, members)
+            taken = Round(members, Partial, results, endings, refused, ends, found)
         if errors == "raise" and wrong:
             raise wrong[min(wrong)]
         return CtcPartials(taken)
@@ -544,18 +570,40 @@ class CtcDecoder:
         """What results of chunks share; their boosts are those of their sentences."""
         return Results(self._graph, self._options.frame_shift, self._rescoring, paths, errors)
 
-    def _lattice_batch(self, lattices: Lattices, boosts: Boosts) -> LatticeBatch:
-        options = self._options
-        return LatticeBatch(
-            self._graph,
-            lattices,
-            options.frame_shift,
-            self._rescoring,
-            options.acoustic_scale,
-            options.posterior_scale,
-            options.lattice_beam,
-            boosts=boosts,
-        )
+    def _endings(self, results: Results, lattices: Lattices, streams: list[Stream]) -> dict[int, Results]:
+        """The results of sentences that have ended now: the same for all that were asked for the same."""
+        found: dict[int, Results] = {}
+        by_asked: dict[Asked, list[int]] = {}
+        for at in lattices.places():
+            if (asked := streams[at]._asked) is not None:
+                by_asked.setdefault(asked, []).append(at)
+        for asked, places in by_asked.items():
+            boosts: list[Boost | None] = [None] * len(streams)
+            for at in places:
+                boosts[at] = streams[at].boost
+            of_streams = replace(results, boosts=boosts, before={at: streams[at]._before for at in places})
+            found |= dict.fromkeys(places, self._with_answers(of_streams, lattices.take(places), asked))
+        return found
+
+    def _with_answers(self, results: Results, lattices: Lattices, asked: Asked) -> Results:
+        """The results with what was asked for and is read from lattices."""
+        options, boosts = self._options, results.boosts
+        batch = None
+        if asked.lattice:
+            batch = LatticeBatch(
+                self._graph,
+                lattices,
+                options.frame_shift,
+                self._rescoring,
+                options.acoustic_scale,
+                options.posterior_scale,
+                options.lattice_beam,
+                boosts=boosts,
+                before=results.before,
+            )
+        scale = options.posterior_scale
+        answers = self._answers(lattices, boosts, asked, scale) if asked.needs_answers else None
+        return replace(results, lattices=batch, asked=asked, answers=answers)
 
     def _answers(self, lattices: Lattices, boosts: Boosts, asked: Asked, posterior_scale: float) -> LatticeAnswers:
         """N-best lists, confidences and minimum Bayes risk, made by threads that live as long as the decoder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,10 +15,11 @@ from arcbeam.ctc.alternatives import Alternative, Nbest, WordPath
 from arcbeam.ctc.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.frame_confidences import Label
 from arcbeam.ctc.lattice import Lattice, mbr_words, sausage_of
+from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
 from arcbeam.words import Word, as_dict, finite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from arcbeam.ctc.frame_confidences import FrameConfidences
     from arcbeam.ctc.lattice import LatticeBatch, MbrWords, Sausage
@@ -77,6 +78,10 @@ class Asked:
         if self.nbest is not None:
             check_count("nbest", self.nbest)
 
+    def as_typed(self) -> str:
+        """What is asked for, as it is typed: ``nbest=5, confidence=True``."""
+        return ", ".join(f"{name}={value!r}" for name, value in vars(self).items() if value not in (None, False))
+
     @property
     def needs_lattices(self) -> bool:
         """Whether the search has to capture links."""
@@ -105,6 +110,7 @@ class Results:
     answers: LatticeAnswers | None = None
     frames: FrameConfidences | None = None
     boosts: Boosts = None
+    before: Mapping[int, Before] = field(default_factory=dict)  # of sentences of streams
 
     def boost(self, index: int) -> Boost | None:
         """The boost of an utterance."""
@@ -116,11 +122,18 @@ class Results:
             return None
         answers, complete = self.answers, self.paths.complete.item(index)
         reached_final, boost = self.paths.reached_final.item(index), self.boost(index)
+        before = self.before.get(index, NOTHING_BEFORE)
         begin, end = answers.first_entry[index : index + 2].tolist()
         bounds = answers.first_arc[begin : end + 1].tolist()
         alternatives = [
             Alternative(
-                self, answers.arcs[first:last], 0.0 - cost if complete else -math.inf, posterior, reached_final, boost
+                self,
+                answers.arcs[first:last],
+                0.0 - cost if complete else -math.inf,
+                posterior,
+                reached_final,
+                boost,
+                before,
             )
             for first, last, cost, posterior in zip(
                 bounds,
@@ -172,6 +185,10 @@ class Hypothesis(WordPath):
 
     def _boosted_with(self) -> Boost | None:
         return self._results.boost(self._index)
+
+    @property
+    def _before(self) -> Before:
+        return NOTHING_BEFORE
 
     def _read(self) -> dict[str, Any]:
         """What the engine says of the path. It is read at once, because who looks at one value looks at others."""
@@ -242,9 +259,7 @@ class Hypothesis(WordPath):
         share of paths of the lattice that agree on the word (Xu, Povey, Mangu & Zhu 2011, gamma(q, r_q) with R fixed to
         the hypothesis); a word of several labels has the smallest of theirs.
         """
-        results = self._results
-        confidences = results.word_confidences(self._index)
-        return self._graph.word_reader.words(self.arcs, results.frame_shift, Word, confidences)
+        return self._timed_words(self._results.word_confidences(self._index))
 
     @cached_property
     def nbest(self) -> Nbest | None:
@@ -339,7 +354,7 @@ class Hypothesis(WordPath):
         are found when they are first looked at; without either this is None.
         """
         if self._has_mbr:
-            return mbr_words(self._mbr, self._name, self._results.frame_shift)
+            return mbr_words(self._mbr, self._name, self._results.frame_shift, self._before.frames)
         return None if self.lattice is None else self.lattice.mbr
 
     @cached_property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -21,6 +21,7 @@ from arcbeam.ctc.alternatives import Alternative, Nbest
 from arcbeam.ctc.boost import Boost, Boosts, boost_of, opened
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import rescoring_of_lattices
+from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
 from arcbeam.graph.openfst import symbol_bytes, write_vector
 from arcbeam.lattices import pictures
 from arcbeam.lattices.folding import Folded, fold
@@ -49,7 +50,7 @@ OF_LINKS = ("columns", "words", "acoustic_scores", "graph_scores", "rescoring_sc
 DERIVED = (
     "_arrays", "columns", "words", "word_symbols", "label_symbols", "frame_shift", "acoustic_scale", "posterior_scale",
     "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "_final_parts", "text", "lattice_beam",
-    "truncated",
+    "truncated", "first_frame",
 )  # fmt: skip
 
 WITHOUT = ("_batch", "_index", "_found")  # attributes that a pickle lacks
@@ -76,6 +77,8 @@ class LatticeBatch:
         Rescoring came to its limit.
     boosts : Boost, sequence of Boost or None, or None
         Of all utterances, or of each.
+    before : dict of int to Before
+        What came before sentences of streams.
     """
 
     graph: Graph
@@ -87,6 +90,7 @@ class LatticeBatch:
     lattice_beam: float = math.inf
     truncated: bool = False
     boosts: Boosts = None
+    before: Mapping[int, Before] = field(default_factory=dict)
 
     @cached_property
     def symbols(self) -> tuple[bytes, bytes]:
@@ -115,14 +119,17 @@ class MbrWords(NamedTuple):
     truncated: bool
 
 
-def mbr_words(found: Mbr, name: Callable[[int], str], frame_shift: float | None) -> MbrWords:
-    """The words of an array of ids; `name` gives the word of an id."""
+def mbr_words(found: Mbr, name: Callable[[int], str], frame_shift: float | None, first_frame: int) -> MbrWords:
+    """The words of an array of ids; `name` gives the word of an id. They begin after `first_frame` frames."""
     words = []
     for word, begin, end, confidence in zip(
         found.words.tolist(), found.begins.tolist(), found.ends.tolist(), found.confidences.tolist(), strict=True
     ):
-        start, stop = (None, None) if frame_shift is None else (begin * frame_shift, end * frame_shift)
-        words.append(Word(name(word), round(begin), round(end), start, stop, confidence))
+        start, stop = None, None
+        if frame_shift is not None:
+            start, stop = (first_frame + begin) * frame_shift, (first_frame + end) * frame_shift
+        span = first_frame + round(begin), first_frame + round(end)
+        words.append(Word(name(word), *span, start, stop, confidence))
     return MbrWords(" ".join(word.word for word in words), words, found.errors, found.truncated)
 
 
@@ -197,7 +204,7 @@ class Lattice:
 
     @cached_property
     def steps(self) -> npt.NDArray[np.int32]:
-        """int32 [num_tokens]: the number of frames that are read before each token."""
+        """int32 [num_tokens]: the number of frames of the utterance, or of the sentence, that are read before each token."""
         counts = np.diff(self._arrays["first_token"].astype(np.int64))
         return _read_only(np.repeat(np.arange(len(counts), dtype=np.int32), counts))
 
@@ -205,9 +212,11 @@ class Lattice:
     def times(self) -> Floats | None:
         """float64 [num_tokens]: the same in seconds; None if the decoder was given no ``frame_shift``.
 
-        A link lasts from the time of its source to that of its target.
+        A link lasts from the time of its source to that of its target. Seconds of a stream count from its beginning.
         """
-        return None if self.frame_shift is None else _read_only(self.steps * self.frame_shift)
+        if self.frame_shift is None:
+            return None
+        return _read_only((self.first_frame + self.steps.astype(np.int64)) * self.frame_shift)
 
     @cached_property
     def columns(self) -> npt.NDArray[np.uint16]:
@@ -231,6 +240,11 @@ class Lattice:
         tokens = self._batch.graph.tokens
         used = np.unique(self.columns[self.columns != EPSILON_COLUMN]).tolist()
         return {} if tokens is None else {column: tokens.tokens[column] for column in used}
+
+    @cached_property
+    def first_frame(self) -> int:
+        """The frames of a stream before its sentence, whose lattice this is; 0 for an utterance."""
+        return self._before.frames
 
     @cached_property
     def frame_shift(self) -> float | None:
@@ -316,11 +330,15 @@ class Lattice:
         if batch.rescoring is None or not self.num_tokens:
             return np.zeros(self.num_links, np.float32), np.zeros(len(self._arrays["end_extras"]), np.float32)
         batch.rescoring.check_files()
-        return deviations(self._graph, batch.rescoring, batch.lattices, self._index)
+        return deviations(self._graph, batch.rescoring, batch.lattices, self._index, self._before.heard)
 
     @property
     def _boost(self) -> Boost | None:
         return boost_of(self._batch.boosts, self._index)
+
+    @property
+    def _before(self) -> Before:
+        return self._batch.before.get(self._index, NOTHING_BEFORE)
 
     @cached_property
     def _boosts(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
@@ -398,7 +416,7 @@ class Lattice:
         lattices, tokens, links = prune(*self._found, beam)
         if "_batch" in self.__dict__:
             beam = min(beam, self.lattice_beam)
-            return Lattice(replace(self._batch, lattices=lattices, lattice_beam=beam, boosts=self._boost), 0)
+            return Lattice(replace(self._batch, lattices=lattices, lattice_beam=beam, **self._of_its_own), 0)
         part = self._part(lattices, tokens, links)
         part.text, part.lattice_beam, part.truncated = self.text, min(beam, self.lattice_beam), self.truncated
         return part
@@ -409,6 +427,7 @@ class Lattice:
         of_links = {name: getattr(self, name)[links] for name in OF_LINKS}
         used = set(of_links["words"].tolist()), set(of_links["columns"].tolist())
         part.__dict__.update(of_links, _found=(lattices, 0), frame_shift=self.frame_shift)
+        part.first_frame = self.first_frame
         part.__dict__.update(acoustic_scale=self.acoustic_scale, posterior_scale=self.posterior_scale)
         part._arrays = lattices.arrays(0)
         part.word_symbols = {word: name for word, name in self.word_symbols.items() if word in used[0]}
@@ -494,7 +513,7 @@ class Lattice:
             batch,
             lattices=rescored,
             rescoring=rescoring,
-            boosts=self._boost,
+            **self._of_its_own,
             lattice_beam=options.lattice_beam,
             truncated=truncated,
         )
@@ -523,6 +542,7 @@ class Lattice:
                 posterior,
                 self.reached_final,
                 self._boost,
+                self._before,
             )
             for begin, end, cost, posterior in zip(
                 bounds, bounds[1:], found.costs.tolist(), found.posteriors.tolist(), strict=False
@@ -569,7 +589,7 @@ class Lattice:
     @cached_property
     def mbr(self) -> MbrWords:
         """The words of the fewest expected errors, by minimum Bayes risk decoding (Xu, Povey, Mangu & Zhu 2011)."""
-        return mbr_words(self._mbr, self._name, self.frame_shift)
+        return mbr_words(self._mbr, self._name, self.frame_shift, self.first_frame)
 
     @cached_property
     def sausage(self) -> Sausage:
@@ -578,6 +598,11 @@ class Lattice:
         ``""`` stands for no word. The posteriors of a position sum to 1.
         """
         return sausage_of(self._mbr, self._name)
+
+    @property
+    def _of_its_own(self) -> dict[str, Any]:
+        """What a batch of this lattice alone says of it."""
+        return {"boosts": self._boost, "before": {0: self._before}}
 
     def _whole_batch(self, name: str) -> LatticeBatch:
         if "_batch" not in self.__dict__:
@@ -732,13 +757,14 @@ class Lattice:
         if least > 1.0:
             raise ValueError(f"least: expected a number from 0 to 1, got {least!r}")
         shift = 1.0 if self.frame_shift is None else self.frame_shift
-        span = -np.inf if start is None else start / shift, np.inf if end is None else end / shift
+        first = self.first_frame
+        span = -np.inf if start is None else start / shift - first, np.inf if end is None else end / shift - first
         if not span[0] < span[1]:
             raise ValueError(f"end: expected a time after start, got start={start!r} and end={end!r}")
         found = word_graph(self.links, self.words, self.steps, self.posteriors, self.best, least, span)
         left_out = f"left out: {found.left_out} less probable word{'s'[: found.left_out != 1]}"
         return pictures.Picture(
-            [pictures.Box(n.frame * shift, self._name(n.word), n.posterior, n.best) for n in found.nodes],
+            [pictures.Box((first + n.frame) * shift, self._name(n.word), n.posterior, n.best) for n in found.nodes],
             [pictures.Line(*edge) for edge in found.edges],
             "frames" if self.frame_shift is None else "seconds",
             left_out if found.left_out else "",

@@ -45,6 +45,24 @@ class Heard(NamedTuple):
         return Heard(together[len(together) - seen :], False)
 
 
+class Before(NamedTuple):
+    """What came before a sentence of a stream.
+
+    Attributes
+    ----------
+    frames : int
+        Of the sentences before.
+    heard : Heard or None
+        None for the beginning of a sentence.
+    """
+
+    frames: int = 0
+    heard: Heard | None = None
+
+
+NOTHING_BEFORE = Before()
+
+
 class SavedSearch(NamedTuple):
     """What a search knows between two chunks, the same whatever engine led to it (law 10).
 

@@ -13,9 +13,10 @@ from arcbeam.calls import lists_options
 from arcbeam.ctc._rounds import Round, Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
 from arcbeam.ctc.endpoint import Endpoint, EndpointRules
-from arcbeam.ctc.hypothesis import Hypothesis, Paths, Results
-from arcbeam.ctc.sentences import Heard
+from arcbeam.ctc.hypothesis import Asked, Hypothesis, Paths, Results
+from arcbeam.ctc.sentences import Before, Heard
 from arcbeam.ctc.stream_state import StreamState, read, write
+from arcbeam.errors import UnsupportedError
 from arcbeam.streams import Partials
 from arcbeam.words import Word
 
@@ -38,8 +39,9 @@ REFUSED = NOTHING_SAID._replace(complete=np.zeros(1, np.bool_))
 class Partial(Hypothesis):
     """The best path of a stream's sentence so far; at its end, that of the whole sentence.
 
-    It has the attributes of a :class:`Hypothesis` but n-best lists, confidences and lattices. Before the end no final
-    weight is counted, ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off.
+    It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
+    ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off; n-best lists,
+    confidences, lattices and minimum Bayes risk are there at the end, if the stream was asked for them, and None before.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class Partial(Hypothesis):
         Frames of the stream that have been decoded so far.
     first_frame : int
         The frame of the stream with which the sentence begins: words and their times count from the beginning of the
-        stream, ``tokens`` from there.
+        stream, also in n-best lists and lattices; ``tokens`` and the ``steps`` of a lattice count from there.
     is_final : bool
         Whether the sentence has ended, with the last chunk or at an endpoint; the path is then that of
         :meth:`CtcDecoder.decode` for all its frames.
@@ -73,8 +75,9 @@ class Partial(Hypothesis):
     def _boosted_with(self) -> Boost | None:
         return self._sentence.boost
 
-    def _heard_before(self) -> Heard:
-        return self._sentence.heard
+    @property
+    def _before(self) -> Before:
+        return Before(self.first_frame, self._sentence.heard)
 
     @property
     def _settled(self) -> npt.NDArray[np.uint32]:
@@ -105,19 +108,6 @@ class Partial(Hypothesis):
         if "arcs" in self.__dict__:  # which a user may have set
             return self._graph.word_reader.text(self.arcs)
         return self._sentence.text(self._num_settled, self._rest())
-
-    @cached_property
-    def words(self) -> list[Word]:
-        """The words of the sentence with their times, which count from the beginning of the stream."""
-        found, first, shift = super().words, self.first_frame, self._results.frame_shift
-        if not first:
-            return found
-        moved = []
-        for word in found:
-            begin, end = word.start_frame + first, word.end_frame + first
-            start_s, end_s = (None, None) if shift is None else (begin * shift, end * shift)
-            moved.append(Word(word.word, begin, end, start_s, end_s, word.confidence))
-        return moved
 
     @cached_property
     def num_stable(self) -> int:
@@ -207,8 +197,10 @@ class Stream(SentenceStream):
         The arcs that all later results of the sentence begin with.
     """
 
-    def __init__(self, decoder: CtcDecoder, boost: Boost | None, endpoint: Endpoint | None) -> None:
-        self._decoder, self._endpoint = decoder, endpoint
+    def __init__(
+        self, decoder: CtcDecoder, boost: Boost | None, endpoint: Endpoint | None, asked: Asked | None = None
+    ) -> None:
+        self._decoder, self._endpoint, self._asked = decoder, endpoint, asked
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
@@ -217,7 +209,7 @@ class Stream(SentenceStream):
 
     def _begin(self, boost: Boost | None, first_frame: int, heard: Heard, saved: SavedSearch | None = None) -> None:
         """Begins a sentence, or goes on with the one that was saved."""
-        state = self._decoder._new_sentence(boost, self._rules, heard, saved)
+        state = self._decoder._new_sentence(boost, self._rules, heard, saved, self._asked)
         frames, settled = (0, None) if saved is None else (saved.frames, saved.settled)
         results = self._decoder._results(NOTHING_SAID, {})
         self._begin_sentence(state, self._new(boost, first_frame, heard, settled), frames, results)
@@ -246,6 +238,10 @@ class Stream(SentenceStream):
     def endpoint(self) -> Endpoint | None:
         """The rules that end sentences."""
         return self._endpoint
+
+    @property
+    def _before(self) -> Before:
+        return Before(self._sentence.first_frame, self._sentence.heard)
 
     @property
     def partial(self) -> Partial:
@@ -360,7 +356,15 @@ class Stream(SentenceStream):
         ------
         ValueError
             The stream was interrupted in the middle of a chunk.
+        UnsupportedError
+            The stream was begun with ``nbest``, ``confidence``, ``lattice`` or ``mbr``.
         """
+        if self._asked is not None:
+            raise UnsupportedError(
+                f"save: expected a stream that asks for its best path alone, because the links of a lattice are not "
+                f"saved, got one with {self._asked.as_typed()}; begin streams that move as decoder.stream() without "
+                "these, and give the whole log-probs of a sentence to decoder.decode for them"
+            )
         engine: Any = self._decoder._engine
         with engine.turn():
             self._check_whole()
