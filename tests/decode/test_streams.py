@@ -54,10 +54,10 @@ def rescoring():
 DECODERS = {"plain": lambda: CtcDecoder(GRAPH, **OPTIONS), "rescoring": rescoring}
 
 
-def in_chunks(decoder, batch, rng, boosts=None, most=9):
+def in_chunks(decoder, batch, rng, boosts=None, most=9, **asked):
     """The final results of streams that are decoded in random company, and all partial results on the way."""
     boosts = boosts or [None] * len(batch)
-    streams = [decoder.stream(boost=one) for one in boosts]
+    streams = [decoder.stream(boost=one, **asked) for one in boosts]
     at, partials = [0] * len(batch), [[] for _ in batch]
     while not all(stream.is_finished for stream in streams):
         waiting = [i for i, stream in enumerate(streams) if not stream.is_finished]

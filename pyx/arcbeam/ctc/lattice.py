@@ -204,7 +204,7 @@ class Lattice:
 
     @cached_property
     def steps(self) -> npt.NDArray[np.int32]:
-        """int32 [num_tokens]: the number of frames of the utterance, or of the sentence, that are read before each token."""
+        """int32 [num_tokens]: the number of the utterance's frames, or of the sentence's, before each token."""
         counts = np.diff(self._arrays["first_token"].astype(np.int64))
         return _read_only(np.repeat(np.arange(len(counts), dtype=np.int32), counts))
 

@@ -40,8 +40,9 @@ class Partial(Hypothesis):
     """The best path of a stream's sentence so far; at its end, that of the whole sentence.
 
     It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
-    ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off; n-best lists,
-    confidences, lattices and minimum Bayes risk are there at the end, if the stream was asked for them, and None before.
+    ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off. N-best lists,
+    confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; they are
+    None before.
 
     Attributes
     ----------

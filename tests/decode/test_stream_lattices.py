@@ -1,0 +1,328 @@
+"""What streams give at the end of a sentence besides its best path: the bytes that decoding it as a whole gives."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from arcbeam import Batcher, Boost, CtcDecoder, Graph, UnsupportedError
+from arcbeam.ctc import engines
+from arcbeam.words import moved
+from tests.decode import graphs, lattice_oracle, test_endpoints
+from tests.decode.endpoint_oracle import sentences
+from tests.decode.equality import same
+from tests.decode.lattices import packed
+from tests.decode.test_endpoints import RULES, SPEECH, Following, added, followed
+from tests.decode.test_lattice import as_the_oracle
+from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
+from tests.decode.test_rescoring import language_models as models_of_three_words
+from tests.decode.test_rescoring import with_words
+from tests.decode.test_rescoring_sentences import demo  # noqa: F401
+from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
+
+slow = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+ASKED = {"nbest": 4, "confidence": True, "lattice": True, "mbr": True}
+PARTS = (
+    "acoustic_scores", "graph_scores", "rescoring_scores", "boost_scores", "final_scores", "final_rescoring_scores",
+)  # fmt: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+def check(finals, wholes, firsts=None):
+    """That results of streams are the wholes, with all that was asked for; `firsts` are the frames before them."""
+    for final, whole, first in zip(finals, wholes, firsts or [0] * len(finals), strict=True):
+        shift = final._results.frame_shift
+        check_lattice(final.lattice, whole.lattice, first, shift)
+        assert final.words == moved(whole.words, first, shift)
+        for one, other in zip(final.nbest, whole.nbest, strict=True):
+            for name in ("text", "score", "posterior", "graph_score", "rescoring_score", "boost_score"):
+                assert getattr(one, name) == getattr(other, name), name
+            assert one.arcs.tobytes() == other.arcs.tobytes()
+            assert one.words == moved(other.words, first, shift)
+        assert (final.nbest.is_all, final.nbest.truncated) == (whole.nbest.is_all, whole.nbest.truncated)
+        assert (final.confidence, final.confidence_truncated) == (whole.confidence, whole.confidence_truncated)
+        assert final.sausage == whole.sausage
+        check_mbr(final, whole, first, shift)
+        if first == 0:
+            said = final.to_dict()
+            assert {name: said[name] for name in whole.to_dict()} == whole.to_dict()
+
+
+def check_lattice(found, wanted, first, shift):
+    assert packed(found._arrays) == packed(wanted._arrays)
+    for name in (*PARTS, "steps"):
+        assert getattr(found, name).tobytes() == getattr(wanted, name).tobytes(), name
+    assert found.times.tolist() == [(first + step) * shift for step in wanted.steps.tolist()]
+    check_mbr(found, wanted, first, shift)
+    check_mbr(found.prune(1.0), wanted.prune(1.0), first, shift)
+    assert [entry.words for entry in found.nbest(2)] == [moved(entry.words, first, shift) for entry in wanted.nbest(2)]
+
+
+def check_mbr(found, wanted, first, shift):
+    assert (found.mbr.text, found.mbr.errors) == (wanted.mbr.text, wanted.mbr.errors)
+    begins, ends = wanted._mbr.begins.tolist(), wanted._mbr.ends.tolist()
+    for word, other, begin, end in zip(found.mbr.words, wanted.mbr.words, begins, ends, strict=True):
+        assert (word.word, word.confidence) == (other.word, other.confidence)
+        assert (word.start_frame, word.end_frame) == (first + round(begin), first + round(end))
+        assert (word.start, word.end) == ((first + begin) * shift, (first + end) * shift)
+
+
+@pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("kind", DECODERS)
+def test_chunks_give_the_bytes_of_the_whole(monkeypatch, kind, boosted, collect):
+    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
+    wholes = DECODERS[kind]().decode(BATCH, boost=boosts, **ASKED)
+    monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
+    decoder = DECODERS[kind]()
+    for seed in range(3):
+        found, _ = in_chunks(decoder, BATCH, np.random.default_rng(seed), boosts, **ASKED)
+        same(found, wholes) if not seed else None
+        check(found, wholes)
+
+
+@slow
+@given(st.data(), graphs.graphs(), st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
+def test_any_graph(data, graph, batch):
+    """Graphs with dead ends and ties, searches that die, lattice beams of nothing and of everything."""
+    beam, lattice_beam = data.draw(st.sampled_from([0.0, 0.5, 2.0, 30.0])), data.draw(st.sampled_from([0.0, 2.0, 99.0]))
+    options = {"beam": beam, "lattice_beam": lattice_beam, "max_active": data.draw(st.sampled_from([1, 3, None]))}
+    decoder = CtcDecoder(graph, device="cpu", threads=1, frame_shift=0.25, **options)
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    found, _ = in_chunks(decoder, batch, rng, most=4, **ASKED)
+    check(found, decoder.decode(batch, **ASKED))
+
+
+@slow
+@given(st.data(), open_graphs(), PHRASES, st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3))
+def test_new_words(data, graph, phrases, batch):
+    own, _, _ = boost_of(graph, phrases)
+    beam = data.draw(st.sampled_from([0.5, 17.0]))
+    decoder = CtcDecoder(graph, beam=beam, device="cpu", threads=1, frame_shift=0.25)
+    boosts = [own if i % 2 == 0 else None for i in range(len(batch))]
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    found, _ = in_chunks(decoder, batch, rng, boosts, most=4, **ASKED)
+    check(found, decoder.decode(batch, boost=boosts, **ASKED))
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.parametrize("collect", [64, engines.COLLECT_ABOVE])
+def test_on_the_way_nothing_differs(monkeypatch, kind, collect):
+    """Partial results, stable words and what is settled are those of a stream that asks for nothing."""
+    monkeypatch.setattr(engines, "COLLECT_ABOVE", collect)
+    decoder, rng = DECODERS[kind](), np.random.default_rng(1)
+    for log_probs in BATCH:
+        plain, asking = decoder.stream(boost=boost(2)), decoder.stream(boost=boost(2), lattice=True, nbest=3)
+        for chunk in np.array_split(log_probs, rng.integers(1, 12)):
+            one, other = plain.decode_chunk(chunk), asking.decode_chunk(chunk)
+            assert (one.nbest, one.confidence, one.lattice, one.mbr) == (None,) * 4
+            assert one.to_dict() == other.to_dict()
+            assert plain.num_settled == asking.num_settled
+            assert (one.stable_text, one.text) == (other.stable_text, other.text)
+        same([asking.finish()], [plain.finish()])
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("kind", test_endpoints.DECODERS)
+def test_sentences(kind, boosted):
+    """Endpoints and resets, frames that wait, and time that goes on."""
+    decoder, one = test_endpoints.DECODERS[kind](), boost(1) if boosted else None
+    wanted = sentences(decoder, SPEECH, RULES, one)
+    wholes = decoder.decode([SPEECH[first:end] for first, end, _ in wanted], boost=one, **ASKED)
+    for seed, most in itertools.product(range(2), (2, 9, 200)):
+        stream = decoder.stream(boost=one, endpoint=RULES, **ASKED)
+        found = followed(stream, SPEECH, np.random.default_rng(seed), most)
+        check(found[: len(wanted)], wholes, [first for first, _, _ in wanted])
+    assert len(wanted) > 4 and wanted[-1][0] > 70
+
+
+def test_of_real_speech(demo, demo_data):  # noqa: F811
+    pytest.importorskip("kaldifst", reason="kaldifst is not installed: arcbeam[build]")
+    from arcbeam import TokenTable
+    from arcbeam.recipe.lexicon import Lexicon
+
+    arpa, small, large, words, short = demo
+    tokens = TokenTable.read(demo_data / "tokens.txt")
+    graph = Graph.build(tokens, Lexicon.spell(words, tokens), arpa, progress=False)
+    archive = np.load(demo_data / "log_probs.npz")
+    utterances = np.split(archive["log_probs"], np.cumsum(archive["lengths"])[:-1])
+    batch = [utterances[i].astype(np.float32) for i in short]
+    models = {"language_model": large, "graph_language_model": small, "hypotheses_per_state": 3}
+    list_of = Boost(words[::7])
+    for options, one in itertools.product(({}, models), (None, list_of)):
+        decoder = CtcDecoder(graph, device="cpu", beam=17.0, lattice_beam=15.0, frame_shift=0.02, **options)
+        wholes = decoder.decode(batch, boost=one, **ASKED)
+        assert sum(whole.lattice.num_links for whole in wholes) > 3 * sum(len(whole.arcs) for whole in wholes)
+        found, _ = in_chunks(decoder, batch, np.random.default_rng(0), [one] * len(batch), most=60, **ASKED)
+        same(found, wholes)
+        check(found, wholes)
+
+
+@slow
+@given(
+    st.data(),
+    graphs.graphs(blank=3),
+    models_of_three_words(),
+    st.lists(graphs.log_probs(), min_size=2, max_size=4),
+    st.sampled_from([0.5, 2.0, 17.0]),
+)
+def test_history_goes_on(data, graph, models, sentences_, beam):
+    """The lattice of a sentence whose large model knows the words before it, and the parts of its scores."""
+    large, small = models
+    graph = with_words(graph, small)
+    options = {"beam": beam, "lattice_beam": 4.0, "device": "cpu", "threads": 1}
+    decoder = CtcDecoder(graph, language_model=large, graph_language_model=small, **options)
+    stream, said = decoder.stream(**ASKED), []
+    for log_probs in sentences_:
+        middle = data.draw(st.integers(0, len(log_probs)))
+        stream.decode_chunk(log_probs[:middle])
+        final = stream.decode_chunk(log_probs[middle:], last=True)
+        following = Following(graph, large, small, said)
+        wanted = lattice_oracle.decode(graph, log_probs, beam=beam, lattice_beam=4.0, deviations=following)
+        as_the_oracle(final.lattice._arrays, wanted)
+        check_parts(final, following)
+        said = [*said, *final.word_ids.tolist()]
+        stream.reset(keep_history=True)
+
+
+def check_parts(final, following):
+    """Rescoring scores of links and of entries are what the models added, after what was said before."""
+    lattice = final.lattice
+    ends = np.flatnonzero(np.isfinite(lattice.final_scores))
+    of_path = lattice.rescoring_scores[lattice.best].sum()
+    if lattice.reached_final:
+        last = lattice.links["target"][lattice.best[-1]] if len(lattice.best) else 0
+        of_path += lattice.final_rescoring_scores[last]
+    assert of_path == final.rescoring_score == 0.0 - added(following, final)
+    assert len(ends) >= lattice.complete
+    for entry in final.nbest:
+        assert entry.rescoring_score == 0.0 - added(following, entry)
+
+
+def test_each_stream_gets_what_it_asked_for():
+    """Rounds of streams that ask for different things, or for nothing, with boosts of their own."""
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    kinds = [{}, {"nbest": 2}, {"confidence": True}, {"lattice": True}, {"mbr": True}, {"nbest": 2}, ASKED]
+    boosts = [None, boost(1), boost(2), boost(3), None, boost(4), boost(5)]
+    streams = [decoder.stream(boost=one, **asked) for one, asked in zip(boosts, kinds, strict=True)]
+    speech = [BATCH[i % 2 * 5] for i in range(len(kinds))]
+    decoder.decode_chunks(streams, [log_probs[:20] for log_probs in speech])
+    finals = decoder.decode_chunks(streams, [log_probs[20:] for log_probs in speech], last=True)
+    for final, one, asked, log_probs in zip(finals, boosts, kinds, speech, strict=True):
+        [whole] = decoder.decode([log_probs], boost=one, **asked)
+        said = final.to_dict()
+        assert {name: said[name] for name in whole.to_dict()} == whole.to_dict()
+        assert (final.lattice is None) == (whole.lattice is None)
+        assert [entry.boost_score for entry in final.nbest or []] == [entry.boost_score for entry in whole.nbest or []]
+        if final.lattice is not None:
+            assert packed(final.lattice._arrays) == packed(whole.lattice._arrays)
+            assert final.lattice.boost_scores.tobytes() == whole.lattice.boost_scores.tobytes()
+    assert finals[1]._results is finals[5]._results is not finals[2]._results  # worked out together
+
+
+def test_streams_of_a_round_end_at_different_times():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    streams = [decoder.stream(**ASKED) for _ in range(3)]
+    first = decoder.decode_chunks(streams, [BATCH[0]] * 3, last=[False, True, False])
+    assert [one.nbest is None for one in first] == [True, False, True]
+    second = decoder.decode_chunks([streams[0], streams[2]], [BATCH[2]] * 2, last=[True, False])
+    check(
+        [first[1], second[0], streams[2].finish()],
+        decoder.decode([BATCH[0], *[np.concatenate(BATCH[:3])] * 2], **ASKED),
+    )
+    assert streams[1].partial is first[1]
+
+
+def test_an_endpoints_result_stays_while_frames_wait():
+    decoder = test_endpoints.DECODERS["plain"]()
+    stream = decoder.stream(endpoint=RULES, **ASKED)
+    ended = stream.decode_chunk(SPEECH)
+    assert ended.endpoint is not None and ended.nbest is not None
+    assert stream.decode_chunk(SPEECH[:7]) is ended
+    assert stream.finish() is ended
+    check([ended], decoder.decode([SPEECH[: ended.num_frames]], **ASKED))
+
+
+def test_pickles_have_the_times_of_the_stream():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    stream = decoder.stream(**ASKED)
+    stream.decode_chunk(BATCH[0], last=True)
+    stream.reset()
+    final = stream.decode_chunk(BATCH[5], last=True)
+    again = pickle.loads(pickle.dumps(final))
+    assert again.to_dict() == final.to_dict()
+    assert final.first_frame == again.lattice.first_frame == len(BATCH[0])
+    for made in (again.lattice, again.lattice.prune(2.0)):
+        assert made.mbr.words[0].start_frame >= len(BATCH[0])
+        assert made.times[0] == len(BATCH[0]) * 0.02
+    assert [entry.words for entry in again.nbest] == [entry.words for entry in final.nbest]
+
+
+def test_pictures_have_the_times_of_the_stream():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    stream, first = decoder.stream(lattice=True), len(BATCH[0])
+    stream.decode_chunk(BATCH[0], last=True)
+    stream.reset()
+    lattice = stream.decode_chunk(BATCH[5], last=True).lattice
+    [in_frames] = CtcDecoder(GRAPH, **OPTIONS | {"frame_shift": None}).decode([BATCH[5]], lattice=True)
+    for span in ({}, {"start": 10.5, "end": 35.5}):
+        wanted = in_frames.lattice._picture(**span)
+        found = lattice._picture(**{name: (first + frame) * 0.02 for name, frame in span.items()})
+        assert found.boxes == [box._replace(time=(first + box.time) * 0.02) for box in wanted.boxes]
+        assert found.lines == wanted.lines and len(wanted.boxes) > 3
+
+
+def test_a_lost_result_is_said(monkeypatch):
+    """Where a sentence's lattice was made and its answers could not be, the stream cannot go on; others can."""
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    plain, asking, later = decoder.stream(), decoder.stream(**ASKED), decoder.stream(**ASKED)
+    with monkeypatch.context() as patch:
+        patch.setattr(decoder, "_answers", no_memory)
+        with pytest.raises(MemoryError):
+            decoder.decode_chunks([plain, asking, later], [BATCH[0]] * 3, last=[False, True, False])
+    for call in (asking.finish, asking.reset, lambda: asking.decode_chunk(BATCH[0])):
+        with pytest.raises(ValueError, match=r"stream.*interrupted in the middle of a chunk and cannot go on"):
+            call()
+    finals = decoder.decode_chunks([plain, later], [BATCH[2]] * 2, last=True)
+    [whole] = decoder.decode([np.concatenate([BATCH[0], BATCH[2]])], **ASKED)
+    same([finals[0]], decoder.decode([np.concatenate([BATCH[0], BATCH[2]])]))
+    check([finals[1]], [whole])
+
+
+def no_memory(*_):
+    raise MemoryError
+
+
+def test_a_batcher_passes_them_on():
+    decoder = CtcDecoder(GRAPH, **OPTIONS)
+    with Batcher(decoder) as batcher:
+        streams = [decoder.stream(**(ASKED if i % 2 else {})) for i in range(4)]
+        for stream in streams:
+            batcher.submit(stream, BATCH[5][:30])
+        finals = [batcher.submit(stream, BATCH[5][30:], last=True).result(60) for stream in streams]
+    same(finals[::2], decoder.decode([BATCH[5]] * 2))
+    check(finals[1::2], decoder.decode([BATCH[5]] * 2, **ASKED))
+    assert finals[0].nbest is None
+
+
+@pytest.mark.parametrize("asked", [{"nbest": 3}, {"confidence": True}, {"lattice": True, "mbr": True}])
+def test_what_is_not_there_yet(emulated_gpu, asked):
+    typed = ", ".join(f"{name}={value}" for name, value in asked.items())
+    on_gpu = CtcDecoder(GRAPH, **OPTIONS | {"device": "cuda"})
+    with pytest.raises(UnsupportedError, match=rf"stream: expected no {typed}, .* cuda:0 .*device='cpu'.*decode\(log"):
+        on_gpu.stream(**asked)
+    stream = CtcDecoder(GRAPH, **OPTIONS).stream(**asked)
+    with pytest.raises(UnsupportedError, match=rf"save: expected a stream that asks .* got one with {typed}; begin"):
+        stream.save()
+    assert math.isfinite(stream.decode_chunk(BATCH[0], last=True).score)
+
+
+@pytest.mark.parametrize("nbest", [0, -1, 2.5, "3"])
+def test_bad_requests(nbest):
+    with pytest.raises((TypeError, ValueError), match="nbest: expected"):
+        CtcDecoder(GRAPH, **OPTIONS).stream(nbest=nbest)
