@@ -31,6 +31,27 @@ def test_json(run):
     assert finals == {one["id"]: one["words"] for one in map(json.loads, whole)}
 
 
+def test_more_answers(run):
+    """The final results have the keys and values of ``arcbeam decode``."""
+    asked = ["--nbest", "3", "--confidence", "--mbr", "--lattice-beam", "6", "--posterior-scale", "0.5"]
+    arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02"]
+    wholes = list(map(json.loads, run("decode", *arguments, *asked).stdout.splitlines()))
+    plain = list(map(json.loads, run("decode", *arguments).stdout.splitlines()))
+    shown = run("stream", *arguments, *asked, "--chunk-frames", "3")
+    rows = list(map(json.loads, shown.stdout.splitlines()))
+    finals = {row["utterance"]: row for row in rows if row["is_final"]}
+    more = wholes[0].keys() - plain[0].keys()
+    assert {"nbest", "nbest_is_all", "confidence", "mbr", "sausage"} <= more
+    for whole in wholes:
+        final = finals[whole["id"]]
+        assert final["stable_words"] == whole["words"]
+        assert {key: final[key] for key in more} == {key: whole[key] for key in more}
+    assert all(not more & row.keys() for row in rows if not row["is_final"])
+    unasked = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
+    assert all(not more & row.keys() for row in unasked)
+    assert max(len(whole["nbest"]) for whole in wholes) > 1
+
+
 def test_real_time(run):
     start = time.monotonic()
     assert run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02").exit_code == 0
@@ -75,6 +96,10 @@ def test_endpoints(run, rules):
         (["in.npz", "--endpoint", "kaldi"], "--frame-shift"),
         (["in.npz", "--endpoint", "silence", "--frame-shift", "0.02"], "'kaldi', 'sherpa'"),
         (["in.npz", "--real-time"], "--frame-shift"),
+        (["in.npz", "--nbest", "2"], "--format json"),
+        (["in.npz", "--confidence"], "--format json"),
+        (["in.npz", "--mbr"], "--format json"),
+        (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "lattice_beam"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),
         (["absent.npz"], "absent.npz"),

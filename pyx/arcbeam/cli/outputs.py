@@ -130,16 +130,16 @@ def _ctm(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
 
 def _json(utterance: "Utterance", hypothesis: "Hypothesis") -> str:
     said = {name: value for name, value in hypothesis.to_dict().items() if name not in LEFT_OUT}
-    fields = {"id": utterance.id, **_rounded(said), "frames": len(utterance.log_probs)}
+    fields = {"id": utterance.id, **rounded(said), "frames": len(utterance.log_probs)}
     return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _rounded(value: Any) -> Any:
-    # Multiples of a frame shift are rounded to remove the noise of binary fractions.
+def rounded(value: Any) -> Any:
+    """The value with floats of six digits: multiples of a frame shift then lack the noise of binary fractions."""
     if isinstance(value, dict):
-        return {name: _rounded(inner) for name, inner in value.items()}
+        return {name: rounded(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
+        return [rounded(inner) for inner in value]
     return round(value, 6) if isinstance(value, float) else value
 
 

@@ -12,6 +12,7 @@ import typer
 
 from arcbeam.cli import options as opt
 from arcbeam.cli.console import Failure, guarded, note
+from arcbeam.cli.outputs import rounded
 from arcbeam.words import as_dict
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from arcbeam.ctc.stream import Partial, Stream
 
 STDIN = "-"
+ANSWERS = ("confidence", "confidence_truncated", "nbest", "nbest_is_all", "nbest_truncated", "mbr", "sausage")
 
 
 class Shown(StrEnum):
@@ -61,6 +63,11 @@ def stream(
     boost_map: opt.BoostMap = None,
     boost_score: opt.BoostScore = opt.DEFAULT_BOOST,
     boost_lexicon: opt.BoostLexicon = None,
+    nbest: opt.NBest = 0,
+    confidence: opt.Confidence = False,
+    mbr: opt.Mbr = False,
+    lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
+    posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
     words: opt.Words = None,
     tokens: opt.Tokens = None,
     lexicon: opt.Lexicon = None,
@@ -76,6 +83,9 @@ def stream(
         )
     if endpoint is not None and frame_shift is None:
         raise typer.BadParameter("pauses need the seconds of a frame: set --frame-shift", param_hint="'--endpoint'")
+    for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr)):
+        if asked and format is not Shown.json:
+            raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
     if STDIN in inputs and len(inputs) > 1:
         raise typer.BadParameter("expected - alone, without files", param_hint="'INPUT'")
     import numpy as np
@@ -93,7 +103,7 @@ def stream(
     )  # fmt: skip
     decoder = CtcDecoder(
         loaded, beam=beam, max_active=max_active or None, acoustic_scale=acoustic_scale, blank_penalty=blank_penalty,
-        frame_shift=frame_shift, threads=1, device="cpu",
+        lattice_beam=lattice_beam, posterior_scale=posterior_scale, frame_shift=frame_shift, threads=1, device="cpu",
     )  # fmt: skip
     pace = frame_shift if real_time and frame_shift is not None else None
     rules = None if endpoint is None else Endpoint.kaldi() if endpoint is Rules.kaldi else Endpoint.sherpa()
@@ -101,7 +111,7 @@ def stream(
 
     def follow(name: str, chunks: Iterator["np.ndarray"]) -> None:
         began, list_of = time.monotonic(), None if boosts is None else boosts(name)
-        ours = decoder.stream(boost=list_of, endpoint=rules)
+        ours = decoder.stream(boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr)
         with _shown(name, format, rules is not None) as show:
             for chunk in chunks:
                 if pace is not None:
@@ -186,6 +196,7 @@ def _shown(name: str, format: Shown, in_sentences: bool) -> Iterator[Callable[["
 
 
 def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, object]:
+    found: dict[str, object] = partial.to_dict() if partial.is_final else {}
     sentence = {"first_frame": partial.first_frame, "endpoint": partial.endpoint} if in_sentences else {}
     return {
         "utterance": name,
@@ -193,6 +204,7 @@ def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, obje
         **sentence,
         "stable_text": partial.stable_text,
         "text": partial.text,
-        "stable_words": [as_dict(word) for word in partial.stable_words],
+        "stable_words": rounded([as_dict(word) for word in partial.stable_words]),
         "is_final": partial.is_final,
+        **{name: rounded(found[name]) for name in ANSWERS if name in found},
     }
