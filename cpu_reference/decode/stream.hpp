@@ -138,7 +138,7 @@ class Stream {
     void was_taken() { given_ = given_ == Given::kLattice ? Given::kTaken : given_; }
     // Thousands of streams share a machine, so that each prunes its links sooner than a lane that has an utterance.
     [[nodiscard]] static std::uint32_t links_above(std::uint32_t of_lane) {
-        return std::min<std::uint32_t>(of_lane, 1U << 16U);
+        return std::min<std::uint32_t>(of_lane, 1U << 12U);
     }
     [[nodiscard]] bool is_alive() const { return alive_; }
     // False once a chunk was given up half-way, or its lattice was lost. The stream cannot go on then.

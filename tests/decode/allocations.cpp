@@ -1,4 +1,8 @@
-// Counts what a warm lane allocates while it decodes utterances of different lengths.
+// Counts what a warm lane allocates while it decodes utterances of different lengths, and the bytes that a stream
+// holds.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -9,17 +13,33 @@
 
 namespace {
 std::size_t allocations = 0;
+std::size_t held = 0;                                     // bytes
+constexpr std::size_t kHead = alignof(std::max_align_t);  // before each block, which begins with its size
+
+// A number from 0 to 1, of so many digits that no two paths cost the same.
+float any_share() {
+    static std::uint32_t state = 1;
+    state = state * 1664525U + 1013904223U;
+    return static_cast<float>(state >> 8U) / static_cast<float>(1U << 24U);
 }
+}  // namespace
 
 void* operator new(std::size_t size) {
     ++allocations;
-    if (void* const memory = std::malloc(size)) {
-        return memory;
+    if (void* const memory = std::malloc(kHead + size)) {
+        held += *static_cast<std::size_t*>(memory) = size;
+        return static_cast<char*>(memory) + kHead;
     }
     throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+    if (memory != nullptr) {
+        void* const head = static_cast<char*>(memory) - kHead;
+        held -= *static_cast<std::size_t*>(head);
+        std::free(head);
+    }
+}
+void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
 
 int main() {
     using namespace arcbeam;
@@ -34,7 +54,7 @@ int main() {
         targets.push_back({kRing + s, 0.5F});
         columns.push_back(kEpsilonColumn);
         for (std::uint32_t c = 0; c < kColumns; ++c) {
-            targets.push_back({(s * 7 + c + 1) % kRing, 0.25F * static_cast<float>(c)});
+            targets.push_back({(s * 7 + c + 1) % kRing, 4.0F * any_share()});
             columns.push_back(static_cast<std::uint16_t>(c));
         }
         states.push_back({first, first + 1, 0.0F, 0});
@@ -52,7 +72,7 @@ int main() {
 
     std::vector<float> logp(4000 * kColumns);
     for (std::size_t i = 0; i < logp.size(); ++i) {
-        logp[i] = -static_cast<float>(i * 2654435761U % 97U) / 16.0F;
+        logp[i] = -6.0F * any_share();
     }
     const std::atomic<bool> cancel{false};
     twin::Lane lane;
@@ -63,6 +83,24 @@ int main() {
             allocations = 0;
             lane.decode(graph, options, lattice_beam, given, cancel, result);
             std::printf("%u %zu %zu %zu\n", frames, allocations, result.path.arcs.size(),
+                        result.lattice.links.size());
+        }
+    }
+    for (const float lattice_beam : {twin::kNoLattice, 0.0F, 2.0F}) {
+        for (const std::uint32_t frames : {400U, 4000U}) {
+            result = twin::Result{};
+            const std::size_t before = held;
+            std::size_t most = 0;
+            twin::Stream stream;
+            stream.lattice_beam = lattice_beam;
+            for (std::uint32_t at = 0; at < frames; at += 40U) {
+                const twin::LogProbs chunk{logp.data() + at * kColumns, kColumns, 40U, kColumns, false};
+                lane.decode(graph, options, stream, chunk, at + 40U == frames, cancel, result);
+                result.path = twin::Path{};
+                stream.settled = {};
+                most = std::max(most, held - before);
+            }
+            std::printf("%u %zu %zu %zu\n", frames, most, result.lattice.states.size(),
                         result.lattice.links.size());
         }
     }
