@@ -111,7 +111,8 @@ Confidence = Annotated[
     typer.Option(
         "--confidence",
         rich_help_panel=ANSWERS,
-        help="Also give the confidence of each word and of the transcript, from 0 to 1; needs --format json, or ctm where there is one.",
+        help="Also give the confidence of each word and of the transcript, from 0 to 1; needs --format json, or ctm "
+        "where there is one.",
     ),
 ]
 FrameConfidence = Annotated[

@@ -190,7 +190,8 @@ class Stream(SentenceStream):
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: the final result
     of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps its live paths, which
     do not grow with its length, and of its sentence the arcs that all of them share, up to 8 bytes each, with their
-    text once that is looked at. It goes when nothing refers to it.
+    text once that is looked at; and the sentence's lattice so far, if one is asked for. It goes when nothing refers to
+    it.
 
     Attributes
     ----------
