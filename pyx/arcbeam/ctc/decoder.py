@@ -405,15 +405,18 @@ class CtcDecoder:
         endpoint : Endpoint, optional
             Rules that end sentences. Where one holds, the result is final and names it, and the frames behind it wait
             for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
-        nbest, confidence, lattice, mbr
-            As of :meth:`decode`: what the final result of each sentence has besides. Until then the stream keeps the
-            links of the sentence's lattice, whose number grows with it, so let sentences end.
+        nbest : int, optional
+            Asks for so many of the best distinct word sequences of each sentence: ``partial.nbest`` of its final result,
+            with the bytes that :meth:`decode` gives for its frames; times count from the beginning of the stream. With
+            this or any of the next three, the stream keeps the sentence's lattice so far, which grows with it.
+        confidence, lattice, mbr : bool
+            Ask for what they ask of :meth:`decode`, in the final result of each sentence.
 
         Raises
         ------
         UnsupportedError
-            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or anything is asked
-            for with `nbest`, `confidence`, `lattice` or `mbr`.
+            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or `nbest`,
+            `confidence`, `lattice` or `mbr` is asked for.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
