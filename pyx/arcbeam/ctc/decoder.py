@@ -406,9 +406,9 @@ class CtcDecoder:
             Rules that end sentences. Where one holds, the result is final and names it, and the frames behind it wait
             for :meth:`Stream.reset`. They need ``frame_shift``. By default a sentence ends with the last chunk alone.
         nbest : int, optional
-            Asks for so many of the best distinct word sequences of each sentence: ``partial.nbest`` of its final result,
-            with the bytes that :meth:`decode` gives for its frames; times count from the beginning of the stream. With
-            this or any of the next three, the stream keeps the sentence's lattice so far, which grows with it.
+            Asks for so many of the best distinct word sequences of each sentence: ``partial.nbest`` of its final
+            result, with the bytes that :meth:`decode` gives for its frames; times count from the beginning of the
+            stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
         confidence, lattice, mbr : bool
             Ask for what they ask of :meth:`decode`, in the final result of each sentence.
 
