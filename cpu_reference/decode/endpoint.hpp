@@ -18,7 +18,7 @@ struct NoWatch {
     [[nodiscard]] static bool has_fired() { return false; }
     [[nodiscard]] static bool looks_on() { return false; }
     template <typename Graph, typename Ends>
-    static bool ends_at(const Graph&, const Ends&, const Buffer<Token>&, const TokenLog&, bool) {
+    static bool ends_at(const Graph&, const Ends&, const Buffer<Token>&, const TokenLog&, std::uint32_t, bool) {
         return false;
     }
 };
@@ -34,10 +34,11 @@ class EndpointWatch {
     // Whether frames count although the search has died.
     [[nodiscard]] bool looks_on() const { return rules_.num_rules != 0U; }
 
-    // The sentence has another frame; says whether it ends there. Frames after that must not be given.
+    // The sentence has another frame; says whether it ends there. Frames after that must not be given. `settled`:
+    // the entry of the log that all paths share, if the arcs to it have not left the log.
     template <typename Graph, typename Ends>
     bool ends_at(const Graph& graph, const Ends& ends, const Buffer<Token>& tokens, const TokenLog& log,
-                 bool alive) {
+                 std::uint32_t settled, bool alive) {
         if (!looks_on()) {
             return false;
         }
@@ -47,7 +48,8 @@ class EndpointWatch {
             return false;
         }
         const End best = best_end(ends, tokens, false);
-        const std::uint64_t silence = dead_frames_ + trailing_silence(graph, tokens.size() - best.token, log);
+        const std::uint64_t silence =
+            dead_frames_ + trailing_silence(graph, tokens.size() - best.token, log, settled);
         fired_ = rule_that_holds(rules_, frames_, silence, alive ? -kInfiniteCost : kInfiniteCost);
         if (alive && has_fired() && asks_for_end(rules_.rules[fired_ - 1U])) {
             const float relative = relative_cost(smallest_end(ends, tokens), best.cost);
@@ -56,10 +58,10 @@ class EndpointWatch {
         return has_fired();
     }
 
-    // Frames of silence at the end of what has left the log.
+    // Frames of silence at the end of what is settled.
     [[nodiscard]] std::uint64_t settled_silence() const { return settled_silence_; }
 
-    // Arcs that all paths share have left the log.
+    // All paths share these arcs, too.
     template <typename Graph>
     void settle(const Graph& graph, const std::uint32_t* arcs, std::size_t count) {
         for (std::size_t i = 0; i < count && looks_on(); ++i) {
@@ -80,11 +82,11 @@ class EndpointWatch {
   private:
     // Frames of silence at the end of the path to the token that is `from_end` entries before the end of the log.
     template <typename Graph>
-    [[nodiscard]] std::uint64_t trailing_silence(const Graph& graph, std::size_t from_end,
-                                                 const TokenLog& log) const {
+    [[nodiscard]] std::uint64_t trailing_silence(const Graph& graph, std::size_t from_end, const TokenLog& log,
+                                                 std::uint32_t settled) const {
         std::uint64_t silence = 0;
-        for (std::uint32_t at = log.size() - static_cast<std::uint32_t>(from_end); log[at].arc != kNoArc;
-             at = log[at].source) {
+        for (std::uint32_t at = log.size() - static_cast<std::uint32_t>(from_end);
+             log[at].arc != kNoArc && at != settled; at = log[at].source) {
             const std::uint16_t column = graph.columns[log[at].arc];
             if (column == kEpsilonColumn) {
                 continue;

@@ -87,11 +87,11 @@ class Lane {
         if (!run(graph, options, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        const std::uint32_t settled = loan.take_settled(graph);
+        loan.take_settled(graph);
         const bool ends_here = last || stream.watch.has_fired();
         const PlainEnds ends{graph, search_.tokens};
         const End end = best_end(ends, search_.tokens, alive && ends_here);
-        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, search_.settled());
         if (keeps_links_ && ends_here) {
             result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
             loan.give_lattice();
@@ -153,7 +153,8 @@ class Lane {
                 acoustic_.load(logp, frame);
                 alive = step(graph, options, result.work);
             }
-            if (watch.ends_at(graph, PlainEnds{graph, search_.tokens}, search_.tokens, search_.log, alive)) {
+            if (watch.ends_at(graph, PlainEnds{graph, search_.tokens}, search_.tokens, search_.log,
+                              search_.settled(), alive)) {
                 result.frames = frame + 1U;
                 goes_on = false;
             }

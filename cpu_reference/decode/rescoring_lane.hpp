@@ -128,11 +128,11 @@ class RescoringLane {
         if (!run(graph, options, rescoring, chunk, cancel, stream.watch, alive, result)) {
             return;
         }
-        const std::uint32_t settled = loan.take_settled(graph);
+        loan.take_settled(graph);
         const bool ends_here = last || stream.watch.has_fired();
         const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
         const End end = best_end(ends, search_.tokens, alive && ends_here);
-        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, settled);
+        result.path = backtrack(end, search_.tokens, search_.log, search_.offset, alive, search_.settled());
         if (keeps_links_ && ends_here) {
             result.lattice = search_.links->finish(graph, ends, search_.tokens, end, result.path, search_.log);
             loan.give_lattice();
@@ -188,7 +188,7 @@ class RescoringLane {
                 alive = taken == Step::kAlive;
             }
             const RescoredEnds<Models, Graph> ends{graph, search_.models, search_.tokens, search_.histories};
-            if (watch.ends_at(graph, ends, search_.tokens, search_.log, alive)) {
+            if (watch.ends_at(graph, ends, search_.tokens, search_.log, search_.settled(), alive)) {
                 result.frames = frame + 1U;
                 goes_on = false;
             }

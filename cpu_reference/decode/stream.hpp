@@ -39,6 +39,9 @@ struct SearchState {
         offset = 0.0;
     }
 
+    // The entry behind which the paths of a stream's answers begin, if the arcs to it are still in the log.
+    [[nodiscard]] std::uint32_t settled() const { return links == nullptr ? kNoSource : links->settled(); }
+
     // What another stream begins with.
     [[nodiscard]] SearchState fresh() const { return {}; }
 
@@ -168,18 +171,16 @@ class Stream {
             stream_.watch.settle(graph, saved()->settled.data(), saved()->settled.size());
         }
 
-        // The arcs that all live paths share leave the log; with links they stay, and this returns the entry that
-        // they lead to. The watch finds them in the log then.
+        // Takes the arcs that all live paths share. They leave the log, unless links refer to it.
         template <typename Graph>
-        std::uint32_t take_settled(const Graph& graph) {
-            if (stream_.lattice_beam >= 0.0F) {
-                lane_.links->settle(lane_.log, lane_.tokens.size(), stream_.settled);
-                return lane_.links->settled();
-            }
+        void take_settled(const Graph& graph) {
             const std::size_t before = stream_.settled.size();
-            lane_.log.take_settled(lane_.tokens.size(), stream_.settled);
+            if (lane_.links == nullptr) {
+                lane_.log.take_settled(lane_.tokens.size(), stream_.settled);
+            } else {
+                lane_.links->settle(lane_.log, lane_.tokens.size(), stream_.settled);
+            }
             stream_.watch.settle(graph, stream_.settled.data() + before, stream_.settled.size() - before);
-            return kNoSource;
         }
 
         // The lattice has been made of what the search knew, which is no longer needed.
