@@ -9,18 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Graph, UnsupportedError
+from arcbeam import Batcher, Boost, CtcDecoder, Graph, KenLM, UnsupportedError
 from arcbeam.ctc import engines
 from arcbeam.words import moved
-from tests.decode import graphs, lattice_oracle, test_endpoints
+from tests.decode import graphs, kenlm_files, lattice_oracle, test_endpoints
 from tests.decode.endpoint_oracle import sentences
 from tests.decode.equality import same
+from tests.decode.language_models import random_model
 from tests.decode.lattices import packed
-from tests.decode.test_endpoints import RULES, SPEECH, Following, added, followed
+from tests.decode.test_endpoints import RULES, SPEECH, Following, FollowingKenLm, added, followed
 from tests.decode.test_lattice import as_the_oracle
 from tests.decode.test_new_words import PHRASES, boost_of, open_graphs
+from tests.decode.test_rescoring import WORDS, with_words
 from tests.decode.test_rescoring import language_models as models_of_three_words
-from tests.decode.test_rescoring import with_words
 from tests.decode.test_rescoring_sentences import demo  # noqa: F401
 from tests.decode.test_streams import BATCH, DECODERS, GRAPH, OPTIONS, boost, in_chunks
 
@@ -202,6 +203,33 @@ def check_parts(final, following):
     assert len(ends) >= lattice.complete
     for entry in final.nbest:
         assert entry.rescoring_score == 0.0 - added(following, entry)
+
+
+def test_history_goes_on_with_kenlm(tmp_path):
+    kenlm_files.need_kenlm()
+    rng, lengths = np.random.default_rng(0), []
+    for seed in range(6):
+        model = kenlm_files.random_ngrams(WORDS, 2 + seed % 3, seed)
+        small = random_model(rng, WORDS, 2)
+        fields = graphs.random_graph(seed, states=12, columns=4).fields()
+        few = fields["columns"] | {"words": fields["columns"]["words"] % 4}
+        graph = with_words(Graph(**fields | {"columns": few}), small)
+        options = {"beam": 3.0, "lattice_beam": 4.0, "device": "cpu", "threads": 1, "unknown_words": "unk"}
+        large = KenLM(model.write(tmp_path / f"{seed}.arpa"))
+        decoder = CtcDecoder(graph, language_model=large, graph_language_model=small, **options)
+        stream, said = decoder.stream(**ASKED), []
+        for k in range(4):
+            log_probs = graphs.random_log_probs(10 * seed + k, 5, 4)
+            stream.decode_chunk(log_probs[:k])
+            final = stream.decode_chunk(log_probs[k:], last=True)
+            following = FollowingKenLm(graph, model, small, said)
+            wanted = lattice_oracle.decode(graph, log_probs, beam=3.0, lattice_beam=4.0, deviations=following)
+            as_the_oracle(final.lattice._arrays, wanted)
+            check_parts(final, following)
+            said = [*said, *final.word_ids.tolist()]
+            stream.reset(keep_history=True)
+        lengths.append(len(said))
+    assert sum(lengths) > 10, lengths
 
 
 def test_each_stream_gets_what_it_asked_for():
