@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, Boost, CtcDecoder, Graph, KenLM, UnsupportedError
+from arcbeam import Batcher, Boost, CtcDecoder, Endpoint, EndpointRule, Graph, KenLM, UnsupportedError
 from arcbeam.ctc import engines
 from arcbeam.words import moved
 from tests.decode import graphs, kenlm_files, lattice_oracle, test_endpoints
@@ -274,6 +274,21 @@ def test_an_endpoints_result_stays_while_frames_wait():
     assert stream.decode_chunk(SPEECH[:7]) is ended
     assert stream.finish() is ended
     check([ended], decoder.decode([SPEECH[: ended.num_frames]], **ASKED))
+
+
+@pytest.mark.parametrize("asked", [{}, {"lattice": True}])
+@pytest.mark.parametrize(("spoken", "frames"), [((0, 0, 1, *[0, 2] * 9), 12), ((0,) * 20, 8)])
+def test_silence_is_counted_once(asked, spoken, frames):
+    """Frame by frame, so that nearly all of a pause is settled, and still in the log of a stream that keeps links."""
+    decoder = CtcDecoder(test_endpoints.LETTERS, device="cpu", threads=1, frame_shift=0.1)
+    pause = EndpointRule(min_trailing_silence=0.8, must_contain_nonsilence=False)
+    stream, settled = decoder.stream(endpoint=Endpoint({"pause": pause}), **asked), 0
+    for row in test_endpoints.spoken(*spoken)[:frames]:
+        assert stream.partial.endpoint is None
+        settled = stream.num_settled
+        stream.decode_chunk(row[np.newaxis])
+    assert (stream.partial.endpoint, stream.partial.num_frames) == ("pause", frames)
+    assert settled > 5
 
 
 def test_pickles_have_the_times_of_the_stream():

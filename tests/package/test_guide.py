@@ -28,7 +28,7 @@ UTTERANCES = 3
 PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
-    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 5, "guide/not-yet.md": 1,
+    "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
     "guide/serving-streams.md": 5, "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
@@ -232,6 +232,8 @@ def test_more_answers(there, speech, capsys):
         run("more-answers.md", code, names)
     hypothesis, printed = names["hypothesis"], capsys.readouterr().out
     assert names["found"].posterior_scale > 0
+    assert names["stream"].partial.is_final and f"[{names['stream'].partial.nbest[0].text!r}" in printed
+    assert f"[{speech[1][0]!r}" in printed
     assert speech[1][0] in printed and "posterior_scale=" in printed and hypothesis.text == speech[1][0]
     outputs = [command(arguments) for arguments in commands("guide/more-answers.md")]
     assert json.loads(outputs[0].splitlines()[0])["nbest"][0]["text"] == speech[1][0]
