@@ -19,7 +19,7 @@ from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._words cimport GrowingPath
-from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
+from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
 from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
@@ -72,10 +72,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
     cdef cppclass EndpointWatch:
         EndpointWatch(const EndpointRules&)
         uint32_t fired()
-
-    cdef cppclass Heard:
-        vector[uint32_t] words
-        cbool after_start
 
     cdef cppclass Stream:
         vector[uint32_t] settled
@@ -154,12 +150,6 @@ def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t 
     for i in range(1, sources.shape[0]):
         frames[i] = frames[sources[i]] + reads[i]
     return found
-
-
-cdef int take_heard(heard, Heard& into) except -1:
-    if heard is not None:
-        into.words, into.after_start = heard.words, heard.after_start
-    return 0
 
 
 cdef class CpuStream(SearchState):

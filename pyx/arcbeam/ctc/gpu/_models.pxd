@@ -8,10 +8,10 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport LmBuckets
-from arcbeam.lm._lm_view cimport LmView
+from arcbeam.lm._lm_view cimport LmView, RescoringView
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
-from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams, SharedBits
 
 
 cdef class DeviceModel:
@@ -40,6 +40,8 @@ cdef class DeviceWords:
 cdef class DeviceRescoring:
     cdef readonly object placement
     cdef object rescoring
+    cdef RescoringView host_view  # both models as the host reads them; without `large` for KenLM
+    cdef SharedBits bits
     cdef DeviceModel large, small  # large is None if the host has the model
     cdef LaneRequests requests  # None unless lanes ask the host
     cdef object asked  # rounds, bytes and batches of answers before this batch
@@ -58,6 +60,7 @@ cdef class DeviceRescoring:
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef int check_boosts(self, list lists) except -1
+    cdef int check_streams(self) except -1
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1

@@ -8,7 +8,9 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc._boost cimport BoostList
 from arcbeam.ctc._endpoint cimport EndpointRules
+from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.ctc.gpu._search cimport StreamView
+from arcbeam.ctc._saved_search cimport Heard
 
 
 cdef class StateRoom:
@@ -25,6 +27,9 @@ cdef class CudaStream(SearchState):
     cdef readonly bint has_begun
     cdef EndpointRules rules
     cdef object graph  # on the host
+    cdef DeviceRescoring rescoring  # None: no language model
+    cdef Heard heard
+    cdef uint32_t large_start  # the large model's state after what was heard
     cdef object saved  # what the search goes on from, until it is on the device
     cdef StateRoom state, spare
     cdef vector[uint32_t] settled  # since the last call of move_settled

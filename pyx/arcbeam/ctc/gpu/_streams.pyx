@@ -12,10 +12,12 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc._boost cimport BoostList, BoostView, no_phrases
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
-from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
-from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
+from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
+from arcbeam.ctc.gpu._models cimport DeviceRescoring
+from arcbeam.ctc.gpu._rescoring_search cimport SharedBits, rescoring_tokens_bytes
 from arcbeam.ctc.gpu._search cimport StreamView, kNoIndex, stream_bytes
 from arcbeam.graph._words cimport GrowingPath
+from arcbeam.lm._lm_view cimport RescoringView
 
 
 cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
@@ -24,15 +26,22 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         uint32_t tokens
         uint32_t entries
 
+    cdef struct StreamModels:
+        const RescoringView* lms
+        SharedBits bits
+        BoostView boost
+
+    uint32_t cpp_large_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
     SavedSearch saved_search(const HostState& state) except +
-    void resume_search(const SavedSearch& saved, const GraphView& graph, const BoostView& boost,
+    void resume_search(const SavedSearch& saved, const GraphView& graph, const StreamModels& models, const Heard& heard,
                        const EndpointRules& rules, const HostState& into) except +
 
 
 @cython.final
 @cython.no_gc
 cdef class StateRoom:
-    """Memory for one state. Tokens have room for histories, which are those of no boost until a search writes others.
+    """Memory for one state. Tokens have room for histories, which a search without boosts and models leaves as they are:
+    those of no boost.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None):
@@ -66,17 +75,25 @@ cdef class CudaStream(SearchState):
     stream : Stream
         That of the engine.
     graph : arcbeam.Graph
+    rescoring : DeviceRescoring or None
+        With a model that the device looks up.
     boost : arcbeam.ctc._boost.BoostList or None
     rules : arcbeam.ctc.endpoint.EndpointRules or None
         If they are given, the sentence ends where one of them says so, and takes no frame after that.
+    heard : arcbeam.ctc.sentences.Heard or None
+        What the large language model knows of the sentences before.
     saved : arcbeam.ctc.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
         checked: a search trusts it.
     """
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, BoostList boost, rules, saved):
-        self.graph, self.boost, self.saved = graph, boost, saved
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
+                  BoostList boost, rules, heard, saved):
+        self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
+        take_heard(heard, self.heard)
+        if rescoring is not None:
+            self.large_start = cpp_large_start(rescoring.host_view, self.heard)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
@@ -126,13 +143,16 @@ cdef class CudaStream(SearchState):
         """Sends the state that the search goes on from, unless it is on the device."""
         cdef SavedSearch search
         cdef BoostList boost = no_phrases() if self.boost is None else self.boost
+        cdef StreamModels models = StreamModels(NULL, SharedBits(0, 0), boost.view)
         cdef unsigned char[::1] memory
         if self.saved is None:
             return 0
+        if self.rescoring is not None:
+            models.lms, models.bits = &self.rescoring.host_view, self.rescoring.bits
         take_saved(self.saved, search)
         self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
         memory = np.zeros(self.state.bytes(), np.uint8)
-        resume_search(search, view_of(self.graph), boost.view, self.rules,
+        resume_search(search, view_of(self.graph), models, self.heard, self.rules,
                       HostState(&memory[0], self.state.tokens, self.state.entries))
         self.state.memory.write(memory)
         self.has_begun, self.saved = True, None
@@ -146,6 +166,7 @@ cdef class CudaStream(SearchState):
         view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.fired, view.frames = last, self.fired, self.frames
+        view.large_start = self.large_start
         view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
         view.rules, view.next_look = self.rules, kNoIndex
         if self.rules.num_rules != 0 and self.fired == 0:

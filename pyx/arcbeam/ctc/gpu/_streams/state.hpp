@@ -4,10 +4,13 @@
 
 #include <cstdint>
 
+#include "decode/models.hpp"
 #include "decode/saved_search.hpp"
+#include "rescore/rescoring_search.hpp"
 #include "shared/boost.hpp"
 #include "shared/endpoint.hpp"
 #include "shared/graph_view.hpp"
+#include "shared/rescoring.hpp"
 
 namespace arcbeam {
 
@@ -19,11 +22,21 @@ struct HostState {
     std::uint32_t entries;
 };
 
+// What gives tokens their histories: models of the host whose states have the device's numbers, and a boost.
+struct StreamModels {
+    const RescoringView* lms;  // null: none
+    SharedBits bits;
+    BoostView boost;
+};
+
+// The large model's state after what was heard.
+std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard);
+
 // Lacks what the host knows without the device: what is settled, `frames` and `fired`.
 twin::SavedSearch saved_search(const HostState& from);
 
 // Writes the state with which a search goes on.
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const BoostView& boost,
-                   const EndpointRules& rules, const HostState& into);
+void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into);
 
 }  // namespace arcbeam
