@@ -1,6 +1,8 @@
 """Streams with a large language model on a GPU: under the emulator, the bytes of the CPU, in every placement."""
 
-import itertools
+import tempfile
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +34,10 @@ LOOKED_UP = {
     "index on the device": {"placement": "host-direct", "arc_cache": 512},
     "bucketed": {"placement": "host-direct", "gpu_budget": 512},
 }
-PLACES = LOOKED_UP | {"arcs asked": {"placement": "host", "threads": 2}}
+PLACES = LOOKED_UP | {
+    "arcs asked": {"placement": "host", "threads": 2},
+    "kenlm": {"placement": "cpu", "threads": 2},
+}
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -45,15 +50,26 @@ def gpu(emulated_gpu):
     return emulated_gpu
 
 
+@lru_cache
+def kenlm():
+    kenlm_files.need_kenlm()
+    with tempfile.TemporaryDirectory() as folder:
+        return KenLM(kenlm_files.random_ngrams(WORDS, 3, 5).write(Path(folder, "lm.arpa")))
+
+
+def models_of(place):
+    return MODELS | ({"language_model": kenlm()} if place == "kenlm" else {})
+
+
 def pair(place, **options):
     """Decoders on both devices."""
-    given = MODELS | options
+    given = models_of(place) | options
     return [CtcDecoder(GRAPH, device="cuda", **given | PLACES[place]), CtcDecoder(GRAPH, device="cpu", **given)]
 
 
 def chunks(place, boosted, seed=1, **options):
     """Rounds in which all streams have a boost, some, or none: each kernel goes on with what another has left."""
-    given = MODELS | {"graph": GRAPH, "where": PLACES[place]} | options
+    given = models_of(place) | {"graph": GRAPH, "where": PLACES[place]} | options
     return on_both(BATCH, np.random.default_rng(seed), BOOSTS if boosted else None, **given)
 
 

@@ -9,13 +9,13 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_view_of, view_of
-from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc._boost cimport BoostList, BoostView, each
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
+from arcbeam.ctc._kenlm_view cimport KenLmView, kenlm_view_of
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._words cimport GrowingPath
@@ -90,11 +90,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         Stream* stream
         cbool last
 
-    cdef struct KenLmView:
-        const KenLm* lm
-        const uint32_t* ranks
-        RescoringView rescoring
-
     cdef cppclass Engine(AnyEngine):
         Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const RescoringView&, const RescoringOptions&,
@@ -110,13 +105,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         const OpenGraph&, const RescoringView&, const Heard&, const uint32_t*, size_t, cbool) except +
     double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
         const OpenGraph&, const KenLmView&, const Heard&, const uint32_t*, size_t, cbool) except +
-
-
-cdef KenLmView kenlm_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring with a KenLM model, valid as long as that lives."""
-    cdef KenLmModel model = rescoring.kenlm
-    cdef const uint32_t[::1] ranks = rescoring.ranks
-    return KenLmView(model.lm.get(), &ranks[0], rescoring_view_of(rescoring))
 
 
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):

@@ -60,7 +60,6 @@ cdef class DeviceRescoring:
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef int check_boosts(self, list lists) except -1
-    cdef int check_streams(self) except -1
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1

@@ -347,14 +347,6 @@ cdef class DeviceRescoring:
                     "with device='cpu'")
         return 0
 
-    cdef int check_streams(self) except -1:
-        """Raises UnsupportedError where streams do not have such a model."""
-        if self.large is None:
-            raise UnsupportedError(
-                "stream: on a GPU expected an arcbeam.LanguageModel, because streams do not have a KenLM there yet; "
-                "arcbeam build-lm makes one from the ARPA, or use device='cpu'")
-        return 0
-
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):
         """The requests with which lanes ask the host, with tables in the engine's pool; None if lanes do not ask."""
         if self.placement.name in ("host", "cpu"):

@@ -41,6 +41,8 @@ cdef class LaneRequests:
     cdef vector[RequestView] lanes
     cdef uint32_t size
     cdef size_t histories
+    cdef readonly object numbered  # weak set of CudaStream, whose states have numbers of histories
+    cdef size_t kept_by_streams  # so many histories, when numbers were last given anew
     cdef int begin_batch(self) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int watch(self) except -1
@@ -53,6 +55,6 @@ cdef class LaneRequests:
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _have_answer_buffers(self) except -1
-    cdef int _more_words(self) except -1
+    cdef int make_room(self) except -1
     cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

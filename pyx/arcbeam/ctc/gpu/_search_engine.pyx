@@ -245,12 +245,10 @@ cdef class CudaEngine:
         Raises
         ------
         UnsupportedError
-            With a KenLM, or with a boost that no kernel takes with the models.
+            With a boost that no kernel takes with the language model.
         """
-        if self.rescoring is not None:
-            self.rescoring.check_streams()
-            if boost is not None:
-                self.rescoring.check_boosts([boost])
+        if boost is not None and self.rescoring is not None:
+            self.rescoring.check_boosts([boost])
         stream = CudaStream(self.pool, self.stream, self.source, self.rescoring, boost, rules, heard, saved)
         self.all_streams.add(stream)
         return stream

@@ -30,22 +30,17 @@ struct Places {
 
 using Boosted = twin::BoostedModels<twin::NoModels>;
 using BoostedAutomaton = twin::BoostedModels<twin::AutomatonModels>;
+using BoostedKenLm = twin::BoostedModels<twin::KenLmModels>;
 
 std::uint64_t bits_of(const History& history) {
     return static_cast<std::uint64_t>(history.large) << 32U | history.small;
 }
 
-// A history as kernels keep it with a stream.
-History on_device(const StreamModels&, const Boosted::History& history) { return {history.boost, 0U}; }
-
-History on_device(const StreamModels& models, const BoostedAutomaton::History& history) {
-    return has_phrases(models.boost) ? shared_history(models.bits, history.lm, history.boost) : history.lm;
-}
-
-// Follows the words of all paths with the twin's models, and writes the tokens, their histories and the log.
-template <typename Twin>
+// Follows the words of all paths with the twin's models, and writes the log and the tokens with their histories,
+// which on_device(models, history) gives.
+template <typename Twin, typename OnDevice>
 void write_paths(const Twin& twin, const twin::SavedSearch& saved, const GraphView& graph,
-                 const StreamModels& models, const twin::Heard& heard, const Places& into) {
+                 const StreamModels& models, const twin::Heard& heard, const Places& into, OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
     state.models.boost_with(models.boost);
     state.resume(graph, heard, saved, twin::TokenLog::kNever);
@@ -57,8 +52,13 @@ void write_paths(const Twin& twin, const twin::SavedSearch& saved, const GraphVi
         const StateRecord& record = graph.states[of];
         into.tokens[i] = {state.tokens[i].cost, record.first_emitting, graph.arcs_end(of), record.smallest_weight};
         into.states[i] = of;
-        into.histories[i] = on_device(models, state.histories[i]);
+        into.histories[i] = on_device(state.models, state.histories[i]);
     }
+}
+
+void add_state(const void* state, std::size_t size, KenLmHistories& histories) {
+    const auto* const bytes = static_cast<const unsigned char*>(state);
+    histories.insert(histories.end(), bytes, bytes + size);
 }
 
 }  // namespace
@@ -67,7 +67,37 @@ std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard) {
     return twin::AutomatonModels(lms).start(heard).large;
 }
 
-twin::SavedSearch saved_search(const HostState& from) {
+KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard) {
+    twin::KenLmModels models(kenlm);
+    models.begin(twin::TokenLog::kNever);
+    KenLmHistories found;
+    add_state(models.state(models.start(heard)), kenlm.lm->state_size(), found);
+    return found;
+}
+
+KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers) {
+    const Places places(from);
+    const std::size_t size = numbers.state_size();
+    KenLmHistories found(size * places.words->counts.num_tokens);
+    for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
+        numbers.read(places.histories[i].large, found.data() + i * size);
+    }
+    return found;
+}
+
+bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into) {
+    const Places places(into);
+    for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
+        const std::uint32_t number = numbers.number(histories.data() + i * numbers.state_size());
+        if (number == requests::Histories::kNone) {
+            return false;
+        }
+        places.histories[i].large = number;
+    }
+    return true;
+}
+
+twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories) {
     const Places places(from);
     const StreamCounts counts = places.words->counts;
     twin::SearchState state;
@@ -84,7 +114,19 @@ twin::SavedSearch saved_search(const HostState& from) {
     state.log.resume(entries);
     std::vector<std::uint32_t> known;  // a device keeps some entries that are settled
     state.log.take_settled(counts.num_tokens, known);
-    const auto precedes = [&places](std::uint32_t a, std::uint32_t b) {
+    // Other histories are in the order of their bits.
+    KenLmStates states;
+    std::vector<std::uint32_t> numbers;
+    if (models.kenlm != nullptr) {
+        states.begin(*models.kenlm->lm, models.kenlm->ranks);
+        for (std::uint32_t i = 0; i < counts.num_tokens; ++i) {
+            numbers.push_back(states.number(histories.data() + i * models.kenlm->lm->state_size()));
+        }
+    }
+    const auto precedes = [&](std::uint32_t a, std::uint32_t b) {
+        if (models.kenlm != nullptr && numbers[a] != numbers[b]) {
+            return states.precedes(numbers[a], numbers[b]);
+        }
         return bits_of(places.histories[a]) < bits_of(places.histories[b]);
     };
     twin::SavedSearch saved;
@@ -96,7 +138,8 @@ twin::SavedSearch saved_search(const HostState& from) {
 }
 
 void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
-                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into) {
+                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
+                   KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);
     watch.settle(graph, saved.settled.data(), saved.settled.size());
     const Places places(into);
@@ -105,10 +148,23 @@ void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const
                      saved.offset,
                      saved.dead_frames,
                      watch.settled_silence()};
-    if (models.lms == nullptr) {
-        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places);
+    if (models.kenlm != nullptr) {
+        histories.clear();
+        const auto apart = [&](BoostedKenLm& twin, const BoostedKenLm::History& history) {
+            add_state(twin.models().state(history.lm), models.kenlm->lm->state_size(), histories);
+            return History{0U, history.lm.small};
+        };
+        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, apart);
+    } else if (models.lms != nullptr) {
+        const auto as_kept = [&](const BoostedAutomaton&, const BoostedAutomaton::History& history) {
+            return has_phrases(models.boost) ? shared_history(models.bits, history.lm, history.boost) : history.lm;
+        };
+        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, as_kept);
     } else {
-        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places);
+        const auto as_kept = [](const Boosted&, const Boosted::History& history) {
+            return History{history.boost, 0U};
+        };
+        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places, as_kept);
     }
 }
 
