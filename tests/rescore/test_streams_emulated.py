@@ -1,6 +1,8 @@
 """Streams with a large language model on a GPU: under the emulator, the bytes of the CPU, in every placement."""
 
+import itertools
 import tempfile
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, KenLM, UnsupportedError
+from arcbeam import Boost, CtcDecoder, CudaOutOfMemoryError, KenLM, UnsupportedError
 from arcbeam.ctc.gpu import _models
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs, kenlm_files
@@ -148,3 +150,173 @@ def test_sentences(gpu, place):
 @pytest.mark.parametrize("place", ["resident", "bucketed"])
 def test_boosted_sentences(gpu, place):
     sentences(place, True)
+
+
+@pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])
+def test_shapes_and_states_that_grow(gpu, monkeypatch, shape):
+    monkeypatch.setattr(search_plan, "STREAM_TOKENS", 1)
+    monkeypatch.setattr(search_plan, "STREAM_ENTRIES", 1)
+    gpu.begin_with(TIGHT)
+    gpu.launch_as(shape)
+    chunks("resident", False)
+
+
+@pytest.mark.parametrize("place", ["resident", "arcs asked", "kenlm"])
+def test_windows_and_arrays_of_the_host(gpu, place):
+    gpu.begin_with(replace(TIGHT, window_bytes=1))
+    gpu.send_in_parts()
+    chunks(place, False)
+
+
+@few
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(max_frames=8), min_size=1, max_size=3),
+    st.sampled_from([0.0, 0.5, 2.0, 30.0]),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([None, 1, 2]),
+    st.sampled_from([name for name in PLACES if name != "kenlm"]),
+    st.sampled_from([TIGHT, ROOMY]),
+    st.integers(0, 1000),
+)
+def test_random_graphs(emulated_gpu, graph, models, batch, beam, max_active, n, place, room, seed):
+    """Graphs with dead ends and ties, searches that die, chunks of any length, and streams that move."""
+    emulated_gpu.begin_with(room)
+    given = {"language_model": models[0], "graph_language_model": models[1], "hypotheses_per_state": n}
+    given |= {"beam": beam, "max_active": max_active}
+    graph, rng = with_words(graph, models[1]), np.random.default_rng(seed)
+    on_both(batch, rng, None, graph, 4, PLACES[place], **given)
+    places = [CtcDecoder(graph, device=on, **given | (PLACES[place] if on == "cuda" else {})) for on in ("cuda", "cpu")]
+    same(with_moves(places, batch, rng, most=4), places[1].decode(batch))
+
+
+@few
+@given(
+    graphs.graphs(blank=3),
+    language_models(),
+    st.lists(graphs.log_probs(), min_size=2, max_size=4),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.sampled_from([0.5, 2.0, 17.0]),
+    st.sampled_from([name for name in PLACES if name != "kenlm"]),
+    st.integers(0, 8),
+)
+def test_history_goes_on(emulated_gpu, graph, models, speech, keeps, beam, place, middle):
+    emulated_gpu.begin_with(ROOMY)
+    given = {"language_model": models[0], "graph_language_model": models[1], "beam": beam}
+    graph = with_words(graph, models[1])
+    places = [CtcDecoder(graph, device=on, **given | (PLACES[place] if on == "cuda" else {})) for on in ("cuda", "cpu")]
+    streams = [decoder.stream() for decoder in places]
+    for log_probs, keep in zip(speech, keeps, strict=False):
+        for part, last in ((log_probs[:middle], False), (log_probs[middle:], True)):
+            found, wanted = (stream.decode_chunk(part, last=last) for stream in streams)
+            assert (seen(found), found.rescoring_score) == (seen(wanted), wanted.rescoring_score)
+            assert streams[0].save() == streams[1].save()
+        for stream in streams:
+            stream.reset(keep_history=keep)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_bytes_depend_on_the_frames_alone(gpu, place):
+    """Not on the engine, on chunks, or on company: that of boosted streams has other kernels."""
+    gpu.begin_with(TIGHT)
+    boosted = place in LOOKED_UP
+    for one in [None, Boost({}), BOOSTS[1]][: 3 if boosted else 1]:
+        states = set()
+        for decoder in pair(place):
+            for chunk in (1, 9, 100):
+                stream = decoder.stream(boost=one)
+                decoder.decode_chunks([stream], [BATCH[5][:0]])
+                for at in range(0, 27, chunk):
+                    rounds = [decoder.stream(boost=BOOSTS[2] if boosted and at // chunk % 2 else None), stream]
+                    decoder.decode_chunks(rounds, [BATCH[3], BATCH[5][at : min(at + chunk, 27)]])
+                states.add(stream.save())
+        assert len(states) == 1
+
+
+def test_a_failed_batch_leaves_all_streams_as_they_were(gpu):
+    for place in PLACES:
+        gpu.begin_with(TIGHT)
+        decoder, cpu = pair(place)
+        streams = [decoder.stream() for _ in BATCH]
+        decoder.decode_chunks(streams, [logp[:5] for logp in BATCH])
+        before, failures = [stream.save() for stream in streams], 0
+        while not all(stream.is_finished for stream in streams):
+            for _ in range(8 if failures < 2 else 0):  # all lanes, fewer, and as little as can be; each tried twice
+                gpu.fake.fail("allocate", 2, 1 + failures)
+            decoder.release()
+            try:
+                decoder.decode_chunks(streams, [logp[5:] for logp in BATCH], last=True)
+            except CudaOutOfMemoryError:
+                failures += 1
+                assert [stream.save() for stream in streams] == before
+            gpu.fake.allow()
+        assert failures
+        same([stream.partial for stream in streams], cpu.decode(BATCH))
+
+
+@pytest.mark.parametrize("first_room", [4, 1 << 10])
+def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, first_room):
+    """Between chunks, as often as can be; streams wait, are saved, and hear words before their first chunk."""
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", first_room)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", 0)
+    decoders, rng = pair("kenlm"), np.random.default_rng(2)
+    streams = [[decoder.stream() for _ in range(4)] for decoder in decoders]
+    numbers, sizes = decoders[0]._engine.host_lookups, []
+    for number in range(24):
+        chosen = rng.permutation(4)[: rng.integers(1, 4)].tolist()
+        parts = [SPEECH[7 * (number + i) :][:5] for i in chosen]
+        found, wanted = (
+            decoder.decode_chunks([own[i] for i in chosen], parts)
+            for decoder, own in zip(decoders, streams, strict=True)
+        )
+        assert list(map(seen, found)) == list(map(seen, wanted))
+        assert [one.rescoring_score for one in found] == [one.rescoring_score for one in wanted]
+        sizes.append(numbers.histories)
+        if number % 5 == 1:
+            decoders[0].release()
+        if number % 5 == 3:
+            for own in streams:
+                own[chosen[0]].reset(keep_history=True)
+        assert [one.save() for one in streams[0]] == [one.save() for one in streams[1]]
+    assert sum(a > b for a, b in itertools.pairwise(sizes)) > 3, "numbers have begun anew"
+
+
+def test_without_memory_for_more_numbers_of_kenlm(gpu, monkeypatch):
+    """A chunk that cannot begin leaves its stream as it was, with histories that have no numbers."""
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 4)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", 0)
+    gpu.begin_with(ROOMY)
+    decoder, cpu = pair("kenlm")
+    stream, other = decoder.stream(), cpu.stream()
+    for one in (stream, other):
+        one.decode_chunk(SPEECH[:20])
+    decoder.release()  # numbers begin anew, with room for few
+    gpu.fake.refuse("host_allocate", "managed_allocate")
+    before = stream.save()
+    with pytest.raises(CudaOutOfMemoryError):
+        stream.decode_chunk(SPEECH[20:30])
+    assert stream.save() == before == other.save()
+    gpu.fake.allow()
+    assert seen(stream.decode_chunk(SPEECH[20:30])) == seen(other.decode_chunk(SPEECH[20:30]))
+    assert stream.save() == other.save()
+
+
+def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
+    """Are refused when a stream begins, goes on, or has another list."""
+    for place in ("arcs asked", "kenlm"):
+        decoder, cpu = pair(place)
+        data = cpu.stream(boost=BOOSTS[1]).save()
+        stream = decoder.stream()
+        for ask in (
+            lambda on=decoder: on.stream(boost=BOOSTS[1]),
+            lambda on=decoder, data=data: on.restore(data, boost=BOOSTS[1]),
+            lambda one=stream: one.reset(boost=BOOSTS[1]),
+        ):
+            with pytest.raises(UnsupportedError, match="boost: on a GPU expected a language model that the GPU looks"):
+                ask()
+        assert stream.num_frames == 0
+    decoder, _ = pair("resident")
+    monkeypatch.setattr(_models, "most_beginnings", lambda *states: 3)
+    with pytest.raises(UnsupportedError, match="boost: on a GPU expected phrases with at most 3 different beginnings"):
+        decoder.stream(boost=BOOSTS[1])
