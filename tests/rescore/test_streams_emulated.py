@@ -335,7 +335,7 @@ def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
 
 
 def after_a_sentence(cpu, starts):
-    """A stream that goes on with the words of a sentence, and the large model's state after them, which is a new one."""
+    """A stream that goes on with the words of a sentence, and the large model's state after them, a new one."""
     for frames in range(1, 60):
         stream = cpu.stream()
         stream.decode_chunk(SPEECH[frames : 2 * frames])
@@ -391,7 +391,7 @@ def test_few_tokens(beam):
 
 
 def test_schedules_of_company_with_a_boost():
-    """A stream without a boost goes from the kernel that shares bits of histories to the one that does not, and back."""
+    """Streams without one go from the kernel that shares bits of histories to the one that does not, and back."""
     cpu = CtcDecoder(GRAPH, device="cpu", **MODELS)
     of_both = {"beam": OPTIONS["beam"], "max_active": OPTIONS["max_active"], "hypotheses_per_state": 3}
     of_both["room"] = Room(capacity=32, spill_capacity=32)
@@ -401,9 +401,9 @@ def test_schedules_of_company_with_a_boost():
         without = RescoreHost(GRAPH, cpu._rescoring, **of_both)
         states = [HostStream(large_start=LARGE.about["start"]) for _ in range(3)]
         streams = [cpu.stream(boost=BOOSTS[1] if i == 1 else None) for i in range(3)]
-        for number, first in enumerate(range(0, 20, 4)):
+        for number in range(12):
             at = [0, 1, 2] if number % 2 == 0 else [0, 2]
-            parts = [np.ascontiguousarray(BATCH[5][first + i : first + i + 4]) for i in at]
+            parts = [np.ascontiguousarray(SPEECH[40 * i + 3 * number :][:3]) for i in at]
             host = with_boosts if number % 2 == 0 else without
             found = host.decode(parts, Shape(lanes=2, block=64), streams=[states[i] for i in at], **schedule)
             wanted = cpu.decode_chunks([streams[i] for i in at], parts)
