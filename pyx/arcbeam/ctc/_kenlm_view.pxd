@@ -1,4 +1,4 @@
-"""Passes a KenLM that rescores to C++."""
+"""Passes models that rescore, a KenLM among them, to C++."""
 
 from libc.stdint cimport uint32_t
 
@@ -14,7 +14,9 @@ cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
 
 
 cdef inline KenLmView kenlm_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring with a KenLM model, valid as long as that lives."""
+    """The view of an arcbeam.ctc.rescoring.Rescoring, valid as long as that lives; NULL and NULL without a KenLM."""
     cdef KenLmModel model = rescoring.kenlm
     cdef const uint32_t[::1] ranks = rescoring.ranks
+    if model is None:
+        return KenLmView(NULL, NULL, rescoring_view_of(rescoring))
     return KenLmView(model.lm.get(), &ranks[0], rescoring_view_of(rescoring))

@@ -405,7 +405,7 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            On a GPU: the decoder has a language model, or the boost has words that the graph lacks.
+            On a GPU: the boost is none that :meth:`decode` takes there.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError

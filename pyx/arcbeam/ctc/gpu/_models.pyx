@@ -15,7 +15,8 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
-from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of, rescoring_view_of
+from arcbeam.ctc._kenlm_view cimport kenlm_view_of
+from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc._boost cimport BoostList
 from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, kCacheWords, shared_bits
@@ -197,7 +198,7 @@ cdef class DeviceRescoring:
                   size_t lookup_threads):
         cdef size_t free_bytes = 0, total_bytes = 0, memory_limit = options.memory_limit or 0
         placement, gpu_budget, arc_cache = options.placement, options.gpu_budget, options.arc_cache
-        self.rescoring, self.host_view = rescoring, rescoring_view_of(rescoring)
+        self.rescoring, self.host_view = rescoring, kenlm_view_of(rescoring)
         self.hypotheses_per_state = options.hypotheses_per_state or 0
         self.lookup_threads = lookup_threads
         with context:

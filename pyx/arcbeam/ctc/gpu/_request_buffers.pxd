@@ -41,7 +41,7 @@ cdef class LaneRequests:
     cdef vector[RequestView] lanes
     cdef uint32_t size
     cdef size_t histories
-    cdef object numbered  # weak set of CudaStream, whose states have numbers of histories
+    cdef object numbered  # each CudaStream that is alive, by its id: their states have numbers of histories
     cdef size_t kept_by_streams  # so many histories, when numbers were last given anew
     cdef int begin_batch(self) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1

@@ -62,7 +62,7 @@ cdef class LaneRequests:
         self.buffers, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
         self.outgoing = HostBuffer(pool.context)
         self.size = search_plan.REQUEST_ENTRIES
-        self.numbered = weakref.WeakSet()
+        self.numbered = weakref.WeakValueDictionary()
         if self.asks == Asks.model:
             with pool.context:
                 self._begin_histories()
@@ -79,7 +79,8 @@ cdef class LaneRequests:
         return 0
 
     def _number_anew(self):
-        self.kept_by_streams = sum([stream.give_up_numbers() for stream in list(self.numbered)])
+        streams = [reference() for reference in self.numbered.valuerefs()]  # while other threads make more
+        self.kept_by_streams = sum([stream.give_up_numbers() for stream in streams if stream is not None])
         self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
 
     cdef int begin_batch(self) except -1:

@@ -34,7 +34,6 @@ cdef class StateRoom:
 
 cdef class CudaStream(SearchState):
     cdef readonly BoostList boost
-    cdef BoostList boosted_with  # this, or one without phrases
     cdef readonly uint64_t frames
     cdef readonly uint32_t fired
     cdef readonly bint has_begun
@@ -44,7 +43,6 @@ cdef class CudaStream(SearchState):
     cdef Heard heard
     cdef uint32_t large_start  # the large model's state after what was heard
     cdef StreamModels models
-    cdef KenLmView kenlm
     cdef LaneRequests numbers  # those of a KenLM's histories; None without one
     cdef object apart  # the state, on the host, while its histories have no numbers; otherwise None
     cdef vector[uint8_t] histories  # these
@@ -56,6 +54,5 @@ cdef class CudaStream(SearchState):
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
     cdef int _resume(self) except -1
-    cdef int _take_models(self) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
     cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1

@@ -14,7 +14,7 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc._boost cimport BoostList, no_phrases
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
-from arcbeam.ctc._kenlm_view cimport KenLmView, kenlm_view_of
+from arcbeam.ctc._kenlm_view cimport KenLmView
 from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.ctc.gpu._requests cimport KenLmAnswerer
@@ -38,6 +38,8 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
                              const vector[uint8_t]& histories) except +
     void resume_search(const SavedSearch& saved, const GraphView& graph, const StreamModels& models, const Heard& heard,
                        const EndpointRules& rules, const HostState& into, vector[uint8_t]& histories) except +
+
+cdef BoostList NOTHING = no_phrases()
 
 
 @cython.final
@@ -94,23 +96,18 @@ cdef class CudaStream(SearchState):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
         take_heard(heard, self.heard)
-        self.boosted_with = no_phrases() if boost is None else boost
-        self.models = StreamModels(NULL, NULL, SharedBits(0, 0), self.boosted_with.view)
+        self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
-        if rescoring is not None:
-            self._take_models()
-
-    cdef int _take_models(self) except -1:
-        if self.rescoring.large is not None:
-            self.models.lms, self.models.bits = &self.rescoring.host_view, self.rescoring.bits
+        if rescoring is None:
+            return
+        if rescoring.large is not None:
+            self.models.lms, self.models.bits = &rescoring.host_view.rescoring, rescoring.bits
             self.large_start = lm_start(self.models.lms[0], self.heard)
-            return 0
-        self.kenlm = kenlm_view_of(self.rescoring.rescoring)
-        self.models.kenlm, self.numbers = &self.kenlm, self.rescoring.requests
-        self.numbers.numbered.add(self)
-        return 0
+        else:
+            self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
+            self.numbers.numbered[id(self)] = self
 
     @property
     def is_whole(self):
@@ -205,7 +202,7 @@ cdef class CudaStream(SearchState):
             self.apart = None
             self.histories.clear()
         elif not self.has_begun:
-            start = kenlm_start(self.kenlm, self.heard)
+            start = kenlm_start(self.models.kenlm[0], self.heard)
             self.large_start = numbers.number(start.data())
             while self.large_start == kNoIndex:
                 self.numbers.make_room()
