@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, CudaOutOfMemoryError, KenLM, UnsupportedError
+from arcbeam import Boost, CtcDecoder, CudaError, CudaOutOfMemoryError, KenLM, UnsupportedError
 from arcbeam.ctc.gpu import _models
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm._language_model import walk
@@ -410,3 +410,19 @@ def test_schedules_of_company_with_a_boost():
             for i, got, want in zip(at, found, wanted, strict=True):
                 assert states[i].settled + got.arcs.tolist() == want.arcs.tolist()
                 assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+
+
+def test_a_state_that_cannot_be_read_before_numbers_begin_anew(gpu):
+    """The batch fails, the old numbers hold, and the next batch tries again."""
+    decoder, cpu = pair("kenlm")
+    stream, other = decoder.stream(), cpu.stream()
+    for one in (stream, other):
+        one.decode_chunk(SPEECH[:20])
+    decoder.release()
+    gpu.fake.fail("copy_to_host", 400, 1)
+    with pytest.raises(CudaError):
+        stream.decode_chunk(SPEECH[20:30])
+    gpu.fake.allow()
+    assert stream.save() == other.save()
+    assert seen(stream.decode_chunk(SPEECH[20:30])) == seen(other.decode_chunk(SPEECH[20:30]))
+    assert stream.save() == other.save()

@@ -52,6 +52,7 @@ cdef class LaneRequests:
     cdef int clear(self) except -1
     cdef int release(self) except -1
     cdef int _begin_histories(self) except -1
+    cdef int _number_anew(self, size_t histories) except -1
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _have_answer_buffers(self) except -1

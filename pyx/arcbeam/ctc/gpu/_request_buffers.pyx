@@ -74,14 +74,15 @@ cdef class LaneRequests:
     cdef int _begin_histories(self) except -1:
         """Makes room for the words of the first histories, which have no numbers yet."""
         self._share(self.words, 4 * <size_t> search_plan.REQUEST_HISTORIES * self.lookups.words_a_history)
-        self.histories = search_plan.REQUEST_HISTORIES
-        self._number_anew()
-        return 0
+        return self._number_anew(search_plan.REQUEST_HISTORIES)
 
-    def _number_anew(self):
+    cdef int _number_anew(self, size_t histories) except -1:
+        """Takes all numbers back, for which there is room for the words of so many. Streams keep their histories."""
         streams = [reference() for reference in self.numbered.valuerefs()]  # while other threads make more
         self.kept_by_streams = sum([stream.give_up_numbers() for stream in streams if stream is not None])
-        self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
+        self.lookups.number_anew(<uint32_t*> self.words.data, histories)
+        self.histories = histories
+        return 0
 
     cdef int begin_batch(self) except -1:
         """Returns whether histories have new numbers from now on; then old entries of caches are no longer valid."""
@@ -99,7 +100,7 @@ cdef class LaneRequests:
                 return 0
             except CudaOutOfMemoryError:
                 pass
-        self._number_anew()
+        self._number_anew(self.histories)
         return 1
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
