@@ -175,6 +175,9 @@ class KenLmModels {
         return a.large == b.large ? a.small < b.small : states_.precedes(a.large, b.large);
     }
 
+    // KenLM's state of a history.
+    [[nodiscard]] const void* state(const History& history) const { return states_[history.large]; }
+
     template <typename Held, typename Of>
     bool collect(Buffer<Held>& histories, Of of) {
         if (states_.size() <= collect_above_) {

@@ -30,11 +30,14 @@ struct PlainSearch {
     ARCBEAM_DEVICE static void save_tokens(const Lane& lane, const SpillView& memory) {
         copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
-    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
-        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
-    }
     ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
         copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
+    }
+    // Between the state of the stream that an utterance is a chunk of, and where the tokens of a stopped lane wait.
+    template <Moves moves>
+    ARCBEAM_DEVICE static void move_tokens(const Params&, std::uint32_t, const SpillView& from, const SpillView& to,
+                                           std::uint32_t n) {
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
     }
 
     // The begin and the end of a launch; one thread calls close().

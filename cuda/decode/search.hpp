@@ -128,6 +128,7 @@ struct StreamView {
     std::uint32_t is_last;
     std::uint32_t fired;           // not kNoEndpoint: the sentence has ended before the chunk
     std::uint32_t next_look;       // as in UtteranceResult
+    std::uint32_t large_start;     // the large language model's state before the sentence, where there is one
     std::uint64_t frames;          // of the sentence, before the chunk
     const std::uint16_t* columns;  // [num_arcs] of the graph, where there are rules
     EndpointRules rules;

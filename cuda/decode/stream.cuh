@@ -28,15 +28,19 @@ ARCBEAM_DEVICE StreamMemory stream_memory(unsigned char* memory, std::uint32_t t
         SpillView{nullptr, log + padded(sizeof(LogEntry) * static_cast<std::uint64_t>(entries)), tokens, 0U, 0U}};
 }
 
+// What a search does with the tokens of a stream.
+enum class Moves : std::uint8_t { from_stream, to_stream };
+
 // A barrier must follow. The lane has room for all of it.
 template <class Search>
-ARCBEAM_DEVICE void load_stream(const StreamMemory from, const SpillView spill, LogEntry* log) {
+ARCBEAM_DEVICE void load_stream(const typename Search::Params& params, std::uint32_t utterance,
+                                const StreamMemory from, const SpillView spill, LogEntry* log) {
     const StreamCounts counts = simt::load(&from.words->counts);
     ARCBEAM_ROLLED
     for (std::uint32_t i = simt::thread_rank(); i < counts.log_size; i += simt::block_size()) {
         simt::store(log + i, simt::load(from.log + i));
     }
-    Search::move_tokens(from.tokens, spill, counts.num_tokens);
+    Search::template move_tokens<Moves::from_stream>(params, utterance, from.tokens, spill, counts.num_tokens);
 }
 
 // Marks which entries of a log, in which every entry has a token descending from it, are the source of one other
@@ -123,8 +127,9 @@ ARCBEAM_DEVICE SettledLog settle_stream(const TokenLog given, UtteranceResult* r
 // Of the settled entries one is kept, in place of the deepest. `settled`: what settle_stream() has found. `taken`:
 // how many frames of the chunk the sentence has.
 template <class Search>
-ARCBEAM_DEVICE bool save_stream(const StreamView& view, const LaneState state, const SettledLog settled,
-                                const std::uint32_t* taken) {
+ARCBEAM_DEVICE bool save_stream(const typename Search::Params& params, const LaneState state,
+                                const SettledLog settled, const std::uint32_t* taken) {
+    const StreamView& view = Search::common(params).streams[state.utterance];
     const std::uint32_t cut = state.settled != 0U ? state.settled - 1U : 0U;
     const std::uint32_t entries = state.log_size - cut;
     if (state.num_tokens > view.after_tokens || entries > view.after_entries) {
@@ -138,7 +143,8 @@ ARCBEAM_DEVICE bool save_stream(const StreamView& view, const LaneState state, c
         const bool is_root = cut + i < state.settled || entry.source == kNoIndex;
         simt::store(memory.log + i, is_root ? LogEntry{kNoIndex, kNoIndex} : LogEntry{source, entry.arc});
     }
-    Search::move_tokens(state.spill, memory.tokens, state.num_tokens);
+    Search::template move_tokens<Moves::to_stream>(params, state.utterance, state.spill, memory.tokens,
+                                                   state.num_tokens);
     if (simt::thread_rank() == 0U) {
         simt::store(&memory.words->counts,
                     StreamCounts{state.num_tokens, entries, settled.of_trunk - cut, state.alive});

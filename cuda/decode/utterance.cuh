@@ -82,9 +82,9 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
 
 // Puts the state of a stream into the lane, as if it had stopped there. Says what it lacks for that.
 template <class Search>
-ARCBEAM_DEVICE Need begin_stream(const SearchParams& params, typename Search::Lane& lane) {
-    const StreamView& view = params.streams[lane.state.utterance];
+ARCBEAM_DEVICE Need begin_stream(const typename Search::Params& params, typename Search::Lane& lane) {
     LaneState& state = lane.state;
+    const StreamView& view = Search::common(params).streams[state.utterance];
     if (view.before == nullptr) {
         state.stream = StreamStep::loaded;
         return Need::nothing;
@@ -97,7 +97,7 @@ ARCBEAM_DEVICE Need begin_stream(const SearchParams& params, typename Search::La
     if (counts.log_size > state.log_capacity) {
         return Need::log;
     }
-    load_stream<Search>(memory, state.spill, state.log);
+    load_stream<Search>(params, state.utterance, memory, state.spill, state.log);
     state.started = 1U;
     state.alive = counts.alive;
     state.offset = simt::load(&memory.words->offset);
@@ -115,7 +115,7 @@ ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, type
     const SearchParams& common = Search::common(params);
     open_utterance(common, lane);
     if (lane.state.stream == StreamStep::to_load) {
-        const Need lacking = begin_stream<Search>(common, lane);
+        const Need lacking = begin_stream<Search>(params, lane);
         if (lacking != Need::nothing) {
             return lacking;
         }
@@ -307,7 +307,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
             Search::save_tokens(lane, state.spill);
         }
         simt::block_barrier();
-        if (!save_stream<Search>(common.streams[state.utterance], state, log, &result->taken)) {
+        if (!save_stream<Search>(params, state, log, &result->taken)) {
             return kNeedsStreamRoom;
         }
     }

@@ -317,16 +317,15 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
     return FrameEnd::committed;
 }
 
-// Frame 0: the start state alone, with the history at the beginning of a sentence.
+// Frame 0: the start state alone, with the history at the beginning of the sentence.
 template <class Params>
 ARCBEAM_DEVICE void begin_rescoring(const Params& params, const RescoringWorkspace& work, RescoringLane& lane) {
     if (simt::thread_rank() == 0U) {
-        const History first = with_models_part(params, History{kNoPhrase, kNoPhrase}, start_history(params.lms));
         reset_later_words(*lane.words);
         simt::store(&lane.control->num_candidates, 1U);
         simt::store(&lane.words->best, ordered(0.0F));
         work.candidate()[0] = Candidate{pack(0.0F, kNoIndex), params.search.graph.start, kNoIndex};
-        work.extension()[0] = Extension{first, kNoIndex, kNoWord};
+        work.extension()[0] = Extension{first_history(params, lane.state.utterance), kNoIndex, kNoWord};
     }
     simt::block_barrier();
 }

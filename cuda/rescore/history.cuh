@@ -42,11 +42,40 @@ ARCBEAM_DEVICE std::uint32_t boost_part(const Params& params, const History& his
 template <class Params>
 ARCBEAM_DEVICE History with_models_part(const Params& params, const History& history, const History& models) {
     if constexpr (kSharesBits<Params>) {
-        const std::uint64_t both = static_cast<std::uint64_t>(models.large) << params.bits.small | models.small;
-        return history_of(both << params.bits.boost | boost_part(params, history));
+        return shared_history(params.bits, models, boost_part(params, history));
     } else {
         return models;
     }
+}
+
+// The history before the first word of an utterance. In a stream the large model may begin with what was heard
+// before.
+template <class Params>
+ARCBEAM_DEVICE History first_history(const Params& params, std::uint32_t utterance) {
+    History models = start_history(params.lms);
+    if constexpr (Params::kDeviates) {
+        if (params.search.streams != nullptr) {
+            models.large = params.search.streams[utterance].large_start;
+        }
+    }
+    return with_models_part(params, History{kNoPhrase, kNoPhrase}, models);
+}
+
+// In the state of a stream a history shares its bits if the stream is boosted, as in the kernels that take such a
+// stream. Others may take it from chunk to chunk, as its company is boosted or not.
+template <class Params>
+ARCBEAM_DEVICE bool changes_form(const Params& params, std::uint32_t utterance) {
+    return kSharesBits<Params> && !has_phrases(params.boosts[utterance]);
+}
+
+template <class Params>
+ARCBEAM_DEVICE History history_from_stream(const Params& params, std::uint32_t utterance, const History& history) {
+    return changes_form(params, utterance) ? shared_history(params.bits, history, kNoPhrase) : history;
+}
+
+template <class Params>
+ARCBEAM_DEVICE History history_to_stream(const Params& params, std::uint32_t utterance, const History& history) {
+    return changes_form(params, utterance) ? models_part(params, history) : history;
 }
 
 template <class Params>

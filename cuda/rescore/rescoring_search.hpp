@@ -60,6 +60,13 @@ constexpr SharedBits shared_bits(std::uint64_t large_states, std::uint64_t small
     return {bits_for(small_states), left < 31U ? left : 31U};
 }
 
+// Both models' states and that of a boost as one history.
+ARCBEAM_HD History shared_history(const SharedBits& bits, const History& models, std::uint32_t boost) {
+    const std::uint64_t both = static_cast<std::uint64_t>(models.large) << bits.small | models.small;
+    const std::uint64_t all = both << bits.boost | boost;
+    return {static_cast<std::uint32_t>(all >> 32U), static_cast<std::uint32_t>(all)};
+}
+
 struct RescoringParams {
     SearchParams search;
     RescoringView lms;

@@ -44,13 +44,21 @@ struct RescoringSearch {
         copy_histories(lane.histories, spilled_histories(memory), lane.state.num_tokens);
         copy_tokens(lane.tokens, spilled_tokens(memory, 0U), lane.state.num_tokens);
     }
-    ARCBEAM_DEVICE static void move_tokens(const SpillView& from, const SpillView& to, std::uint32_t n) {
-        copy_histories(spilled_histories(from), spilled_histories(to), n);
-        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
-    }
     ARCBEAM_DEVICE static void restore_tokens(const Lane& lane, const SpillView& memory) {
         copy_histories(spilled_histories(memory), lane.histories, lane.state.num_tokens);
         copy_tokens(spilled_tokens(memory, 0U), lane.tokens, lane.state.num_tokens);
+    }
+    template <Moves moves>
+    ARCBEAM_DEVICE static void move_tokens(const Params& params, std::uint32_t utterance, const SpillView& from,
+                                           const SpillView& to, std::uint32_t n) {
+        const Array<History> histories = spilled_histories(from);
+        const Array<History> into = spilled_histories(to);
+        for (std::uint32_t i = simt::thread_rank(); i < n; i += simt::block_size()) {
+            const History history = histories[i];
+            into[i] = moves == Moves::from_stream ? history_from_stream(params, utterance, history)
+                                                  : history_to_stream(params, utterance, history);
+        }
+        copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
     }
 
     ARCBEAM_DEVICE static void open(const Params& params, Lane& lane) {

@@ -70,6 +70,9 @@ ARCBEAM_HD BoostStep boost_step(const BoostView& boost, std::uint32_t state, std
 // What the end of a path gives back for a phrase that it has begun.
 ARCBEAM_HD float boost_refund(const BoostView& boost, std::uint32_t state) { return boost.states[state].potential; }
 
+// Whether there are any: otherwise the table of arcs has the fewest places.
+ARCBEAM_HD bool has_phrases(const BoostView& boost) { return boost.mask > 1U; }
+
 // A path's cost with a boost.
 ARCBEAM_HD float boost_cost(float cost, float boost) { return cost + boost; }
 

@@ -41,7 +41,7 @@ LATTICE_RESULT = np.dtype(
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
 STREAM = np.dtype(
     [("before", "u8"), ("after", "u8"), ("before_tokens", "u4"), ("before_entries", "u4"), ("after_tokens", "u4"),
-     ("after_entries", "u4"), ("is_last", "u4"), ("fired", "u4"), ("next_look", "u4"), ("padding", "u4"),
+     ("after_entries", "u4"), ("is_last", "u4"), ("fired", "u4"), ("next_look", "u4"), ("large_start", "u4"),
      ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
 )  # fmt: skip
 LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
@@ -147,9 +147,14 @@ class FromHost:
 
 
 class HostStream:
-    """The state of a stream, which begins with room for so much; `rules`: an EndpointRules, if sentences end."""
+    """The state of a stream, which begins with room for so much.
 
-    def __init__(self, tokens=1, entries=1, rules=None):
+    rules : an EndpointRules, if sentences end
+    large_start : of a large language model, the state before the sentence
+    """
+
+    def __init__(self, tokens=1, entries=1, rules=None, large_start=0):
+        self.large_start = large_start
         self.tokens, self.entries = tokens, entries  # of the state that is made next
         self.state, self.sizes = None, (0, 0)
         self.settled: list[int] = []
@@ -162,6 +167,7 @@ class HostStream:
         keep[f"after[{number}]"] = self.after
         row["after"], row["after_tokens"], row["after_entries"] = self.after.ctypes.data, self.tokens, self.entries
         row["is_last"], row["fired"], row["frames"], row["next_look"] = last, self.fired, self.frames, NONE
+        row["large_start"] = self.large_start
         if self.rules is not None:
             keep["columns of the graph"] = graph.columns
             row["columns"], row["rules"] = graph.columns.ctypes.data, self._packed_rules()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule, UnsupportedError
+from arcbeam import Batcher, CtcDecoder, CudaOutOfMemoryError, Endpoint, EndpointRule
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
@@ -16,7 +16,7 @@ from tests.decode.equality import same
 from tests.decode.search_host import BAD_LOG_PROB, HostStream, Room, SearchHost, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
-from tests.decode.test_streams import BATCH, GRAPH, boost, rescoring
+from tests.decode.test_streams import BATCH, GRAPH, boost
 from tests.simt.build import schedules
 
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
@@ -33,10 +33,13 @@ def seen(partial):
     )  # fmt: skip
 
 
-def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, **options):
-    """Streams in chunks, in the same company on both devices: their results are compared after each round."""
+def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, **options):
+    """Streams in chunks, in the same company on both devices: their results are compared after each round.
+
+    `where` : options of the decoder on the GPU alone
+    """
     boosts = boosts or [None] * len(batch)
-    decoders = [CtcDecoder(graph, device=device, **options) for device in ("cuda", "cpu")]
+    decoders = [CtcDecoder(graph, device="cuda", **options | (where or {})), CtcDecoder(graph, device="cpu", **options)]
     streams = [[decoder.stream(boost=one) for one in boosts] for decoder in decoders]
     at = [0] * len(batch)
     while not all(stream.is_finished for stream in streams[0]):
@@ -52,7 +55,11 @@ def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, **options):
         assert list(map(seen, found)) == list(map(seen, wanted))
         for i, end in zip(chosen, ends, strict=True):
             at[i] = min(end, len(batch[i]))
-    same([stream.partial for stream in streams[0]], decoders[1].decode(batch, boost=boosts))
+    finals, wanted = [stream.partial for stream in streams[0]], decoders[1].decode(batch, boost=boosts)
+    same(finals, wanted)
+    assert [(one.rescoring_score, one.boosts) for one in finals] == [
+        (one.rescoring_score, one.boosts) for one in wanted
+    ]
     return decoders[0], streams[0]
 
 
@@ -144,14 +151,6 @@ def test_memory_is_told_and_goes_back(gpu):
     assert told == sum(stream._state.nbytes for stream in streams) > 0
     del streams
     assert decoder.memory().streams == 0
-
-
-def test_not_with_a_language_model(gpu):
-    cpu = rescoring()
-    models = {"language_model": cpu._rescoring.large, "graph_language_model": cpu._rescoring.small}
-    decoder = CtcDecoder(cpu.graph, device="cuda", **models, **OPTIONS)
-    with pytest.raises(UnsupportedError, match="device='cpu'"):
-        decoder.stream()
 
 
 def test_a_batcher(gpu):

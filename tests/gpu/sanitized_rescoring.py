@@ -10,6 +10,7 @@ import tempfile
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tests.decode.equality import same
 from tests.decode.language_models import random_model
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.test_streams_emulated import on_both
 from tests.gpu.sanitized import ROOM, SHARE, TIGHT, step
 
 WORDS = [f"w{i}" for i in range(1, 50)]
@@ -47,6 +49,15 @@ RUNS = [
 ]
 BOOSTED = [(3, ("resident", 512, None)), (None, ("host-direct", 96, 96))]
 OF_KENLM = [("dense", 3, ("cpu", 0, None)), ("wide", None, ("cpu", 512, None))]
+# The same for streams; the last is boosted.
+STREAMED = [
+    ("wide", None, ("resident", 512, None)),
+    ("dense", 2, ("host-direct", 96, 96)),
+    ("four", 3, ("resident", 0, None)),
+    ("wide", 3, ("host", 0, None)),
+    ("wide", 3, ("host-direct", 0, None)),
+]
+STREAMED_OF_KENLM = ("wide", 3, ("cpu", 0, None))
 
 
 def kenlm() -> KenLM:
@@ -55,6 +66,17 @@ def kenlm() -> KenLM:
         made = NGrams(WORDS[:44], 3, 5)
         made.prob = {words: round(score) if len(words) > 1 else score for words, score in made.prob.items()}
         return KenLM(made.write(Path(folder, "lm.arpa")))
+
+
+def streams(given: dict[str, Any], shape: str, n: int | None, where: tuple[str, int, int | None], boosts: Any) -> None:
+    """In chunks, in company of which some is boosted where any is."""
+    placement, cache, budget = where
+    search_plan.launch_shapes = lambda *_: (SHAPES[shape], search_plan.WIDE)
+    on_gpu = {"placement": placement, "arc_cache": cache, "gpu_budget": budget}
+    options = given | {"beam": 5.0, "hypotheses_per_state": n}
+    on_both(
+        [random_log_probs(seed, 7, 12) for seed in range(3)], np.random.default_rng(1), boosts, **options, where=on_gpu
+    )
 
 
 def main() -> None:
@@ -92,9 +114,19 @@ def main() -> None:
         same(gpu.decode(batch, boost=boosts), cpu.decode(batch, boost=boosts))
         of_gpu, of_cpu = (lattices(decoder, batch, boost=boosts) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+    streamed = [(models, run) for run in STREAMED]
+    if find_spec("kenlm") is not None:
+        streamed.insert(0, (models | {"language_model": kenlm(), "unknown_words": "unk"}, STREAMED_OF_KENLM))
+    for given, run in streamed:
+        if step(f"streams: shape, hypotheses a state and placement {run}"):
+            boosts = [Boost({"w1 w2": 2.0, "w3": 1.0}), None, None] if run is STREAMED[-1] else None
+            streams(given | {"graph": graph}, *run, boosts)
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
     times = len(runs) + len(BOOSTED)
-    print(f"rescored {len(batch)} utterances {times} times, the same as on the CPU{without}; share {SHARE}")
+    print(
+        f"rescored {len(batch)} utterances {times} times, and streams {len(streamed)} times, the same as on the "
+        f"CPU{without}; share {SHARE}"
+    )
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
+from tests.rescore import test_streams_emulated as rescored_streams_emulated
 from tests.simt import test_emulator as emulator
 from tests.simt.build import HERE, load, schedules
 from tests.transducer import test_fusion_emulated as fusion_emulated
@@ -235,6 +236,14 @@ def streams():
     streams_emulated.by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32))
     streams_emulated.test_few_tokens()
     streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
+
+
+def rescored_streams():
+    """Chunks with a large language model: sentences that go on with a history, and company with a boost."""
+    rescored_streams_emulated.by_the_kernel(6, Shape(lanes=3, block=64))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        rescored_streams_emulated.test_schedules_of_company_with_a_boost()
 
 
 def endpoints():

@@ -9,17 +9,17 @@ from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport GraphView, NewWordsView, OpenGraph, open_view_of, view_of
-from arcbeam.lm._kenlm cimport KenLm, KenLmModel
 from arcbeam.lm._lm_view cimport RescoringView, rescoring_view_of
 from arcbeam.arrays._log_prob_engine cimport LogProbEngine
 from arcbeam.arrays._log_probs cimport LogProbs
 from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc._boost cimport BoostList, BoostView, each
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
+from arcbeam.ctc._kenlm_view cimport KenLmView, kenlm_view_of
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._words cimport GrowingPath
-from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
+from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
 from arcbeam._pooled_engine cimport AnyEngine
 
 from arcbeam.errors import CapacityError
@@ -73,10 +73,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         EndpointWatch(const EndpointRules&)
         uint32_t fired()
 
-    cdef cppclass Heard:
-        vector[uint32_t] words
-        cbool after_start
-
     cdef cppclass Stream:
         vector[uint32_t] settled
         uint64_t frames
@@ -96,11 +92,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         Stream* stream
         cbool last
 
-    cdef struct KenLmView:
-        const KenLm* lm
-        const uint32_t* ranks
-        RescoringView rescoring
-
     cdef cppclass Engine(AnyEngine):
         Engine(const GraphView&, const DecodeOptions&, size_t threads) except +
         Engine(const GraphView&, const DecodeOptions&, const RescoringView&, const RescoringOptions&,
@@ -116,13 +107,6 @@ cdef extern from "decode/engine.hpp" namespace "arcbeam::twin" nogil:
         const OpenGraph&, const RescoringView&, const Heard&, const uint32_t*, size_t, cbool) except +
     double kenlm_deviation "arcbeam::twin::path_deviation<arcbeam::twin::KenLmModels>"(
         const OpenGraph&, const KenLmView&, const Heard&, const uint32_t*, size_t, cbool) except +
-
-
-cdef KenLmView kenlm_view_of(rescoring):
-    """The view of an arcbeam.ctc.rescoring.Rescoring with a KenLM model, valid as long as that lives."""
-    cdef KenLmModel model = rescoring.kenlm
-    cdef const uint32_t[::1] ranks = rescoring.ranks
-    return KenLmView(model.lm.get(), &ranks[0], rescoring_view_of(rescoring))
 
 
 def graph_cost(graph, const uint32_t[::1] arcs, cbool reached_final):
@@ -156,12 +140,6 @@ def frames_along(const uint32_t[::1] sources, const uint8_t[::1] reads, int64_t 
     for i in range(1, sources.shape[0]):
         frames[i] = frames[sources[i]] + reads[i]
     return found
-
-
-cdef int take_heard(heard, Heard& into) except -1:
-    if heard is not None:
-        into.words, into.after_start = heard.words, heard.after_start
-    return 0
 
 
 cdef class CpuStream(SearchState):

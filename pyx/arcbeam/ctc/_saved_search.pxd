@@ -1,4 +1,4 @@
-"""Searches in the middle of a sentence, between Python and C++."""
+"""Searches in the middle of a sentence, and what was heard before it, between Python and C++."""
 
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp cimport bool as cbool
@@ -26,5 +26,12 @@ cdef extern from "decode/saved_search.hpp" namespace "arcbeam::twin" nogil:
         cbool alive
 
 
+cdef extern from "decode/models.hpp" namespace "arcbeam::twin" nogil:
+    cdef cppclass Heard:
+        vector[uint32_t] words
+        cbool after_start
+
+
+cdef int take_heard(heard, Heard& into) except -1
 cdef int take_saved(saved, SavedSearch& into) except -1
 cdef dict fields_of(const SavedSearch& saved)

@@ -1,6 +1,13 @@
-"""Searches in the middle of a sentence, between Python and C++."""
+"""Searches in the middle of a sentence, and what was heard before it, between Python and C++."""
 
 import numpy as np
+
+
+cdef int take_heard(heard, Heard& into) except -1:
+    """Of an arcbeam.ctc.sentences.Heard; None is the beginning of a sentence."""
+    if heard is not None:
+        into.words, into.after_start = heard.words, heard.after_start
+    return 0
 
 
 cdef int take_saved(saved, SavedSearch& into) except -1:

@@ -415,8 +415,8 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            On a GPU: the decoder has a language model, the boost has words that the graph lacks, or `nbest`,
-            `confidence`, `lattice` or `mbr` is asked for.
+            On a GPU: the boost is none that :meth:`decode` takes there, or `nbest`, `confidence`, `lattice` or `mbr` is
+            asked for.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError

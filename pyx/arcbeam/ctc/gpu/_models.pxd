@@ -8,10 +8,11 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport LmBuckets
+from arcbeam.ctc._kenlm_view cimport KenLmView
 from arcbeam.lm._lm_view cimport LmView
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
-from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams, SharedBits
 
 
 cdef class DeviceModel:
@@ -40,6 +41,8 @@ cdef class DeviceWords:
 cdef class DeviceRescoring:
     cdef readonly object placement
     cdef object rescoring
+    cdef KenLmView host_view  # the models as the host reads them
+    cdef SharedBits bits
     cdef DeviceModel large, small  # large is None if the host has the model
     cdef LaneRequests requests  # None unless lanes ask the host
     cdef object asked  # rounds, bytes and batches of answers before this batch

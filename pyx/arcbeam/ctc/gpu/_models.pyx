@@ -15,6 +15,7 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes
 from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.lm._lm_buckets cimport BucketSizes, LmBuckets, fill, sizes_of
+from arcbeam.ctc._kenlm_view cimport kenlm_view_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc._boost cimport BoostList
@@ -197,7 +198,7 @@ cdef class DeviceRescoring:
                   size_t lookup_threads):
         cdef size_t free_bytes = 0, total_bytes = 0, memory_limit = options.memory_limit or 0
         placement, gpu_budget, arc_cache = options.placement, options.gpu_budget, options.arc_cache
-        self.rescoring = rescoring
+        self.rescoring, self.host_view = rescoring, kenlm_view_of(rescoring)
         self.hypotheses_per_state = options.hypotheses_per_state or 0
         self.lookup_threads = lookup_threads
         with context:
@@ -223,6 +224,8 @@ cdef class DeviceRescoring:
         if self.placement.name == "resident":
             self._check_limit(memory_limit, taken + model_bytes)
         self._place_large(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
+        if self.large is not None:
+            self.bits = shared_bits(self.large.view.num_states, self.small.view.num_states)
         self.pool = MemoryPool(context)
         self.large_labels = self._send(rescoring.large_labels, stream)
         self.small_labels = self._send(rescoring.small_labels, stream)
@@ -310,7 +313,7 @@ cdef class DeviceRescoring:
         params.lms.small = self.small.view
         if self.large is not None:
             params.lms.large, params.buckets = self.large.view, self.large.buckets
-            params.bits = shared_bits(self.large.view.num_states, self.small.view.num_states)
+            params.bits = self.bits
         else:  # the beginning of a sentence has the number 0
             params.lms.large.num_labels = self.rescoring.kenlm.end_sentence
         params.lms.large_labels = <const uint32_t*> <uintptr_t> self.large_labels.address

@@ -41,6 +41,8 @@ cdef class LaneRequests:
     cdef vector[RequestView] lanes
     cdef uint32_t size
     cdef size_t histories
+    cdef object numbered  # each CudaStream that is alive, by its id: their states have numbers of histories
+    cdef size_t kept_by_streams  # so many histories, when numbers were last given anew
     cdef int begin_batch(self) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1
     cdef int watch(self) except -1
@@ -50,9 +52,10 @@ cdef class LaneRequests:
     cdef int clear(self) except -1
     cdef int release(self) except -1
     cdef int _begin_histories(self) except -1
+    cdef int _number_anew(self, size_t histories) except -1
     cdef size_t device_bytes(self)
     cdef int _clear(self, RescoringParams* params) except -1
     cdef int _have_answer_buffers(self) except -1
-    cdef int _more_words(self) except -1
+    cdef int make_room(self) except -1
     cdef int _share(self, SharedBuffer buffer, size_t bytes) except -1
     cdef size_t pinned_bytes(self)

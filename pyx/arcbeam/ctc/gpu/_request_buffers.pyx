@@ -4,6 +4,8 @@ Answers about arcs travel to the device by copies on two CUDA streams, see
 ``pyx/arcbeam/ctc/gpu/_requests/copied_answers.hpp``. Lanes read the answers of KenLM where the host has written them.
 """
 
+import weakref
+
 cimport cython
 from libc.stdint cimport uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
@@ -60,6 +62,7 @@ cdef class LaneRequests:
         self.buffers, self.words = SharedBuffer(pool.context), SharedBuffer(pool.context)
         self.outgoing = HostBuffer(pool.context)
         self.size = search_plan.REQUEST_ENTRIES
+        self.numbered = weakref.WeakValueDictionary()
         if self.asks == Asks.model:
             with pool.context:
                 self._begin_histories()
@@ -71,12 +74,15 @@ cdef class LaneRequests:
     cdef int _begin_histories(self) except -1:
         """Makes room for the words of the first histories, which have no numbers yet."""
         self._share(self.words, 4 * <size_t> search_plan.REQUEST_HISTORIES * self.lookups.words_a_history)
-        self.histories = search_plan.REQUEST_HISTORIES
-        self._number_anew()
-        return 0
+        return self._number_anew(search_plan.REQUEST_HISTORIES)
 
-    def _number_anew(self):
-        self.lookups.number_anew(<uint32_t*> self.words.data, self.histories)
+    cdef int _number_anew(self, size_t histories) except -1:
+        """Takes all numbers back, for which there is room for the words of so many. Streams keep their histories."""
+        streams = [reference() for reference in self.numbered.valuerefs()]  # while other threads make more
+        self.kept_by_streams = sum([stream.give_up_numbers() for stream in streams if stream is not None])
+        self.lookups.number_anew(<uint32_t*> self.words.data, histories)
+        self.histories = histories
+        return 0
 
     cdef int begin_batch(self) except -1:
         """Returns whether histories have new numbers from now on; then old entries of caches are no longer valid."""
@@ -87,14 +93,14 @@ cdef class LaneRequests:
             self._begin_histories()
             return 1
         kept, taken = search_plan.kept_histories(self.lookups.kenlm.bytes_a_state()), self.lookups.kenlm.size()
-        if taken <= kept // 2:
+        if taken <= max(kept // 2, 2 * self.kept_by_streams):
             try:
                 if taken > self.histories // 2:
-                    self._more_words()  # now, because lanes would stop for it later
+                    self.make_room()  # now, because lanes would stop for it later
                 return 0
             except CudaOutOfMemoryError:
                 pass
-        self._number_anew()
+        self._number_anew(self.histories)
         return 1
 
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1:
@@ -165,14 +171,15 @@ cdef class LaneRequests:
             self.size *= 2
             return self._clear(params)  # lanes that wait for other answers will ask again
         while not self.lookups.answer_all(self.lanes):
-            self._more_words()
+            self.make_room()
             params.history_words = <const uint32_t*> self.words.data
         if self.lookups.copies():
             with nogil:
                 self.lookups.send_open()
         return self.check()
 
-    cdef int _more_words(self) except -1:
+    cdef int make_room(self) except -1:
+        """Makes room for the words of more histories."""
         cdef SharedBuffer more = SharedBuffer(self.context)
         if self.histories >= MOST_HISTORIES:
             raise CapacityError("a batch has more than 2**30 histories: use smaller batches")

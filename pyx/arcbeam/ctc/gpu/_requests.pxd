@@ -61,6 +61,8 @@ cdef extern from "arcbeam/ctc/gpu/_requests/kenlm_answerer.hpp" namespace "arcbe
         size_t bytes_a_state()
         void begin(uint32_t* words, size_t capacity) except +
         void move(uint32_t* words, size_t capacity) except +
+        size_t state_size()
+        uint32_t number(const void* state)
 
 
 cdef extern from "arcbeam/ctc/gpu/_requests/trace.hpp" namespace "arcbeam::requests" nogil:

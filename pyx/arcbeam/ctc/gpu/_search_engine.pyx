@@ -40,7 +40,7 @@ from arcbeam.ctc.gpu._staging cimport Staging
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu._search import TooManyTokens
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError, UnsupportedError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
@@ -245,12 +245,11 @@ cdef class CudaEngine:
         Raises
         ------
         UnsupportedError
-            With a language model.
+            With a boost that no kernel takes with the language model.
         """
-        if self.rescoring is not None:
-            raise UnsupportedError("stream: on a GPU expected a decoder without a language_model, which streams do not "
-                                   "have there yet; use device='cpu'")
-        stream = CudaStream(self.pool, self.stream, self.source, boost, rules, saved)
+        if boost is not None and self.rescoring is not None:
+            self.rescoring.check_boosts([boost])
+        stream = CudaStream(self.pool, self.stream, self.source, self.rescoring, boost, rules, heard, saved)
         self.all_streams.add(stream)
         return stream
 

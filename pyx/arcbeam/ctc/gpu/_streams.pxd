@@ -1,14 +1,28 @@
 """Streams on a device: what each keeps there between two chunks."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
-from arcbeam.ctc._boost cimport BoostList
+from arcbeam.ctc._boost cimport BoostList, BoostView
 from arcbeam.ctc._endpoint cimport EndpointRules
+from arcbeam.ctc._kenlm_view cimport KenLmView
+from arcbeam.ctc.gpu._models cimport DeviceRescoring
+from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._search cimport StreamView
+from arcbeam.ctc.gpu._rescoring_search cimport SharedBits
+from arcbeam.ctc._saved_search cimport Heard
+from arcbeam.lm._lm_view cimport RescoringView
+
+
+cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
+    cdef struct StreamModels:
+        const RescoringView* lms
+        const KenLmView* kenlm
+        SharedBits bits
+        BoostView boost
 
 
 cdef class StateRoom:
@@ -25,10 +39,18 @@ cdef class CudaStream(SearchState):
     cdef readonly bint has_begun
     cdef EndpointRules rules
     cdef object graph  # on the host
+    cdef DeviceRescoring rescoring  # None: no language model
+    cdef Heard heard
+    cdef uint32_t large_start  # the large model's state after what was heard
+    cdef StreamModels models
+    cdef LaneRequests numbers  # those of a KenLM's histories; None without one
+    cdef object apart  # the state, on the host, while its histories have no numbers; otherwise None
+    cdef vector[uint8_t] histories  # these
     cdef object saved  # what the search goes on from, until it is on the device
     cdef StateRoom state, spare
     cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
+    cdef int _number_histories(self) except -1
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
     cdef int _resume(self) except -1

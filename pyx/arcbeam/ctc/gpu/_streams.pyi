@@ -3,7 +3,8 @@ from typing import Any, Self, final
 from arcbeam.ctc._boost import BoostList
 from arcbeam.ctc._rounds import SearchState
 from arcbeam.ctc.endpoint import EndpointRules
-from arcbeam.ctc.sentences import SavedSearch
+from arcbeam.ctc.gpu._models import DeviceRescoring
+from arcbeam.ctc.sentences import Heard, SavedSearch
 from arcbeam.gpu._launch import Stream
 from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph
@@ -27,8 +28,10 @@ class CudaStream(SearchState):
         pool: MemoryPool,
         stream: Stream,
         graph: Graph,
+        rescoring: DeviceRescoring | None,
         boost: BoostList | None,
         rules: EndpointRules | None,
+        heard: Heard | None,
         saved: SavedSearch | None,
     ) -> Self: ...
     @property
@@ -36,3 +39,4 @@ class CudaStream(SearchState):
     @property
     def nbytes(self) -> int: ...
     def search(self) -> dict[str, Any]: ...
+    def give_up_numbers(self) -> int: ...

@@ -4,18 +4,24 @@ that a batch which fails leaves all streams as they were."""
 import numpy as np
 
 cimport cython
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libcpp cimport bool as cbool
+from libcpp.vector cimport vector
 
 from arcbeam.ctc._rounds cimport SearchState
 from arcbeam.graph._graph_view cimport GraphView, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
-from arcbeam.ctc._boost cimport BoostList, BoostView, no_phrases
+from arcbeam.ctc._boost cimport BoostList, no_phrases
 from arcbeam.ctc._endpoint cimport EndpointRules, take_rules
-from arcbeam.ctc._saved_search cimport SavedSearch, fields_of, take_saved
-from arcbeam.ctc.gpu._rescoring_search cimport rescoring_tokens_bytes
+from arcbeam.ctc._kenlm_view cimport KenLmView
+from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard, take_saved
+from arcbeam.ctc.gpu._models cimport DeviceRescoring
+from arcbeam.ctc.gpu._requests cimport KenLmAnswerer
+from arcbeam.ctc.gpu._rescoring_search cimport SharedBits, rescoring_tokens_bytes
 from arcbeam.ctc.gpu._search cimport StreamView, kNoIndex, stream_bytes
 from arcbeam.graph._words cimport GrowingPath
+from arcbeam.lm._lm_view cimport RescoringView
 
 
 cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
@@ -24,15 +30,23 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         uint32_t tokens
         uint32_t entries
 
-    SavedSearch saved_search(const HostState& state) except +
-    void resume_search(const SavedSearch& saved, const GraphView& graph, const BoostView& boost,
-                       const EndpointRules& rules, const HostState& into) except +
+    uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
+    vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const Heard& heard) except +
+    vector[uint8_t] histories_of(const HostState& state, const KenLmAnswerer& numbers) except +
+    cbool number_histories(const vector[uint8_t]& histories, KenLmAnswerer& numbers, const HostState& into) except +
+    SavedSearch saved_search(const HostState& state, const StreamModels& models,
+                             const vector[uint8_t]& histories) except +
+    void resume_search(const SavedSearch& saved, const GraphView& graph, const StreamModels& models, const Heard& heard,
+                       const EndpointRules& rules, const HostState& into, vector[uint8_t]& histories) except +
+
+cdef BoostList NOTHING = no_phrases()
 
 
 @cython.final
 @cython.no_gc
 cdef class StateRoom:
-    """Memory for one state. Tokens have room for histories, which are those of no boost until a search writes others.
+    """Memory for one state. Tokens have room for histories, which a search without boosts and models leaves as they are:
+    those of no boost.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None):
@@ -66,20 +80,34 @@ cdef class CudaStream(SearchState):
     stream : Stream
         That of the engine.
     graph : arcbeam.Graph
+    rescoring : DeviceRescoring or None
     boost : arcbeam.ctc._boost.BoostList or None
     rules : arcbeam.ctc.endpoint.EndpointRules or None
         If they are given, the sentence ends where one of them says so, and takes no frame after that.
+    heard : arcbeam.ctc.sentences.Heard or None
+        What the large language model knows of the sentences before.
     saved : arcbeam.ctc.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
         checked: a search trusts it.
     """
 
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, BoostList boost, rules, saved):
-        self.graph, self.boost, self.saved = graph, boost, saved
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
+                  BoostList boost, rules, heard, saved):
+        self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
+        take_heard(heard, self.heard)
+        self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
+        if rescoring is None:
+            return
+        if rescoring.large is not None:
+            self.models.lms, self.models.bits = &rescoring.host_view.rescoring, rescoring.bits
+            self.large_start = lm_start(self.models.lms[0], self.heard)
+        else:
+            self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
+            self.numbers.numbered[id(self)] = self
 
     @property
     def is_whole(self):
@@ -112,40 +140,86 @@ cdef class CudaStream(SearchState):
         It lacks `settled`, which the stream's sentence has, and `dead_frames`.
         """
         cdef SavedSearch found
+        cdef HostState state
         cdef unsigned char[::1] memory
         with self.state.memory.pool.context:
             self._resume()
         found.alive = True
         if self.has_begun:
-            memory = self.state.memory.read(self.state.bytes())
-            found = saved_search(HostState(&memory[0], self.state.tokens, self.state.entries))
+            memory = self.apart or self.state.memory.read(self.state.bytes())
+            state = HostState(&memory[0], self.state.tokens, self.state.entries)
+            if self.numbers is None or self.apart is not None:
+                found = saved_search(state, self.models, self.histories)
+            else:
+                found = saved_search(state, self.models, histories_of(state, self.numbers.lookups.kenlm[0]))
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found)
 
     cdef int _resume(self) except -1:
-        """Sends the state that the search goes on from, unless it is on the device."""
+        """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
         cdef SavedSearch search
-        cdef BoostList boost = no_phrases() if self.boost is None else self.boost
         cdef unsigned char[::1] memory
         if self.saved is None:
             return 0
         take_saved(self.saved, search)
         self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
-        memory = np.zeros(self.state.bytes(), np.uint8)
-        resume_search(search, view_of(self.graph), boost.view, self.rules,
-                      HostState(&memory[0], self.state.tokens, self.state.entries))
-        self.state.memory.write(memory)
+        made = bytearray(self.state.bytes())
+        memory = made
+        resume_search(search, view_of(self.graph), self.models, self.heard, self.rules,
+                      HostState(&memory[0], self.state.tokens, self.state.entries), self.histories)
+        if self.numbers is None:
+            self.state.memory.write(memory)
+        else:
+            self.apart = made
         self.has_begun, self.saved = True, None
+        return 0
+
+    def give_up_numbers(self):
+        """int : the histories of a KenLM that this state keeps by themselves, from now until its next chunk.
+
+        Their numbers must still hold.
+        """
+        cdef unsigned char[::1] memory
+        if self.apart is None and self.has_begun:
+            read = self.state.memory.read(self.state.bytes())
+            memory = read
+            self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries),
+                                          self.numbers.lookups.kenlm[0])
+            self.apart = read
+        return self.histories.size() // self.numbers.lookups.kenlm.state_size()
+
+    cdef int _number_histories(self) except -1:
+        """Numbers the histories that a chunk begins with, where they are a KenLM's."""
+        cdef vector[uint8_t] start
+        cdef KenLmAnswerer* numbers = self.numbers.lookups.kenlm
+        cdef unsigned char[::1] memory
+        if self.apart is not None:
+            memory = self.apart
+            while not number_histories(self.histories, numbers[0],
+                                       HostState(&memory[0], self.state.tokens, self.state.entries)):
+                self.numbers.make_room()
+            self.state.memory.write(memory)
+            self.apart = None
+            self.histories.clear()
+        elif not self.has_begun:
+            start = kenlm_start(self.models.kenlm[0], self.heard)
+            self.large_start = numbers.number(start.data())
+            while self.large_start == kNoIndex:
+                self.numbers.make_room()
+                self.large_start = numbers.number(start.data())
         return 0
 
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1:
         """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much;
         `columns`: those of the graph's arcs on the device, where there are rules."""
         self._resume()
+        if self.numbers is not None:
+            self._number_histories()
         self.spare.reserve(max(tokens, self.state.tokens), max(entries, self.state.entries))
         view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.fired, view.frames = last, self.fired, self.frames
+        view.large_start = self.large_start
         view.columns = <const uint16_t*> <uintptr_t> (columns if self.rules.num_rules != 0 else 0)
         view.rules, view.next_look = self.rules, kNoIndex
         if self.rules.num_rules != 0 and self.fired == 0:

@@ -45,6 +45,15 @@ class KenLmAnswerer : public Answerer {
         histories_.move(words, capacity);
     }
 
+    // For what keeps histories while no thread is in here, as KenLM's states: that of a number, and the number of a
+    // state, which is Histories::kNone if there is no room.
+    [[nodiscard]] std::size_t state_size() const { return lm_.state_size(); }
+    void read(std::uint32_t number, void* state) const { histories_.read(number, state); }
+    [[nodiscard]] std::uint32_t number(const void* state) {
+        std::uint32_t spare = Histories::kNone;
+        return histories_.number(state, histories_.hash(state), spare);
+    }
+
     bool answer(const Question* questions, std::size_t count, Answer* answers) override {
         for (std::size_t first = 0; first < count; first += kTogether) {
             if (!answer_some(questions + first, std::min(kTogether, count - first), answers + first)) {

@@ -4,14 +4,10 @@
 
 #include "decode/boosted_models.hpp"
 #include "decode/stream.hpp"
-#include "rescore/rescoring_search.hpp"
 
 namespace arcbeam {
 
 namespace {
-
-using Models = twin::BoostedModels<twin::NoModels>;
-using State = twin::HistoryState<Models>;
 
 // Where everything lies in a state; see stream_memory() in decode/stream.cuh, and carve_tokens().
 struct Places {
@@ -29,20 +25,85 @@ struct Places {
     LogEntry* log;
     Token* tokens;
     std::uint32_t* states;
-    History* histories;  // `large` is the state of the boost
+    History* histories;  // see rescore/history.cuh
 };
+
+using Boosted = twin::BoostedModels<twin::NoModels>;
+using BoostedAutomaton = twin::BoostedModels<twin::AutomatonModels>;
+using BoostedKenLm = twin::BoostedModels<twin::KenLmModels>;
+
+std::uint64_t bits_of(const History& history) {
+    return static_cast<std::uint64_t>(history.large) << 32U | history.small;
+}
+
+// Follows the words of all paths with the twin's models, and writes the log and the tokens with their histories,
+// which on_device(models, history) gives.
+template <typename Twin, typename OnDevice>
+void write_paths(const Twin& twin, const twin::SavedSearch& saved, const GraphView& graph,
+                 const StreamModels& models, const twin::Heard& heard, const Places& into, OnDevice on_device) {
+    twin::HistoryState<Twin> state(twin);
+    state.models.boost_with(models.boost);
+    state.resume(graph, heard, saved, twin::TokenLog::kNever);
+    for (std::uint32_t i = 0; i < state.log.size(); ++i) {
+        into.log[i] = {state.log[i].source, state.log[i].arc};
+    }
+    for (std::uint32_t i = 0; i < state.tokens.size(); ++i) {
+        const std::uint32_t of = state.tokens[i].state;
+        const StateRecord& record = graph.states[of];
+        into.tokens[i] = {state.tokens[i].cost, record.first_emitting, graph.arcs_end(of), record.smallest_weight};
+        into.states[i] = of;
+        into.histories[i] = on_device(state.models, state.histories[i]);
+    }
+}
+
+void add_state(const void* state, std::size_t size, KenLmHistories& histories) {
+    const auto* const bytes = static_cast<const unsigned char*>(state);
+    histories.insert(histories.end(), bytes, bytes + size);
+}
 
 }  // namespace
 
-twin::SavedSearch saved_search(const HostState& from) {
+std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard) {
+    return twin::AutomatonModels(lms).start(heard).large;
+}
+
+KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard) {
+    twin::KenLmModels models(kenlm);
+    models.begin(twin::TokenLog::kNever);
+    KenLmHistories found;
+    add_state(models.state(models.start(heard)), kenlm.lm->state_size(), found);
+    return found;
+}
+
+KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers) {
+    const Places places(from);
+    const std::size_t size = numbers.state_size();
+    KenLmHistories found(size * places.words->counts.num_tokens);
+    for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
+        numbers.read(places.histories[i].large, found.data() + i * size);
+    }
+    return found;
+}
+
+bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into) {
+    const Places places(into);
+    for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
+        const std::uint32_t number = numbers.number(histories.data() + i * numbers.state_size());
+        if (number == requests::Histories::kNone) {
+            return false;
+        }
+        places.histories[i].large = number;
+    }
+    return true;
+}
+
+twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories) {
     const Places places(from);
     const StreamCounts counts = places.words->counts;
-    State state(Models(twin::NoModels::View{}));
+    twin::SearchState state;
     state.tokens.resize(counts.num_tokens);
-    state.histories.resize(counts.num_tokens);
     for (std::uint32_t i = 0; i < counts.num_tokens; ++i) {
         state.tokens[i] = {places.states[i], places.tokens[i].cost};
-        state.histories[i] = {{}, places.histories[i].large};
     }
     twin::Buffer<twin::LogEntry> entries;
     entries.resize(counts.log_size);
@@ -53,37 +114,57 @@ twin::SavedSearch saved_search(const HostState& from) {
     state.log.resume(entries);
     std::vector<std::uint32_t> known;  // a device keeps some entries that are settled
     state.log.take_settled(counts.num_tokens, known);
+    // Other histories are in the order of their bits.
+    KenLmStates states;
+    std::vector<std::uint32_t> numbers;
+    if (models.kenlm != nullptr) {
+        states.begin(*models.kenlm->lm, models.kenlm->ranks);
+        for (std::uint32_t i = 0; i < counts.num_tokens; ++i) {
+            numbers.push_back(states.number(histories.data() + i * models.kenlm->lm->state_size()));
+        }
+    }
+    const auto precedes = [&](std::uint32_t a, std::uint32_t b) {
+        if (models.kenlm != nullptr && numbers[a] != numbers[b]) {
+            return states.precedes(numbers[a], numbers[b]);
+        }
+        return bits_of(places.histories[a]) < bits_of(places.histories[b]);
+    };
     twin::SavedSearch saved;
-    state.save(saved);
+    twin::save_paths(state.tokens, state.log, precedes, saved);
     saved.offset = places.words->offset;
     saved.dead_frames = places.words->dead_frames;
     saved.alive = counts.alive != 0U;
     return saved;
 }
 
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const BoostView& boost,
-                   const EndpointRules& rules, const HostState& into) {
-    State state(Models(twin::NoModels::View{}));
-    state.models.boost_with(boost);
-    state.resume(graph, twin::Heard{}, saved, twin::TokenLog::kNever);
+void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
+                   KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);
     watch.settle(graph, saved.settled.data(), saved.settled.size());
     const Places places(into);
-    const auto num_tokens = static_cast<std::uint32_t>(state.tokens.size());
-    *places.words = {{num_tokens, state.log.size(), 0U, saved.alive ? 1U : 0U},
+    *places.words = {{static_cast<std::uint32_t>(saved.tokens.size()), static_cast<std::uint32_t>(saved.log.size()),
+                      0U, saved.alive ? 1U : 0U},
                      saved.offset,
                      saved.dead_frames,
                      watch.settled_silence()};
-    for (std::uint32_t i = 0; i < state.log.size(); ++i) {
-        places.log[i] = {state.log[i].source, state.log[i].arc};
-    }
-    for (std::uint32_t i = 0; i < num_tokens; ++i) {
-        const std::uint32_t of = state.tokens[i].state;
-        const StateRecord& record = graph.states[of];
-        places.tokens[i] = {state.tokens[i].cost, record.first_emitting, graph.arcs_end(of),
-                            record.smallest_weight};
-        places.states[i] = of;
-        places.histories[i] = {state.histories[i].boost, 0U};
+    if (models.kenlm != nullptr) {
+        histories.clear();
+        const auto apart = [&](BoostedKenLm& twin, const BoostedKenLm::History& history) {
+            add_state(twin.models().state(history.lm), models.kenlm->lm->state_size(), histories);
+            return History{0U, history.lm.small};
+        };
+        write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, apart);
+    } else if (models.lms != nullptr) {
+        const auto as_kept = [&](const BoostedAutomaton&, const BoostedAutomaton::History& history) {
+            return has_phrases(models.boost) ? shared_history(models.bits, history.lm, history.boost) : history.lm;
+        };
+        write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, as_kept);
+    } else {
+        const auto as_kept = [](const Boosted&, const Boosted::History& history) {
+            return History{history.boost, 0U};
+        };
+        write_paths(Boosted(twin::NoModels::View{}), saved, graph, models, heard, places, as_kept);
     }
 }
 

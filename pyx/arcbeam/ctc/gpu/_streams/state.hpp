@@ -3,11 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "arcbeam/ctc/gpu/_requests/kenlm_answerer.hpp"
+#include "decode/models.hpp"
 #include "decode/saved_search.hpp"
+#include "rescore/rescoring_search.hpp"
 #include "shared/boost.hpp"
 #include "shared/endpoint.hpp"
 #include "shared/graph_view.hpp"
+#include "shared/rescoring.hpp"
 
 namespace arcbeam {
 
@@ -19,11 +24,34 @@ struct HostState {
     std::uint32_t entries;
 };
 
-// Lacks what the host knows without the device: what is settled, `frames` and `fired`.
-twin::SavedSearch saved_search(const HostState& from);
+// KenLM's states, one behind the other. On a device histories of KenLM are numbers that the host gives them, and
+// takes back now and then.
+using KenLmHistories = std::vector<unsigned char>;
 
-// Writes the state with which a search goes on.
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const BoostView& boost,
-                   const EndpointRules& rules, const HostState& into);
+// What gives tokens their histories: models of the host, and a boost. At most one is not null: models whose states
+// have the device's numbers, or those with a KenLM.
+struct StreamModels {
+    const RescoringView* lms;
+    const twin::KenLmView* kenlm;
+    SharedBits bits;
+    BoostView boost;
+};
+
+// The large model's state after what was heard.
+std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard);
+KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard);
+
+// The histories of the tokens, and the reverse: false if there is no room for their numbers.
+KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers);
+bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into);
+
+// Lacks what the host knows without the device: what is settled, `frames` and `fired`. `histories`: those of a
+// KenLM.
+twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories);
+
+// Writes the state with which a search goes on; with a KenLM, its histories apart.
+void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+                   const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
+                   KenLmHistories& histories);
 
 }  // namespace arcbeam
