@@ -21,7 +21,7 @@ ROW = np.dtype(
         ("epsilon_next_state", "u4"),
         ("epsilon_weight", "f4"),
         ("depth", "u4"),
-        ("unused", "u4"),
+        ("entrance", "u4"),
     ]
 )
 NO_EPSILON = 0xFFFFFFFF
