@@ -95,7 +95,8 @@ cdef class LatticeMemory:
         params.beam = beam
         for i in range(n):
             one.result, one.frames, one.into = params.results + i, <uint32_t> given[i], &into.found[index[i]]
-            one.new_words, boost = NULL, None if boosts is None else boosts[index[i]]
+            one.new_words = NULL
+            boost = None if boosts is None else boosts[index[i]]
             if boost is not None and boost.new_words is not None:
                 one.new_words = &boost.new_words_view
             wanted.push_back(one)

@@ -257,7 +257,7 @@ cdef class CudaEngine:
                 paths, work, bad = self._decode_somehow(utterances, columns, on_host, looks)
             finally:
                 self.boosts = self.streams = self.last = None
-        return (paths[:-1] if has_new_words and lattice_beam is None else paths), work, bad
+        return (paths[: len(paths) - 1] if has_new_words and lattice_beam is None else paths), work, bad
 
     def new_stream(self, boost=None, rules=None, heard=None, saved=None):
         """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
@@ -710,7 +710,7 @@ cdef class CudaEngine:
         self.lattices.rest()
         return 0
 
-    cdef list _all_searches(self):
+    def _all_searches(self):
         """Of all kinds that there have been."""
         return [one for one in (self.searches, self.boosted_searches, self.opened_searches) if one is not None]
 
