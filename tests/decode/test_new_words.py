@@ -185,13 +185,13 @@ def test_the_oracle_meets_new_words():
     assert found > 100
 
 
-def small_graph(seed, **meta):
-    """A loop of three words with a slot, and weights from a seed."""
+def small_graph(seed, more=0, **meta):
+    """A loop of three words with a slot, weights from a seed, and so many arcs more."""
     weights = np.random.default_rng(seed).gamma(1.0, 1.0, 8).astype(np.float32)
     arcs = [
         (0, 1, 1, 1, weights[0]), (1, 1, 1, 0, 0.0), (0, 2, 2, 2, weights[1]), (2, 3, 3, 0, weights[2]),
         (0, 3, 3, 3, weights[3]), (3, 3, 3, 0, 0.0), (1, 0, 0, 0, weights[4]), (3, 0, 0, 0, weights[5]),
-        (0, 0, 4, 0, 0.0),
+        (0, 0, 4, 0, 0.0), *[(3, 3, 4, 0, 1.0 + at) for at in range(more)],
     ]  # fmt: skip
     graph = Graph.from_arcs(arcs, start=0, finals={0: 0.0}, num_states=4, num_columns=4, blank=3)
     return with_slot(graph, [(0, float(weights[6]), 0)], meta)

@@ -2,6 +2,7 @@
 
 import gc
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arcbeam import Boost, CtcDecoder, Graph, UnsupportedError
-from arcbeam.gpu.tuned import search_plan
+from tests.decode import emulated_gpu as emulated
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
@@ -101,25 +102,9 @@ def test_log_probs_that_come_in_parts(emulated_gpu):
 def test_graphs_of_any_number_of_arcs(emulated_gpu):
     """A request's labels begin in the middle of a chunk, or at its begin."""
     emulated_gpu.begin_with(ROOMY)
-    graph = small_graph(2)
     for more in range(9):
-        arcs = [(0, 0, 4, 0, 1.0 + at) for at in range(more)]
-        wider = with_more(graph, arcs)
-        assert wider.num_arcs == graph.num_arcs + more
-        equal(*both(wider, beam=20.0), BATCH, [Boost({"zz": 6.0}), None, Boost({"xy": 6.0, "y": 3.0}), Boost(["c"])])
-
-
-def with_more(graph, arcs):
-    from tests.decode.test_new_words import arcs_of
-
-    columns = [np.concatenate([old, new]) for old, new in zip(arcs_of(graph), zip(*arcs, strict=True), strict=True)] if (
-        arcs
-    ) else arcs_of(graph)
-    fields = graph.fields()
-    return Graph.from_arcs(
-        tuple(columns), start=graph.start, finals=graph.finals, num_states=graph.num_states, tokens=graph.tokens,
-        word_symbols=graph.word_symbols, meta=graph.meta, open_slot=fields["open_slot"],
-    )  # fmt: skip
+        graph = small_graph(2, more=more)
+        equal(*both(graph, beam=20.0), BATCH, [Boost({"zz": 6.0}), None, Boost({"xy": 6.0, "y": 3.0}), Boost(["c"])])
 
 
 def test_utterances_with_errors_or_without_frames(emulated_gpu):
@@ -151,13 +136,13 @@ def test_language_models_are_refused(emulated_gpu, models):
         on_gpu.decode(BATCH, boost=Boost(["zz"]))
 
 
-def test_requests_without_new_words_take_the_kernels_of_today(emulated_gpu, monkeypatch):
+def test_lists_without_new_words_take_the_kernels_of_other_graphs(emulated_gpu, monkeypatch):
     emulated_gpu.begin_with(ROOMY)
-    names = []
-    launch = emulated_gpu.launched.append
+    sources, load = [], emulated.build.load
+    monkeypatch.setattr(emulated.build, "load", lambda source: sources.append(source) or load(source))
     on_gpu = CtcDecoder(small_graph(1), device="cuda")
-    on_gpu.decode(BATCH, boost=Boost(["a"]))
-    kernels = on_gpu._engine.memory()
-    assert kernels["boosts"] > 0
-    assert launch is not None and not names
-    assert search_plan.WIDE.kernel == "wide"
+    for boost in (None, Boost(["a"]), Boost(["zz"]), Boost(["a"])):
+        on_gpu.decode(BATCH, boost=boost)
+    names = dict.fromkeys(Path(source).stem for source in sources)
+    assert list(names) == ["search", "boosted", "new_words"]
+    assert Path(sources[-1]).stem == "boosted"
