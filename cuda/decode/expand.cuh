@@ -20,8 +20,8 @@
 namespace arcbeam {
 
 // Follows `count` queued arcs from place `from` of the queue on, two for each thread of the warp.
-template <class Team>
-ARCBEAM_DEVICE void follow(const SearchParams& params, const ExpandInput& in, std::uint32_t from,
+template <class Team, class Params>
+ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uint32_t from,
                            std::uint32_t count, const Workspace& work, Control& control) {
     constexpr std::uint32_t kEach = kFollowed / simt::kWarpSize;
     const std::uint32_t lane = simt::warp_thread();
@@ -91,8 +91,8 @@ ARCBEAM_DEVICE float least_cost(const ExpandInput& in, const Chunk& chunk, std::
 }
 
 // Follows the arcs of the best token that seem cheapest, one for each thread of the warp, to get a first bound.
-template <class Team>
-ARCBEAM_DEVICE void probe(const SearchParams& params, const ExpandInput& in, Control& control) {
+template <class Team, class Params>
+ARCBEAM_DEVICE void probe(const Params& params, const ExpandInput& in, Control& control) {
     const std::uint32_t index = simt::load_relaxed<Team::kScope>(&control.best_token);
     if (index >= in.num_tokens) {
         return;
@@ -141,8 +141,8 @@ ARCBEAM_DEVICE std::uint32_t affordable(const ExpandInput& in, const Chunk& chun
 
 // Judges the arcs of a round and follows the affordable ones. After the `last` round it also follows those that
 // still wait.
-template <class Team>
-ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, const Chunk& chunk, bool last,
+template <class Team, class Params>
+ARCBEAM_DEVICE void leave(const Params& params, const ExpandInput& in, const Chunk& chunk, bool last,
                           std::uint32_t& queued, const Workspace& work, Control& control) {
     std::uint32_t left = affordable(in, chunk, chunk.own, running_bound<Team>(in, params.beam, control));
     for (;;) {
@@ -170,8 +170,8 @@ ARCBEAM_DEVICE void leave(const SearchParams& params, const ExpandInput& in, con
     }
 }
 
-template <class Team>
-ARCBEAM_DEVICE void expand(const SearchParams& params, const ExpandInput& in, const Workspace& work,
+template <class Team, class Params>
+ARCBEAM_DEVICE void expand(const Params& params, const ExpandInput& in, const Workspace& work,
                            Control& control, Counts& counts) {
     list_rounds<Team>(in, control, counts);
     Team::barrier();

@@ -268,8 +268,8 @@ ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace
 }
 
 // Expands a frame whose acoustic costs and cut-off are known.
-template <class Team>
-ARCBEAM_DEVICE Expanded leave_tokens(const SearchParams& params, Lane& lane, float cut, const Workspace& work) {
+template <class Team, class Params>
+ARCBEAM_DEVICE Expanded leave_tokens(const Params& params, Lane& lane, float cut, const Workspace& work) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
     ExpandInput in{lane.tokens.token,

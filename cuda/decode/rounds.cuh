@@ -49,7 +49,8 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
 
 // The chunk of this thread: number `number` of its group. `starts` has a bit for each chunk of the round that is
 // the first of its token; `before` tokens begin before the round.
-ARCBEAM_DEVICE Chunk find_chunk(const DeviceGraphView& graph, const ExpandInput& in, std::uint32_t number,
+template <class Graph>
+ARCBEAM_DEVICE Chunk find_chunk(const Graph& graph, const ExpandInput& in, std::uint32_t number,
                                 float bound, std::uint32_t starts, std::uint32_t before) {
     Chunk chunk{};
     const std::uint32_t up_to_here = starts & (simt::threads_below() | 1U << simt::warp_thread());
@@ -140,8 +141,8 @@ ARCBEAM_DEVICE Group open_group(const ExpandInput& in, std::uint32_t number) {
 }
 
 // Finds this thread's chunk of a round of the group.
-template <class Team>
-ARCBEAM_DEVICE Chunk take_round(const SearchParams& params, const ExpandInput& in, const Group& group,
+template <class Team, class Params>
+ARCBEAM_DEVICE Chunk take_round(const Params& params, const ExpandInput& in, const Group& group,
                                 std::uint32_t round, Control& control) {
     const std::uint32_t first = round * simt::kWarpSize;
     const std::uint32_t before =

@@ -69,6 +69,14 @@ ARCBEAM_DEVICE void reach(const Params& params, std::uint32_t i, const Candidate
     }
 }
 
+// The epsilon arcs of a state's row are [arc, end). Says whether there are more behind them, and where: those that
+// enter an open slot, see new_words.cuh.
+template <class Work>
+ARCBEAM_DEVICE bool more_epsilons(const DeviceGraphView&, std::uint32_t, const Work&, std::uint32_t&,
+                                  std::uint32_t&) {
+    return false;
+}
+
 template <class Team, class Work, class Params>
 ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index, ArcTarget target,
                                       const Level& level, const Work& work, Control& control,
@@ -77,7 +85,9 @@ ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index,
     const std::uint32_t key = work.place()[index];
     const float cost = packed_cost(work.key_best()[key]);
     const History history = work.history(key);
-    for (std::uint32_t arc = arcs.first_arc; arc < arcs.first_emitting; ++arc) {
+    std::uint32_t end = arcs.first_emitting;
+    for (std::uint32_t arc = arcs.first_arc;
+         arc < end || more_epsilons(params.search.graph, key, work, arc, end); ++arc) {
         if (arc != arcs.first_arc) {
             target = simt::load_readonly(params.search.graph.targets + arc);
         }

@@ -104,8 +104,8 @@ struct Entered {
 
 // Enters new hypotheses, and prefetches what the frame and the next one will read of their states. Each step is
 // done for all of them before the next step begins, because the tables may be in device memory.
-template <class Team, std::uint32_t each, class Work>
-ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entered (&entered)[each],
+template <class Team, std::uint32_t each, class Work, class Params>
+ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&entered)[each],
                                      const Step& step, const Work& work, Control& control,
                                      RescoringControl& words) {
     const std::uint32_t n = params.hypotheses_per_state;
@@ -159,8 +159,8 @@ ARCBEAM_DEVICE void enter_hypotheses(const RescoringParams& params, const Entere
 // Admits candidates [first, last), or only those of them that have words, with their keys and hypotheses; the best
 // of them may be the best survivor. A barrier must follow. Returns how many this thread has admitted. A thread
 // takes kEach candidates at a time, because a new state needs a load, and so the loads wait together.
-template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::uint32_t first, std::uint32_t last,
+template <class Team, std::uint32_t kEach, class Work, class Params>
+ARCBEAM_DEVICE std::uint32_t recombine_some(const Params& params, std::uint32_t first, std::uint32_t last,
                                             bool only_words, float bound, const Step& step, const Work& work,
                                             Control& given, RescoringControl& given_words) {
     Control& control = words_beside(work, given);
@@ -245,8 +245,8 @@ ARCBEAM_DEVICE std::uint32_t recombine_some(const RescoringParams& params, std::
 }
 
 // Where each thread has at most one candidate, simpler code is faster.
-template <class Team>
-ARCBEAM_DEVICE std::uint32_t recombine_histories(const RescoringParams& params, std::uint32_t first,
+template <class Team, class Params>
+ARCBEAM_DEVICE std::uint32_t recombine_histories(const Params& params, std::uint32_t first,
                                                  std::uint32_t last, bool only_words, float bound, const Step& step,
                                                  const RescoringWorkspace& work, Control& control,
                                                  RescoringControl& words) {

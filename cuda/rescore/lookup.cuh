@@ -33,8 +33,8 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 // Reads the words of the n candidates of the emitting arcs that are within `bound`; the others are given up. A
 // candidate without a word counts as rescored. A thread takes kEach candidates at a time, because their words come
 // from far.
-template <class Team, std::uint32_t kEach, class Work>
-ARCBEAM_DEVICE void note_some(const RescoringParams& params, const Array<History>& histories,
+template <class Team, std::uint32_t kEach, class Work, class Params>
+ARCBEAM_DEVICE void note_some(const Params& params, const Array<History>& histories,
                               std::uint32_t first_log, std::uint32_t n, float bound, const Work& work,
                               RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
@@ -83,8 +83,8 @@ ARCBEAM_DEVICE void note_some(const RescoringParams& params, const Array<History
     }
 }
 
-template <class Team>
-ARCBEAM_DEVICE void note_words(const RescoringParams& params, const RescoringLane& lane, std::uint32_t n,
+template <class Team, class Params>
+ARCBEAM_DEVICE void note_words(const Params& params, const RescoringLane& lane, std::uint32_t n,
                                float bound, const RescoringWorkspace& work) {
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
     const bool few = n <= Team::size();

@@ -317,12 +317,16 @@ class SearchHost:
         self.options = (beam, acoustic_scale, blank_penalty, max_active or 0)
         self.lattice_beam = lattice_beam
         if lattice_beam is not None:
-            self.source = self.source.replace(".cu", "_lattice.cu")
-            self.entry = self.entry.replace("_{}", "_lattice_{}")
+            self.source, self.entry = self.of_lattices(self.source, self.entry)
         self.kernels = build.load(self.source, *self.sources_of_the_host)
         self.launches = 0
         self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}
+
+    @staticmethod
+    def of_lattices(source, entry):
+        """The source that gives lattices, and its entries."""
+        return source.replace(".cu", "_lattice.cu"), entry.replace("_{}", "_lattice_{}")
 
     # What a search with a large language model has otherwise.
 
@@ -383,7 +387,7 @@ class SearchHost:
         views = np.zeros(len(streams or ()), STREAM)
         for number, stream in enumerate(streams or ()):
             stream.view(number, views[number], self.tokens_bytes, keep, last, graph)
-        rows = graph_layout.state_rows(graph.states, graph.targets)
+        rows = graph_layout.state_rows(graph.states, graph.targets, graph.open_slot)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         lattices = None if self.lattice_beam is None else Lattices(batch, shape.lanes, room, self.lattice_beam)
         for number, lane in enumerate(lanes):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from arcbeam import CtcDecoder
-from tests.decode.lattices import lattices, of_kernel, packed
+from arcbeam.ctc.gpu import graph_layout, new_words_layout
+from tests.decode.lattices import lattices, numbered, of_kernel, packed
 from tests.decode.search_host import DECODED
 from tests.rescore.rescore_host import REQUESTS, RescoreHost, bits_view
 from tests.simt.build import kernel_params
@@ -46,6 +47,64 @@ class BoostHost(RescoreHost):
         return params
 
 
+ON_DEVICE = np.dtype([(name, "u8") for name in ("states", "targets", "labels", "finals", "words")] + [
+    ("has_words", "u4"), ("unused", "u4")
+])  # fmt: skip
+
+
+class NewWordsHost(BoostHost):
+    """Its lists may have new words. It makes lattices always."""
+
+    source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
+
+    def __init__(self, graph, lists, **options):
+        super().__init__(graph, lists, **options)
+        self.own = np.zeros(len(lists), ON_DEVICE)
+        self.entrances = new_words_layout.entrances(graph.states, graph.open_slot)
+        labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+        last = new_words_layout.last_labels(labels, graph.num_arcs)
+        for number, (row, made) in enumerate(zip(self.own, lists, strict=True)):
+            if made.new_words is None:
+                continue
+            row["has_words"] = 1
+            for name, (column, before) in zip(
+                ON_DEVICE.names, new_words_layout.columns(graph, made.new_words, last), strict=False
+            ):
+                column = aligned(column)
+                self.keep[f"{name} of {number}"] = column
+                row[name] = (column.ctypes.data - before) % 2**64
+
+    @staticmethod
+    def of_lattices(source, entry):
+        return source, entry
+
+    def params(self, search):
+        slot = kernel_params(
+            of_utterances=self.own, entrances=self.entrances, num_states=np.uint32(self.graph.num_states),
+            num_arcs=np.uint32(self.graph.num_arcs),
+        )  # fmt: skip
+        return kernel_params(rescoring=super().params(search), slot=slot)
+
+
+def aligned(column, to=32):
+    """A copy at an address that is a multiple of so many bytes."""
+    memory = np.zeros(len(column) + to, np.uint8)
+    first = -memory.ctypes.data % to
+    memory[first : first + len(column)] = column
+    return memory[first : first + len(column)]
+
+
+class WholeGraph:
+    """A graph with a request, as `tests.decode.lattices.numbered` reads it."""
+
+    def __init__(self, graph, new_words):
+        self.start = graph.start
+        self.states, self.targets = graph.states, graph.targets
+        if new_words is not None:
+            self.states = np.concatenate([graph.states[:-1], new_words.states])
+            self.targets = np.concatenate([graph.targets, new_words.targets])
+
+
 class BoostRescoreHost(RescoreHost):
     """`bits` : of a history, for the state of the small model and for that of the boost."""
 
@@ -73,6 +132,22 @@ def check(graph, boosts, batch, *, shape=None, schedule=None, lattice_beam=None,
     return _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule)
 
 
+def check_new_words(graph, boosts, batch, *, lattice_beam, shape=None, schedule=None, **options):
+    """The same for lists with new words; with a beam of None, paths."""
+    of_both = {name: options[name] for name in ("beam", "max_active") if name in options}
+    more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
+    decoder = CtcDecoder(graph, device="cpu", threads=1, **of_both, **more)
+    lists = [boost.compiled(graph) for boost in boosts]
+    host = NewWordsHost(graph, lists, **options, lattice_beam=lattice_beam or 0.0)
+    found = host.decode(batch, shape, **(schedule or {}))
+    _same_paths(found, decoder, boosts, batch)
+    if lattice_beam is not None:
+        wanted = lattices(decoder, batch, boost=boosts)
+        for one, logp, made, lattice in zip(found, batch, lists, wanted, strict=True):
+            assert packed(numbered(WholeGraph(graph, made.new_words), one, len(logp))) == packed(lattice)
+    return host
+
+
 def check_rescored(
     graph, models, boosts, batch, *, bits, shape=None, schedule=None, lattice_beam=None, lm_scale=1.0, **options
 ):
@@ -97,9 +172,13 @@ def _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedu
         wanted = lattices(decoder, batch, boost=boosts)
         assert of_kernel(graph, batch, found) == [packed(lattice) for lattice in wanted]
         return host
+    _same_paths(found, decoder, boosts, batch)
+    return host
+
+
+def _same_paths(found, decoder, boosts, batch):
     for got, want in zip(found, decoder.decode(batch, boost=boosts), strict=True):
         assert got.outcome == DECODED
         assert got.arcs.tolist() == want.arcs.tolist()
         assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
         assert got.reached_final == want.reached_final
-    return host

@@ -378,13 +378,13 @@ def graphs_of(graph: Graph, boosts: Boosts, utterances: int) -> list[Graph | Ope
     return [opened(graph, boost_of(boosts, index)) for index in range(utterances)]
 
 
-def refuse_new_words(lists: BoostList | list[BoostList | None] | None, device: str) -> None:
-    """UnsupportedError if a list has new words, which GPUs do not decode yet."""
+def refuse_new_words(lists: BoostList | list[BoostList | None] | None, reason: str) -> None:
+    """UnsupportedError with this reason if a list has new words."""
     for one in lists if isinstance(lists, list) else [lists]:
         if one is not None and one.new_words is not None:
             names = [name for _, name in itertools.islice(one.new_words.symbols.items(), SHOWN)]
             raise UnsupportedError(
-                f"boost: expected words that the graph has, because {device} does not decode new ones yet, got "
+                f"boost: expected words that the graph has, because {reason}, got "
                 f"{', '.join(map(repr, names))}; decode with CtcDecoder(graph, device='cpu') (on the command line: "
                 "--device cpu)"
             )

@@ -348,8 +348,8 @@ class CtcDecoder:
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         UnsupportedError
-            On a GPU: a boost has words that the graph lacks, or meets a language model that lanes ask the host for, or
-            has more beginnings of phrases than there is room for beside large models.
+            On a GPU: a boost meets a language model, and has words that the graph lacks, or the lanes ask the host for
+            the model, or there are more beginnings of phrases than there is room for beside large models.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
@@ -368,8 +368,8 @@ class CtcDecoder:
         self._check_files()
         beam = self._options.lattice_beam if asked.needs_lattices else None
         boosts = compiled_for(self._graph, boost)
-        if self._ordinal is not None:
-            refuse_new_words(boosts, self.device)
+        if self._ordinal is not None and self._rescoring is not None:
+            refuse_new_words(boosts, f"{self.device} does not decode new ones together with a language_model yet")
         found = self._intake.decode(
             self._engine, log_probs, lengths, errors, cuda_stream, lattice_beam=beam, boosts=boosts
         )
@@ -475,7 +475,7 @@ class CtcDecoder:
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
         if self._ordinal is not None:
-            refuse_new_words(compiled, self.device)
+            refuse_new_words(compiled, f"streams on {self.device} do not have new ones yet")
         links = {} if asked is None else {"lattice_beam": self._options.lattice_beam}
         made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made

@@ -6,9 +6,10 @@ from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
-from arcbeam.ctc._boost cimport BoostView
+from arcbeam.ctc._boost cimport BoostList, BoostView
 from arcbeam.ctc.gpu._models cimport DeviceWords
-from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport NewWordsOnDevice, RescoringParams, SlotView
+from arcbeam.ctc.gpu._search cimport DeviceGraph
 
 
 cdef class DeviceBoosts:
@@ -19,8 +20,13 @@ cdef class DeviceBoosts:
     cdef HostBuffer staging
     cdef object places  # of the lists on the device
     cdef object nothing  # the list of an utterance that has none
+    cdef DeviceGraph graph
+    cdef DeviceBuffer entrances  # of the graph's open slot; empty until a list has new words
     cdef int describe(self, RescoringParams* params) except -1
     cdef int have(self, list lists) except -1
+    cdef list _pieces(self, BoostList boost)
     cdef BoostView view(self, boost) except *
+    cdef NewWordsOnDevice new_words(self, boost) except *
+    cdef int describe_slot(self, SlotView* slot) except -1
     cdef size_t device_bytes(self)
     cdef size_t pinned_bytes(self)

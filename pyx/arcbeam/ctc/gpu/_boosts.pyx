@@ -2,10 +2,12 @@
 
 import weakref
 
+import numpy as np
+
 cimport cython
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcpy
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
+from libc.string cimport memcpy, memset
 
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._host_buffers cimport HostBuffer
@@ -13,10 +15,18 @@ from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, copy_to_device, set_bytes
 from arcbeam.ctc._boost cimport BoostArc, BoostList, BoostState, BoostView, no_phrases
 from arcbeam.ctc.gpu._models cimport DeviceWords, device_words
-from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport (
+    Entrance, LookupCounters, NewWordsOnDevice, RescoringParams, SlotView,
+)
+from arcbeam.ctc.gpu._search cimport DeviceGraph, StateRow, device_graph
+from arcbeam.graph._graph_view cimport ArcTarget
+
+from arcbeam.ctc.gpu import new_words_layout
 
 cdef enum:
-    GRAIN = 16  # each array begins at a multiple of this many bytes
+    GRAIN = 32  # each array begins at a multiple of this many bytes
+
+ALL_BITS = (1 << 64) - 1  # of an address, which may lie before the begin of all memory
 
 
 @cython.final
@@ -26,6 +36,21 @@ cdef class Place:
 
     cdef DeviceBuffer memory
     cdef BoostView view
+    cdef NewWordsOnDevice new_words
+
+
+cdef NewWordsOnDevice on_device(list addresses) except *:
+    """The columns at these addresses; of no addresses, no words."""
+    cdef NewWordsOnDevice made
+    memset(&made, 0, sizeof(made))
+    if addresses:
+        made.states = <const StateRow*> <uintptr_t> (<uint64_t> (addresses[0] & ALL_BITS))
+        made.targets = <const ArcTarget*> <uintptr_t> (<uint64_t> (addresses[1] & ALL_BITS))
+        made.labels = <const uint16_t*> <uintptr_t> (<uint64_t> (addresses[2] & ALL_BITS))
+        made.finals = <const float*> <uintptr_t> (<uint64_t> (addresses[3] & ALL_BITS))
+        made.words = <const uint32_t*> <uintptr_t> (<uint64_t> (addresses[4] & ALL_BITS))
+        made.has_words = 1
+    return made
 
 
 cdef size_t padded(size_t bytes) noexcept:
@@ -51,6 +76,8 @@ cdef class DeviceBoosts:
         self.staging = HostBuffer(context)
         self.places = weakref.WeakKeyDictionary()
         self.nothing = no_phrases()
+        self.graph = device_graph(graph, context)
+        self.entrances = DeviceBuffer(pool, stream, "the entrances of new words")
         self.counters.resize(sizeof(LookupCounters))
         self.counters.fill(0)
 
@@ -63,48 +90,70 @@ cdef class DeviceBoosts:
         return 0
 
     cdef int have(self, list lists) except -1:
-        """Sends those lists that are not there, all in one copy. The stream must be at rest."""
+        """Sends those lists that are not there, with their new words, all in one copy. The stream must be at rest."""
         cdef BoostList boost
         cdef DeviceBuffer memory
         cdef Place place
-        cdef size_t bytes = 0, states, arcs
+        cdef size_t bytes, own
         cdef const uint8_t[::1] data
         cdef unsigned char* to
         wanted = {id(one): one for one in [self.nothing, *lists] if one is not None and one not in self.places}
         if not wanted:
             return 0
-        for boost in wanted.values():
-            bytes += padded(boost.state_bytes.nbytes) + padded(boost.arc_bytes.nbytes)
+        pieces = [self._pieces(one) for one in wanted.values()]
+        bytes = sum([padded(column.nbytes) for columns in pieces for column, _ in columns])
         memory = DeviceBuffer(self.pool, self.stream, "the boost lists")
         self.staging.reserve(bytes)
         memory.reserve(bytes, False)
         to = <unsigned char*> self.staging.data
         bytes = 0
-        for boost in wanted.values():
-            states, arcs = bytes, bytes + padded(boost.state_bytes.nbytes)
-            data = boost.state_bytes
-            memcpy(to + states, &data[0], data.shape[0])
-            data = boost.arc_bytes
-            memcpy(to + arcs, &data[0], data.shape[0])
-            bytes = arcs + padded(data.shape[0])
+        for boost, columns in zip(wanted.values(), pieces):
+            addresses = []
+            for column, before in columns:
+                data = column
+                memcpy(to + bytes, &data[0], data.shape[0])
+                addresses.append(memory.address + bytes - before)
+                bytes += padded(data.shape[0])
             place = Place()
             place.memory = memory
             place.view = boost.view
-            place.view.states = <const BoostState*> <uintptr_t> (memory.address + states)
-            place.view.arcs = <const BoostArc*> <uintptr_t> (memory.address + arcs)
+            place.view.states = <const BoostState*> <uintptr_t> addresses[0]
+            place.view.arcs = <const BoostArc*> <uintptr_t> addresses[1]
+            place.new_words = on_device(addresses[2:])
             self.places[boost] = place
         with nogil:
             copy_to_device(memory.address, to, bytes, self.stream)
         return 0
 
+    cdef list _pieces(self, BoostList boost):
+        """The columns of a list and its new words, each with the bytes that ids before its own would take."""
+        made = [(boost.state_bytes, 0), (boost.arc_bytes, 0)]
+        if boost.new_words is None:
+            return made
+        graph = self.graph.source
+        if self.entrances.capacity == 0:
+            table = new_words_layout.entrances(graph.states, graph.open_slot)
+            self.entrances.write(table.view(np.uint8))
+        return made + new_words_layout.columns(graph, boost.new_words, self.graph.last_labels)
+
     cdef BoostView view(self, boost) except *:
         """Where the list is on the device, after `have`; for None one without phrases."""
         return (<Place> self.places[self.nothing if boost is None else boost]).view
 
+    cdef NewWordsOnDevice new_words(self, boost) except *:
+        """Where the list's new words are on the device, after `have`."""
+        return (<Place> self.places[self.nothing if boost is None else boost]).new_words
+
+    cdef int describe_slot(self, SlotView* slot) except -1:
+        """Tells a kernel everything of the graph's slot except the words of a batch."""
+        slot.entrances = <const Entrance*> <uintptr_t> self.entrances.address
+        slot.num_states, slot.num_arcs = self.graph.source.num_states, self.graph.source.num_arcs
+        return 0
+
     cdef size_t device_bytes(self):
         """Bytes of the lists that are there."""
         cdef Place place
-        return sum({id(place.memory): place.memory.capacity for place in self.places.values()}.values())
+        return self.entrances.capacity + sum({id(place.memory): place.memory.capacity for place in self.places.values()}.values())
 
     cdef size_t pinned_bytes(self):
         return self.staging.pinned_bytes()

@@ -12,7 +12,7 @@ from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc.gpu._lanes cimport Lanes
 from arcbeam.ctc.gpu._search cimport LatticeParams, LatticeResult
-from arcbeam.graph._graph_view cimport GraphView
+from arcbeam.graph._graph_view cimport GraphView, NewWordsView
 
 
 cdef extern from "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp" namespace "arcbeam" nogil:
@@ -20,6 +20,7 @@ cdef extern from "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp" namespace "arcbe
         const LatticeResult* result
         uint32_t frames
         Lattice* into
+        const NewWordsView* new_words
 
     cdef cppclass Numberer:
         Numberer(size_t threads) except +
@@ -41,7 +42,8 @@ cdef class LatticeMemory:
     cdef size_t threads, lanes_at, first_step_at, bytes
     cdef bint at_work  # threads look at the pool
     cdef double numbering_s  # that the host has waited for lattices to be numbered, after launches
-    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes) except -1
+    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
+                    list boosts) except -1
     cdef int again(self, Lanes lanes, uint32_t num_lanes) except -1
     cdef const LatticeParams* address(self) noexcept
     cdef uint64_t* _used(self)

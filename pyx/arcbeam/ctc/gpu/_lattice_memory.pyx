@@ -14,6 +14,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memcpy, memset
 from libcpp.utility cimport move
 
+from arcbeam.ctc._boost cimport BoostList
 from arcbeam.ctc.gpu._lanes cimport Lanes
 from arcbeam.ctc.gpu._search cimport LatticeLane, LatticeResult, LatticeStep, padded
 from arcbeam.gpu._driver_table cimport now_ns, pause_between_looks
@@ -44,7 +45,8 @@ cdef class LatticeMemory:
         self.host = HostBuffer(stream.context)
         self.pool, self.results = SharedBuffer(stream.context), SharedBuffer(stream.context)
 
-    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes) except -1:
+    cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
+                    list boosts) except -1:
         """Call this before the first launch of a window.
 
         Parameters
@@ -59,12 +61,15 @@ cdef class LatticeMemory:
         beam : float
         pool_bytes : int
             The room that the pool has at least.
+        boosts : list of BoostList or None, or None
+            Of the batch, whose new words lattices may have.
         """
         cdef size_t n = len(frames)
         cdef LatticeParams* params
         cdef const int64_t[::1] index = order, given = frames
         cdef vector[WantedLattice] wanted
         cdef WantedLattice one
+        cdef BoostList boost
         cdef size_t i
         first_step = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames + 1)])
         self.lanes_at = padded(sizeof(LatticeParams)) + 16  # the word that counts the pool lies between
@@ -90,6 +95,10 @@ cdef class LatticeMemory:
         params.beam = beam
         for i in range(n):
             one.result, one.frames, one.into = params.results + i, <uint32_t> given[i], &into.found[index[i]]
+            one.new_words = NULL
+            boost = None if boosts is None else boosts[index[i]]
+            if boost is not None and boost.new_words is not None:
+                one.new_words = &boost.new_words_view
             wanted.push_back(one)
         if not self.numberer:
             self.numberer.reset(new Numberer(self.threads))

@@ -1,12 +1,13 @@
-"""The Cython declarations of ``cuda/rescore/rescoring_search.hpp``."""
+"""The Cython declarations of ``cuda/rescore/rescoring_search.hpp`` and ``cuda/rescore/new_words.hpp``."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
 from arcbeam.lm._lm_buckets cimport LmBuckets
 from arcbeam.lm._lm_view cimport RescoringView
 from arcbeam.ctc._boost cimport BoostView
 from arcbeam.ctc.gpu._requests cimport RequestView
-from arcbeam.ctc.gpu._search cimport Need, SearchParams
+from arcbeam.ctc.gpu._search cimport Need, SearchParams, StateRow
+from arcbeam.graph._graph_view cimport ArcTarget
 
 
 cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
@@ -59,3 +60,26 @@ cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
                                     uint64_t table_size)
 
 
+
+
+cdef extern from "rescore/new_words.hpp" namespace "arcbeam" nogil:
+    cdef struct Entrance:
+        pass
+
+    cdef struct NewWordsOnDevice:
+        const StateRow* states
+        const ArcTarget* targets
+        const uint16_t* labels
+        const float* finals
+        const uint32_t* words
+        uint32_t has_words
+
+    cdef struct SlotView:
+        const NewWordsOnDevice* of_utterances
+        const Entrance* entrances
+        uint32_t num_states
+        uint32_t num_arcs
+
+    cdef struct NewWordsParams:
+        RescoringParams rescoring
+        SlotView slot

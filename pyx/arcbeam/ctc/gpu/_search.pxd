@@ -182,13 +182,14 @@ cdef class SearchKind:
     cdef uint64_t shared_bytes(self, uint64_t threads, uint64_t columns, uint64_t capacity) noexcept nogil
     cdef uint64_t spill_bytes(self, uint64_t capacity) noexcept nogil
 
-cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING
+cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING, NEW_WORDS
 cdef SearchKind with_lattices(SearchKind kind)
 
 
 cdef class DeviceGraph:
     cdef readonly Context context
     cdef readonly object source
+    cdef readonly object last_labels  # uint16: those that do not fill a chunk
     cdef readonly size_t bytes
     cdef DeviceGraphView view
     cdef MemoryPool pool

@@ -17,7 +17,7 @@ from arcbeam.ctc.gpu._rescoring_search cimport (
     History, rescoring_free_bytes, rescoring_shared_bytes, rescoring_tokens_bytes, rescoring_workspace_bytes,
 )
 
-from arcbeam.ctc.gpu import graph_layout
+from arcbeam.ctc.gpu import graph_layout, new_words_layout
 from arcbeam.errors import CapacityError
 
 _lock = threading.Lock()
@@ -37,10 +37,11 @@ cdef class DeviceGraph:
         self.source = graph  # keeps it alive, so that no other graph gets the same identity
         self.stream = Stream(context)
         self.pool = MemoryPool(context)
-        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets))
+        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets, graph.open_slot))
         self.targets = self._send(graph.targets)
-        self.labels = self._send(
-            graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns))
+        labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
+        self.labels = self._send(labels)
+        self.last_labels = new_words_layout.last_labels(labels, graph.num_arcs)
         self.finals = self._send(graph.finals)
         self.bytes = self.pool.used_bytes
         self.view.states = <const StateRow*> <uintptr_t> self.states.address
@@ -105,10 +106,13 @@ ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
+NEW_WORDS = SearchKind("new_words", ("wide",), True)  # gives lattices always
 
 
 cdef SearchKind with_lattices(SearchKind kind):
     """The kind that also gives lattices."""
+    if kind is NEW_WORDS:
+        return kind
     return SearchKind(f"{kind.name}_lattice", ("wide",) if kind.rescores else kind.entries, kind.rescores)
 
 

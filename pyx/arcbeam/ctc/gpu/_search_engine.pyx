@@ -17,7 +17,7 @@ from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport (
     DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
 )
-from arcbeam.ctc._boost cimport BoostView, each
+from arcbeam.ctc._boost cimport BoostList, BoostView, each
 from arcbeam.ctc.gpu._boosts cimport DeviceBoosts
 from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
@@ -29,9 +29,9 @@ from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._streams cimport CudaStream
-from arcbeam.ctc.gpu._rescoring_search cimport RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport NewWordsOnDevice, NewWordsParams, RescoringParams
 from arcbeam.ctc.gpu._search cimport (
-    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_RESCORING, BUCKETED, PLAIN, RESCORING, DeviceGraph, LaneState, Need,
+    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, PLAIN, RESCORING, DeviceGraph, LaneState, Need,
     SearchKind, StreamView, UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
@@ -54,7 +54,7 @@ cdef enum:
 
 
 # The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces, boosts,
-# streams | stop
+# new words, streams | stop
 cdef struct Layout:
     size_t lanes
     size_t results
@@ -63,6 +63,7 @@ cdef struct Layout:
     size_t order
     size_t pieces
     size_t boosts
+    size_t new_words
     size_t streams
     size_t sent
     size_t bytes
@@ -80,6 +81,14 @@ cdef bint has_some(list items):
     """Whether one of them is not None."""
     for item in items:
         if item is not None:
+            return True
+    return False
+
+
+cdef bint any_new_words(list boosts) except -1:
+    """Whether one of the lists has new words."""
+    for boost in boosts:
+        if boost is not None and (<BoostList?> boost).new_words is not None:
             return True
     return False
 
@@ -120,15 +129,18 @@ cdef class CudaEngine:
     cdef DeviceGraph graph
     cdef object source  # the graph on the host
     cdef Event done
-    cdef RescoringParams params  # the plain search uses only its own part
+    cdef NewWordsParams all_params
+    cdef RescoringParams* params  # of these; the plain search uses only its own part
     cdef DeviceRescoring rescoring  # None: the plain search
     cdef LaneRequests requests  # of the rescoring; None: lanes do not ask the host
     cdef SearchKind kind  # of this and the next two those of the batch
     cdef Lanes lanes
     cdef Launches launches
-    cdef Searches searches, boosted_searches  # the second are made when there is a first boost
+    cdef Searches searches
+    cdef Searches boosted_searches, opened_searches  # made when there is a first boost, and first new words
     cdef DeviceBoosts boosting
     cdef list boosts  # of the batch's utterances; None: there is none
+    cdef bint has_new_words  # whether one of them has
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
     cdef DeviceBuffer columns  # of the graph's arcs; empty until a stream has endpoints
@@ -180,13 +192,14 @@ cdef class CudaEngine:
         self.device_looks = DeviceLooks(self.copies)
         self.lattices = LatticeMemory(self.pool, self.stream, graph, threads)
         self.room = search_plan.first_room(max_active)
-        memset(&self.params, 0, sizeof(self.params))
+        memset(&self.all_params, 0, sizeof(self.all_params))
+        self.params = &self.all_params.rescoring
         self.params.search.graph = self.graph.view
         self.params.search.blank_column = -1 if graph.blank is None else graph.blank
         self.params.search.beam, self.params.search.acoustic_scale = options.beam, options.acoustic_scale
         self.params.search.blank_penalty, self.params.search.max_active = options.blank_penalty, max_active
         if self.rescoring is not None:
-            self.rescoring.describe(&self.params)
+            self.rescoring.describe(self.params)
 
     def decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks=None,
                lattice_beam=None, boosts=None, streams=None, last=None):
@@ -230,14 +243,21 @@ cdef class CudaEngine:
         boosted = has_some(lists)
         if boosted and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
+        has_new_words = boosted and any_new_words(lists)
+        if has_new_words and (self.rescoring is not None or streams is not None):
+            raise UnsupportedError("boost: on a GPU expected lists without new words for streams and with a "
+                                   "language_model; use device='cpu'")
         with turn:
             self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
-            self.boosts = lists if boosted else None
+            if has_new_words and lattice_beam is None:  # their kernel makes lattices always: the smallest
+                self.lattice_beam = 0.0
+            self.boosts, self.has_new_words = lists if boosted else None, has_new_words
             self.streams, self.last = streams, last
             try:
-                return self._decode_somehow(utterances, columns, on_host, looks)
+                paths, work, bad = self._decode_somehow(utterances, columns, on_host, looks)
             finally:
                 self.boosts = self.streams = self.last = None
+        return (paths[: len(paths) - 1] if has_new_words and lattice_beam is None else paths), work, bad
 
     def new_stream(self, boost=None, rules=None, heard=None, saved=None):
         """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
@@ -295,7 +315,7 @@ cdef class CudaEngine:
                 host += self.rescoring.pinned_bytes()
                 bucketed = self.rescoring.bucketed_bytes()
             host += self.device_looks.pinned_bytes() + self.lattices.pinned_bytes()
-            kinds = [self.searches] if self.boosting is None else [self.searches, self.boosted_searches]
+            kinds = self._all_searches()
             if self.boosting is not None:
                 host += self.boosting.pinned_bytes()
                 boosts = self.boosting.device_bytes()
@@ -393,8 +413,13 @@ cdef class CudaEngine:
             self.boosted_searches = Searches(kind, self.pool, self.stream)
             self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
             if self.rescoring is None:
-                self.boosting.describe(&self.params)
+                self.boosting.describe(self.params)
         self.boosting.have(self.boosts)
+        if self.has_new_words:
+            if self.opened_searches is None:
+                self.opened_searches = Searches(NEW_WORDS, self.pool, self.stream)
+                self.opened_searches.of_lattices = self.opened_searches.of_paths
+            self.boosting.describe_slot(&self.all_params.slot)
         return 0
 
     cdef int _begin_streams(self) except -1:
@@ -406,6 +431,8 @@ cdef class CudaEngine:
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the kernel and the shape of its launch, and prepares the lanes."""
         cdef Searches searches = self.searches if self.boosts is None else self.boosted_searches
+        if self.has_new_words:
+            searches = self.opened_searches
         if self.lattice_beam >= 0 and searches.of_lattices is None:
             searches.of_lattices = Launches(self.context, with_lattices(searches.kind))
         self.kind, self.lanes = searches.kind, searches.lanes
@@ -448,7 +475,8 @@ cdef class CudaEngine:
         layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
         layout.pieces = padded(layout.order + n * sizeof(uint32_t))
         layout.boosts = padded(layout.pieces + pieces * sizeof(uint32_t))
-        layout.streams = padded(layout.boosts + (0 if self.boosts is None else n * sizeof(BoostView)))
+        layout.new_words = padded(layout.boosts + (0 if self.boosts is None else n * sizeof(BoostView)))
+        layout.streams = padded(layout.new_words + (n * sizeof(NewWordsOnDevice) if self.has_new_words else 0))
         layout.sent = padded(layout.streams + (0 if self.streams is None else n * sizeof(StreamView)))
         layout.bytes = layout.sent + 16
         self.batch_host.reserve(layout.bytes)
@@ -467,6 +495,8 @@ cdef class CudaEngine:
             (<uint32_t*> (host + layout.order))[i] = i
             if self.boosts is not None:
                 (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
+            if self.has_new_words:
+                (<NewWordsOnDevice*> (host + layout.new_words))[i] = self.boosting.new_words(self.boosts[members[i]])
             if self.streams is not None:
                 (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],
                                                                  self.columns.address, stream_tokens, stream_entries)
@@ -495,18 +525,19 @@ cdef class CudaEngine:
         self.params.search.wait_cycles = search_plan.WAIT_CYCLES
         self.params.search.num_utterances, self.params.search.columns = n, columns
         self.params.boosts = <const BoostView*> <uintptr_t> (self.batch.address + layout.boosts)
+        self.all_params.slot.of_utterances = <const NewWordsOnDevice*> <uintptr_t> (self.batch.address + layout.new_words)
         self.params.search.streams = NULL
         if self.streams is not None:
             self.params.search.streams = <const StreamView*> <uintptr_t> (self.batch.address + layout.streams)
         self.params.search.lattice = NULL
         if self.lattice_beam >= 0:
             self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
-                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n))
+                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n), self.boosts)
             self.params.search.lattice = self.lattices.address()
         with nogil:
             copy_to_device(self.batch.address, host, layout.sent, self.stream)
         if self.rescoring is not None:
-            self.rescoring.begin(self.num_lanes, &self.params)
+            self.rescoring.begin(self.num_lanes, self.params)
         if pieces != 0:
             self.stream.wait_for(self.staging.first_sent)
         self._launch()
@@ -609,7 +640,7 @@ cdef class CudaEngine:
         cdef uint64_t entries
         self.lanes.grow(self._states(), self.num_lanes, &undone)
         if self.requests is not None and undone.lanes:
-            self.requests.answer(undone.requests, &self.params)
+            self.requests.answer(undone.requests, self.params)
         if undone.streams:
             self._grow_streams(members)
         if undone.paths:
@@ -678,12 +709,15 @@ cdef class CudaEngine:
         self.lattices.rest()
         return 0
 
+    def _all_searches(self):
+        """Of all kinds that there have been."""
+        return [one for one in (self.searches, self.boosted_searches, self.opened_searches) if one is not None]
+
     cdef int _give_back(self) except -1:
         """Frees the memory that grows, after a failure."""
         cdef DeviceBuffer buffer
-        self.searches.lanes.clear()
-        if self.boosted_searches is not None:
-            self.boosted_searches.lanes.clear()
+        for searches in self._all_searches():
+            (<Searches> searches).lanes.clear()
         self.path_entries = 0
         if self.context.enter_to_free():
             for buffer in (self.batch, self.paths, self.lattices.memory, self.lattices.steps):

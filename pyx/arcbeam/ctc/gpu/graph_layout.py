@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from arcbeam.graph.open_slot import OpenSlot
+
 LABEL_BITS = 16
 EPSILON = 0xFFFF
 RANGE = 32.0
@@ -21,19 +23,23 @@ ROW = np.dtype(
         ("epsilon_next_state", "u4"),
         ("epsilon_weight", "f4"),
         ("depth", "u4"),
-        ("unused", "u4"),
+        ("entrance", "u4"),
     ]
 )
 NO_EPSILON = 0xFFFFFFFF
 
 
-def state_rows(states: npt.NDArray[np.void], targets: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+def state_rows(
+    states: npt.NDArray[np.void], targets: npt.NDArray[np.void], open_slot: OpenSlot | None = None
+) -> npt.NDArray[np.void]:
     """All that a search needs of each state, including its first epsilon arc.
 
     Parameters
     ----------
     states, targets
         Columns of the graph, see `arcbeam.Graph`.
+    open_slot
+        The graph's, if it has one.
 
     Returns
     -------
@@ -48,6 +54,9 @@ def state_rows(states: npt.NDArray[np.void], targets: npt.NDArray[np.void]) -> n
     made["depth"][of] = states["depth"][of]
     for name in ("next_state", "weight"):
         made["epsilon_" + name][of] = targets[name][made["first_arc"][of]]
+    if open_slot is not None:
+        entered, first = np.unique(open_slot.entrances, return_index=True)
+        made["entrance"][entered] = 1 + first
     return made
 
 

@@ -39,7 +39,8 @@ lattice::Lattice number(const GraphView& graph, const unsigned char* memory, con
     found.total_cost = place.total_cost;
     found.reached_final = place.reached_final != 0;
     found.complete = place.frames == wanted.frames;
-    return lattice::number(graph, found);
+    return wanted.new_words == nullptr ? lattice::number(graph, found)
+                                       : lattice::number(OpenGraph(graph, *wanted.new_words), found);
 }
 
 bool is_written(const WantedLattice& wanted) {

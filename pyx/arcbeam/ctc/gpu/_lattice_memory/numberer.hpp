@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "decode/lattice_room.hpp"
+#include "graph/open_graph.hpp"
 #include "lattice/lattice.hpp"
 #include "pool/thread_pool.hpp"
 #include "shared/graph_view.hpp"
@@ -20,6 +21,7 @@ struct WantedLattice {
     const LatticeResult* result;
     std::uint32_t frames;  // that it has
     lattice::Lattice* into;
+    const NewWordsView* new_words;  // null: none
 };
 
 // For each window begin(); for each launch start(), look() as often as one likes, finish(), and wait() until it is
@@ -28,7 +30,7 @@ class Numberer {
   public:
     explicit Numberer(std::size_t threads) : pool_(threads) {}
 
-    // The graph's columns and what the lattices point to must stay until the last wait().
+    // The columns of the graph and of new words, and what the lattices point to must stay until the last wait().
     void begin(const GraphView& graph, std::vector<WantedLattice> wanted);
 
     // A launch writes to `memory`.

@@ -1,0 +1,90 @@
+"""The search kernel with new words gives the twin's bytes, whatever the schedule."""
+
+import numpy as np
+import pytest
+
+from arcbeam import Boost, CtcDecoder, Graph, SymbolTable, TokenTable
+from arcbeam.graph.graph import OpenSlot
+from tests.decode import graphs
+from tests.decode.search_host import Shape
+from tests.decode.test_new_words import NEW, arcs_of, small_graph
+from tests.rescore.boost_host import check_new_words
+from tests.rescore.test_boost_emulated import GENEROUS, WORDS
+from tests.simt.build import schedules
+
+LETTERS = [*"abcdefghijk", "<blank>"]
+SMALL = [graphs.random_log_probs(seed, frames, 4, sharpness=2.0) for seed, frames in enumerate((8, 0, 11))]
+BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+def open_graph(seed, entrances=40, **meta):
+    """A random graph, many of whose states enter the slot, some of them several times."""
+    graph = graphs.random_graph(seed, states=120, columns=12)
+    rng = np.random.default_rng(seed)
+    slot = OpenSlot(
+        np.sort(rng.integers(0, 120, entrances)).astype("<u4"),
+        rng.gamma(1.0, size=entrances).astype("<f4"),
+        rng.integers(0, 120, entrances).astype("<u4"),
+    )
+    return Graph.from_arcs(
+        arcs_of(graph), start=graph.start, finals=graph.finals, num_states=120, tokens=TokenTable.from_list(LETTERS),
+        word_symbols=SymbolTable.from_list(["<eps>", *WORDS]), meta=meta, open_slot=slot,
+    )  # fmt: skip
+
+
+GRAPH = open_graph(4)
+
+
+def random_boosts(graph, count, phrases=12):
+    """Of phrases with new words of up to four letters."""
+    made, known = [], [WORDS[word - 1] for word in np.unique(graph.words) if word]
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        new = ["".join(rng.choice(LETTERS[:-1], rng.integers(1, 5))) for _ in range(8)]
+        phrased = {" ".join(rng.choice([*known[:8], *new], rng.integers(1, 4))) for _ in range(phrases)} | set(new[:4])
+        made.append(Boost({phrase: float(rng.normal(4.0, 2.0)) for phrase in sorted(phrased)}))
+    return made
+
+
+@pytest.mark.parametrize("lattice_beam", [None, 4.0])
+def test_schedules(lattice_beam):
+    boosts = [Boost({NEW[1]: 6.0, "y": 4.0}), Boost(["a"]), Boost({"zz": 6.0, "a xx": 4.0})]
+    for number, schedule in enumerate(schedules(15)):
+        check_new_words(
+            small_graph(number, more=number), boosts, SMALL, beam=12.0, lattice_beam=lattice_beam, room=GENEROUS,
+            shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]), schedule=schedule,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("lattice_beam", [None, 4.0])
+def test_whole_blocks(lattice_beam):
+    """As many threads as on a GPU."""
+    for schedule in schedules(1):
+        check_new_words(GRAPH, random_boosts(GRAPH, 3), BATCH[:3], beam=6.0, max_active=40, lattice_beam=lattice_beam,
+                        room=GENEROUS, shape=Shape(lanes=1, block=512), schedule=schedule)  # fmt: skip
+
+
+@pytest.mark.parametrize("lattice_beam", [None, 4.0])
+def test_schedules_with_little_room(lattice_beam):
+    """Frames are given up and redone, and everything grows."""
+    for schedule in schedules(8):
+        host = check_new_words(
+            GRAPH, random_boosts(GRAPH, len(BATCH)), BATCH, beam=6.0, max_active=40, lattice_beam=lattice_beam,
+            schedule=schedule,
+        )  # fmt: skip
+        assert host.launches > 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_slots(seed):
+    """The words of the request are reached, from states with epsilon arcs of their own and without."""
+    meta = {} if seed % 2 else {"topology": "normal"}
+    graph = open_graph(seed, entrances=(1, 40, 200)[seed % 3], **meta)
+    boosts = random_boosts(graph, len(BATCH))
+    check_new_words(graph, boosts, BATCH, beam=8.0, lattice_beam=6.0, room=GENEROUS)
+
+
+def test_slots_are_reached():
+    found = CtcDecoder(GRAPH, device="cpu", beam=8.0).decode(BATCH, boost=random_boosts(GRAPH, len(BATCH)))
+    assert sum((one.arcs >= GRAPH.num_arcs).sum() for one in found) > 5
