@@ -23,6 +23,7 @@ from tests.decode.language_models import random_model
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.sanitized import ROOM, SHARE, TIGHT, step
+from tests.rescore.test_new_words_emulated import open_graph, random_boosts
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 SHAPES = {
@@ -92,8 +93,15 @@ def main() -> None:
         same(gpu.decode(batch, boost=boosts), cpu.decode(batch, boost=boosts))
         of_gpu, of_cpu = (lattices(decoder, batch, boost=boosts) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+    opened = open_graph(4)
+    new_words = [*random_boosts(opened, 2), None, Boost(["w1"])]
+    if step("new words"):
+        gpu, cpu = (CtcDecoder(opened, device=device, beam=5.0) for device in ("cuda", "cpu"))
+        same(gpu.decode(batch, boost=new_words), cpu.decode(batch, boost=new_words))
+        of_gpu, of_cpu = (lattices(decoder, batch, boost=new_words) for decoder in (gpu, cpu))
+        assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
-    times = len(runs) + len(BOOSTED)
+    times = len(runs) + len(BOOSTED) + 1
     print(f"rescored {len(batch)} utterances {times} times, the same as on the CPU{without}; share {SHARE}")
 
 
