@@ -20,7 +20,7 @@ struct alignas(16) StateArcs {
 struct alignas(16) StateEpsilon {
     std::uint32_t next_state;
     float weight;
-    std::uint32_t depth;  // of the state, see StateRecord; kNoIndex where no epsilon arc leaves it
+    std::uint32_t depth;     // of the state, see StateRecord; kNoIndex where no epsilon arc leaves it
     std::uint32_t entrance;  // of the open slot: 1 + the first of the arcs that enter it here; 0: none
 };
 

@@ -21,8 +21,8 @@ namespace arcbeam {
 
 // Follows `count` queued arcs from place `from` of the queue on, two for each thread of the warp.
 template <class Team, class Params>
-ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uint32_t from,
-                           std::uint32_t count, const Workspace& work, Control& control) {
+ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uint32_t from, std::uint32_t count,
+                           const Workspace& work, Control& control) {
     constexpr std::uint32_t kEach = kFollowed / simt::kWarpSize;
     const std::uint32_t lane = simt::warp_thread();
     const float bound = running_bound<Team>(in, params.beam, control);  // may have fallen since they were queued
@@ -171,8 +171,8 @@ ARCBEAM_DEVICE void leave(const Params& params, const ExpandInput& in, const Chu
 }
 
 template <class Team, class Params>
-ARCBEAM_DEVICE void expand(const Params& params, const ExpandInput& in, const Workspace& work,
-                           Control& control, Counts& counts) {
+ARCBEAM_DEVICE void expand(const Params& params, const ExpandInput& in, const Workspace& work, Control& control,
+                           Counts& counts) {
     list_rounds<Team>(in, control, counts);
     Team::barrier();
     const std::uint32_t warps = Team::size() / simt::kWarpSize;

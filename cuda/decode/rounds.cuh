@@ -50,8 +50,8 @@ ARCBEAM_DEVICE float running_bound(const ExpandInput& in, float beam, Control& c
 // The chunk of this thread: number `number` of its group. `starts` has a bit for each chunk of the round that is
 // the first of its token; `before` tokens begin before the round.
 template <class Graph>
-ARCBEAM_DEVICE Chunk find_chunk(const Graph& graph, const ExpandInput& in, std::uint32_t number,
-                                float bound, std::uint32_t starts, std::uint32_t before) {
+ARCBEAM_DEVICE Chunk find_chunk(const Graph& graph, const ExpandInput& in, std::uint32_t number, float bound,
+                                std::uint32_t starts, std::uint32_t before) {
     Chunk chunk{};
     const std::uint32_t up_to_here = starts & (simt::threads_below() | 1U << simt::warp_thread());
     const std::uint32_t owner = before + simt::popcount(up_to_here) - 1U;

@@ -86,8 +86,8 @@ ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index,
     const float cost = packed_cost(work.key_best()[key]);
     const History history = work.history(key);
     std::uint32_t end = arcs.first_emitting;
-    for (std::uint32_t arc = arcs.first_arc;
-         arc < end || more_epsilons(params.search.graph, key, work, arc, end); ++arc) {
+    for (std::uint32_t arc = arcs.first_arc; arc < end || more_epsilons(params.search.graph, key, work, arc, end);
+         ++arc) {
         if (arc != arcs.first_arc) {
             target = simt::load_readonly(params.search.graph.targets + arc);
         }

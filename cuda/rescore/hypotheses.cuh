@@ -105,9 +105,8 @@ struct Entered {
 // Enters new hypotheses, and prefetches what the frame and the next one will read of their states. Each step is
 // done for all of them before the next step begins, because the tables may be in device memory.
 template <class Team, std::uint32_t each, class Work, class Params>
-ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&entered)[each],
-                                     const Step& step, const Work& work, Control& control,
-                                     RescoringControl& words) {
+ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&entered)[each], const Step& step,
+                                     const Work& work, Control& control, RescoringControl& words) {
     const std::uint32_t n = params.hypotheses_per_state;
     std::uint32_t list[each];
     std::uint32_t found[each];
@@ -246,8 +245,8 @@ ARCBEAM_DEVICE std::uint32_t recombine_some(const Params& params, std::uint32_t 
 
 // Where each thread has at most one candidate, simpler code is faster.
 template <class Team, class Params>
-ARCBEAM_DEVICE std::uint32_t recombine_histories(const Params& params, std::uint32_t first,
-                                                 std::uint32_t last, bool only_words, float bound, const Step& step,
+ARCBEAM_DEVICE std::uint32_t recombine_histories(const Params& params, std::uint32_t first, std::uint32_t last,
+                                                 bool only_words, float bound, const Step& step,
                                                  const RescoringWorkspace& work, Control& control,
                                                  RescoringControl& words) {
     const bool few = last - first <= Team::size();

@@ -34,9 +34,8 @@ ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slo
 // candidate without a word counts as rescored. A thread takes kEach candidates at a time, because their words come
 // from far.
 template <class Team, std::uint32_t kEach, class Work, class Params>
-ARCBEAM_DEVICE void note_some(const Params& params, const Array<History>& histories,
-                              std::uint32_t first_log, std::uint32_t n, float bound, const Work& work,
-                              RescoringControl& given) {
+ARCBEAM_DEVICE void note_some(const Params& params, const Array<History>& histories, std::uint32_t first_log,
+                              std::uint32_t n, float bound, const Work& work, RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
     const std::uint32_t of_warps = (n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
     std::uint32_t best = kNoCost;
@@ -84,8 +83,8 @@ ARCBEAM_DEVICE void note_some(const Params& params, const Array<History>& histor
 }
 
 template <class Team, class Params>
-ARCBEAM_DEVICE void note_words(const Params& params, const RescoringLane& lane, std::uint32_t n,
-                               float bound, const RescoringWorkspace& work) {
+ARCBEAM_DEVICE void note_words(const Params& params, const RescoringLane& lane, std::uint32_t n, float bound,
+                               const RescoringWorkspace& work) {
     const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
     const bool few = n <= Team::size();
     where_it_is<Team>(work, few, [&](const auto& arrays) {

@@ -1,5 +1,6 @@
 // A graph with the new words of an utterance in its open slot, as stages read it. The rule is the twin's,
-// cpu_reference/graph/open_graph.hpp: ids of states and arcs go on from the graph's, so keys and ties are the twin's.
+// cpu_reference/graph/open_graph.hpp: ids of states and arcs go on from the graph's, so keys and ties are the
+// twin's.
 //
 //     states, targets, finals, words    the graph's [0, n) . . . . . . . . the utterance's [n, ...)
 //     labels                            the graph's whole chunks . . . . . the rest of them, then the utterance's

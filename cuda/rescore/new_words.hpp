@@ -1,5 +1,5 @@
-// The structs, beyond those of rescoring_search.hpp, through which the host and the search kernel with new words talk
-// to each other.
+// The structs, beyond those of rescoring_search.hpp, through which the host and the search kernel with new words
+// talk to each other.
 #pragma once
 
 #include "rescore/rescoring_search.hpp"

@@ -25,6 +25,7 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_streams_emulated import on_both
 from tests.gpu.sanitized import ROOM, SHARE, TIGHT, step
+from tests.rescore.test_new_words_emulated import open_graph, random_boosts
 
 WORDS = [f"w{i}" for i in range(1, 50)]
 SHAPES = {
@@ -114,6 +115,13 @@ def main() -> None:
         same(gpu.decode(batch, boost=boosts), cpu.decode(batch, boost=boosts))
         of_gpu, of_cpu = (lattices(decoder, batch, boost=boosts) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+    opened = open_graph(4)
+    new_words = [*random_boosts(opened, 2), None, Boost(["w1"])]
+    if step("new words"):
+        gpu, cpu = (CtcDecoder(opened, device=device, beam=5.0) for device in ("cuda", "cpu"))
+        same(gpu.decode(batch, boost=new_words), cpu.decode(batch, boost=new_words))
+        of_gpu, of_cpu = (lattices(decoder, batch, boost=new_words) for decoder in (gpu, cpu))
+        assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     streamed = [(models, run) for run in STREAMED]
     if find_spec("kenlm") is not None:
         streamed.insert(0, (models | {"language_model": kenlm(), "unknown_words": "unk"}, STREAMED_OF_KENLM))
@@ -122,7 +130,7 @@ def main() -> None:
             boosts = [Boost({"w1 w2": 2.0, "w3": 1.0}), None, None] if run is STREAMED[-1] else None
             streams(given | {"graph": graph}, *run, boosts)
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
-    times = len(runs) + len(BOOSTED)
+    times = len(runs) + len(BOOSTED) + 1
     print(
         f"rescored {len(batch)} utterances {times} times, and streams {len(streamed)} times, the same as on the "
         f"CPU{without}; share {SHARE}"

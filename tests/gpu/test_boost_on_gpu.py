@@ -11,6 +11,8 @@ from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.gpu.test_lattice_on_gpu import AS_SHIPPED, TIGHT
 from tests.gpu.test_rescoring_on_gpu import WORDS, made
+from tests.rescore.test_new_words_emulated import open_graph
+from tests.rescore.test_new_words_emulated import random_boosts as new_words
 
 # Those of a large model that the GPU looks up itself: where it is, the cache, and the budget.
 PLACES = [
@@ -91,6 +93,28 @@ def test_random_graphs_with_a_language_model(seed):
     options = {"beam": 12.0, "max_active": 2000, "hypotheses_per_state": (3, None)[seed % 2], "lm_scale": 0.75}
     agree(graph, batch, random_boost(seed, 5000), **options, **models)
     agree(graph, batch, boosts_of(batch), **options, **models)
+
+
+@pytest.mark.parametrize("topology", ["compact", "normal"])
+@pytest.mark.parametrize("seed", range(3))
+def test_new_words(room, seed, topology):
+    """A slot with many entrances; some lists have new words, some have none, and some utterances have no list."""
+    graph = open_graph(seed, entrances=(1, 40, 200)[seed], topology=topology)
+    batch = [random_log_probs(i, 1 + 37 * i % 80, 12) for i in range(60)]
+    boosts = [one if i % 5 else None for i, one in enumerate(new_words(graph, len(batch)))]
+    boosts[3] = Boost({WORDS[word - 1]: 2.0 for word in np.unique(graph.words)[:20] if word})
+    agree(graph, batch, boosts, beam=9.0, max_active=800)
+    found, wanted = (
+        CtcDecoder(graph, device=device, beam=9.0, frame_shift=0.04).decode(
+            batch, boost=boosts, nbest=3, confidence=True)
+        for device in ("cuda", "cpu")
+    )  # fmt: skip
+    assert [one.words for one in found] == [one.words for one in wanted]
+    assert [[entry.text for entry in one.nbest] for one in found] == [
+        [entry.text for entry in one.nbest] for one in wanted
+    ]
+    known = {text for _, text in graph.word_symbols.items()}
+    assert any(word.word not in known for one in found for word in one.words)
 
 
 def test_nbest_lists(room):

@@ -21,6 +21,7 @@ from tests.rescore import rescore_host
 from tests.rescore import test_boost_emulated as boost_emulated
 from tests.rescore import test_boost_rescored_emulated as boost_rescored_emulated
 from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
+from tests.rescore import test_new_words_emulated as new_words_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
@@ -219,6 +220,15 @@ def boosts():
         boost_emulated.test_schedules(None)
         boost_emulated.test_schedules(4.0)
         boost_emulated.test_few_words_in_many_phrases(0)
+
+
+def new_words():
+    """Of utterances with new words and without, in graphs of any number of arcs, with one entrance or many."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        new_words_emulated.test_schedules(4.0)
+        for seed in range(6):
+            new_words_emulated.test_random_slots(seed)
 
 
 def boosts_with_models():

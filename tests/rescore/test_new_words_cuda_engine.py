@@ -132,7 +132,9 @@ def test_language_models_are_refused(emulated_gpu, models):
     large, small = models
     graph = Graph(**small_graph(1).fields() | {"meta": {"lm_digest": small.digest}})
     on_gpu = CtcDecoder(graph, device="cuda", language_model=large, graph_language_model=small)
-    with pytest.raises(UnsupportedError, match=r"does not decode new ones together with a language_model yet, got 'zz'"):
+    with pytest.raises(
+        UnsupportedError, match=r"does not decode new ones together with a language_model yet, got 'zz'"
+    ):
         on_gpu.decode(BATCH, boost=Boost(["zz"]))
 
 

@@ -11,7 +11,9 @@ SOURCES = ROOT / "cuda" / "rescore"
 
 @pytest.mark.long
 @pytest.mark.skipif(nvcc() is None, reason="nvcc is neither on the PATH nor under CUDA_HOME")
-@pytest.mark.parametrize("name", ["rescore", "asking", "asking_arcs", "bucketed", "boosted", "boosted_rescore"])
+@pytest.mark.parametrize(
+    "name", ["rescore", "asking", "asking_arcs", "bucketed", "boosted", "boosted_rescore", "new_words"]
+)
 def test_nothing_is_fused(name):
     source = SOURCES / f"{name}.cu"
     ptx = ptx_of(source, flags=RELAXED)

@@ -26,8 +26,6 @@ from arcbeam.ctc.gpu import new_words_layout
 cdef enum:
     GRAIN = 32  # each array begins at a multiple of this many bytes
 
-ALL_BITS = (1 << 64) - 1  # of an address, which may lie before the begin of all memory
-
 
 @cython.final
 @cython.no_gc
@@ -44,11 +42,11 @@ cdef NewWordsOnDevice on_device(list addresses) except *:
     cdef NewWordsOnDevice made
     memset(&made, 0, sizeof(made))
     if addresses:
-        made.states = <const StateRow*> <uintptr_t> (<uint64_t> (addresses[0] & ALL_BITS))
-        made.targets = <const ArcTarget*> <uintptr_t> (<uint64_t> (addresses[1] & ALL_BITS))
-        made.labels = <const uint16_t*> <uintptr_t> (<uint64_t> (addresses[2] & ALL_BITS))
-        made.finals = <const float*> <uintptr_t> (<uint64_t> (addresses[3] & ALL_BITS))
-        made.words = <const uint32_t*> <uintptr_t> (<uint64_t> (addresses[4] & ALL_BITS))
+        made.states = <const StateRow*> <uintptr_t> addresses[0]
+        made.targets = <const ArcTarget*> <uintptr_t> addresses[1]
+        made.labels = <const uint16_t*> <uintptr_t> addresses[2]
+        made.finals = <const float*> <uintptr_t> addresses[3]
+        made.words = <const uint32_t*> <uintptr_t> addresses[4]
         made.has_words = 1
     return made
 
@@ -112,7 +110,8 @@ cdef class DeviceBoosts:
             for column, before in columns:
                 data = column
                 memcpy(to + bytes, &data[0], data.shape[0])
-                addresses.append(memory.address + bytes - before)
+                own = before
+                addresses.append(<uint64_t> (memory.address + bytes - own))  # which may lie before all memory
                 bytes += padded(data.shape[0])
             place = Place()
             place.memory = memory

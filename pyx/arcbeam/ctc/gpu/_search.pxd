@@ -189,7 +189,7 @@ cdef SearchKind with_lattices(SearchKind kind)
 cdef class DeviceGraph:
     cdef readonly Context context
     cdef readonly object source
-    cdef readonly object last_labels  # uint16: those that do not fill a chunk
+    cdef object last_labels  # uint16: those that do not fill a chunk
     cdef readonly size_t bytes
     cdef DeviceGraphView view
     cdef MemoryPool pool

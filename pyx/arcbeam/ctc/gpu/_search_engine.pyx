@@ -40,7 +40,7 @@ from arcbeam.ctc.gpu._staging cimport Staging
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu._search import TooManyTokens
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError, UnsupportedError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals

@@ -27,9 +27,7 @@ def last_labels(labels: npt.NDArray[np.uint16], num_arcs: int) -> npt.NDArray[np
     return labels[num_arcs // graph_layout.CHUNK * graph_layout.CHUNK : num_arcs].copy()
 
 
-def columns(
-    graph: Graph, new_words: NewWords, last: npt.NDArray[np.uint16]
-) -> list[tuple[npt.NDArray[np.uint8], int]]:
+def columns(graph: Graph, new_words: NewWords, last: npt.NDArray[np.uint16]) -> list[tuple[npt.NDArray[np.uint8], int]]:
     """The columns of a request in the order of NewWordsOnDevice, each with the bytes that the ids before it would take.
 
     Parameters
