@@ -46,8 +46,9 @@ def step(what: object) -> bool:
 
 def streams() -> None:
     """In chunks, plain and boosted."""
+    speech = [one[:9] for one in BATCH]
     for boosts in (None, [boost(i) if i % 2 else None for i in range(len(BATCH))]):
-        on_both(BATCH, np.random.default_rng(1), boosts, GRAPH, **OPTIONS)
+        on_both(speech, np.random.default_rng(1), boosts, GRAPH, **OPTIONS)
 
 
 def endpoints() -> None:
@@ -55,8 +56,9 @@ def endpoints() -> None:
     decoders = [CtcDecoder(SILENCE, device=on, frame_shift=OPTIONS["frame_shift"], beam=6.0) for on in ("cuda", "cpu")]
     own, other = (decoder.stream(endpoint=RULES) for decoder in decoders)
     ended = 0
-    for at in range(0, len(SPEECH), 7):
-        found, wanted = (s.decode_chunk(SPEECH[at : at + 7]) for s in (own, other))
+    speech = SPEECH[:48]  # more than the rule of the longest sentence lets pass
+    for at in range(0, len(speech), 12):
+        found, wanted = (s.decode_chunk(speech[at : at + 12]) for s in (own, other))
         assert seen(found) == seen(wanted) and found.endpoint == wanted.endpoint
         if found.endpoint is not None:
             ended += 1
