@@ -108,6 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         first, last = 0, None
     lines = lambda: text_lines(args.text, first or 0, last)  # noqa: E731
 
+    args.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=args.out.parent) as folder:
         arpa, vocabulary = Path(folder, "full.arpa"), Path(folder, "vocabulary")
         prune = (args.prune or (LARGE_PRUNE if of_words else PIECES_PRUNE)).split()
