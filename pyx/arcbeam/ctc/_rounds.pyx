@@ -180,27 +180,19 @@ cdef class Round:
         return [next(others) if one is None else one.text for one in made]
 
 
-def stopped(list streams):
-    """The places of those that take no chunk: the last has come, or they were interrupted in the middle of one."""
-    cdef size_t i
+def taking(list streams):
+    """(list of SearchState, list of int, bool) : the states of the streams; the places of those that take no chunk,
+    because the last has come, or because they were interrupted in the middle of one; and whether any of them asks for
+    more than its best path.
+    """
+    cdef size_t i, n = len(streams)
     cdef SentenceStream stream
-    found = []
-    for i in range(<size_t> len(streams)):
+    cdef bint asks = False
+    states, stopped = [], []
+    for i in range(n):
         stream = <SentenceStream?> streams[i]
+        states.append(stream._state)
         if stream._last_came or not stream._state.can_go_on():
-            found.append(i)
-    return found
-
-
-def any_asks(list streams):
-    """Whether any of them asks for more than its best path."""
-    cdef size_t i
-    for i in range(<size_t> len(streams)):
-        if (<SentenceStream?> streams[i])._asked is not None:
-            return True
-    return False
-
-
-def states_of(list streams):
-    """list of SearchState : those of the streams."""
-    return [(<SentenceStream?> stream)._state for stream in streams]
+            stopped.append(i)
+        asks = asks or stream._asked is not None
+    return states, stopped, asks

@@ -19,7 +19,7 @@ from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
-from arcbeam.ctc._rounds import Round, any_asks, states_of, stopped
+from arcbeam.ctc._rounds import Round, taking
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
 from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
@@ -543,13 +543,13 @@ class CtcDecoder:
         self._check_files()
         engine: Any = self._engine
         with engine.turn():  # until what was found is with the streams
-            wrong = {at: ValueError(f"streams: stream {at}: {members[at]._fault()}") for at in stopped(members)}
+            states, stopped, asks = taking(members)
+            wrong = {at: ValueError(f"streams: stream {at}: {members[at]._fault()}") for at in stopped}
             if errors == "raise" and wrong:
                 raise wrong[min(wrong)]
-            states = states_of(members)
             for at in wrong:
                 states[at] = engine.new_stream()
-            beam = self._options.lattice_beam if any_asks(members) else None
+            beam = self._options.lattice_beam if asks else None
             found = self._intake.decode(
                 engine, log_probs, lengths, "return", lattice_beam=beam, streams=states, last=ends
             )

@@ -16,7 +16,7 @@ cdef class DeviceLooks:
     cdef vector[Pick] picks
     cdef size_t fetched
     cdef int begin(self, Stream reader) except -1
-    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances) except -1
+    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1
     cdef int look(self, Looks looks) except -1
     cdef void* _row(self, size_t i, uint32_t columns) noexcept
     cdef size_t pinned_bytes(self)

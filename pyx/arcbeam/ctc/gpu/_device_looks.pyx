@@ -7,6 +7,7 @@ from arcbeam.gpu._cuda cimport driver, ignore
 
 cdef enum:
     MOST_LOOKS = 8  # one copy each
+    MOST_LOOKS_OF_CHUNKS = 1  # streams have a batch every few frames
 
 
 @cython.no_gc
@@ -28,7 +29,7 @@ cdef class DeviceLooks:
         """Call this before the launch on `reader`, which has been told to wait for the producers of the arrays."""
         return self.given.record(reader)
 
-    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances) except -1:
+    cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
         """Call this after the launch. It starts copies of a few frames.
 
         A copy that fails costs only a look: if it shows a fault of the device, the kernel will report it, too.
@@ -37,7 +38,7 @@ cdef class DeviceLooks:
         cdef const Pick* pick
         cdef int code = 0
         self.fetched = 0
-        looks.pick(utterances, MOST_LOOKS)
+        looks.pick(utterances, MOST_LOOKS_OF_CHUNKS if of_streams else MOST_LOOKS)
         self.picks = looks.looks.get().picks()  # a copy of our own, because other threads may pick while this one waits
         self.rows.reserve(4 * <size_t> MOST_LOOKS * columns)
         if not self.rows.is_pinned():  # pageable memory would make the copy wait

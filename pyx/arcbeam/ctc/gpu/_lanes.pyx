@@ -17,11 +17,15 @@ cdef class Lanes:
     cdef int have(self, uint32_t lanes, uint64_t states, uint64_t log_entries) except -1:
         """Makes so many lanes, each with room for so much. No lane may be at work."""
         cdef LaneRoom room
+        if lanes <= self.had_lanes and states <= self.had_states and log_entries <= self.had_log_entries:
+            return 0
+        self.had_lanes = 0
         while len(self.rooms) < lanes:
             self.rooms.append(LaneRoom(self.kind, self.pool, self.stream))
         for room in self.rooms[:lanes]:
             room.grow_spill(states, 0)
             room.grow_log(log_entries)
+        self.had_lanes, self.had_states, self.had_log_entries = lanes, states, log_entries
         return 0
 
     cdef int begin(self, LaneState* states, uint32_t lanes) except -1:
@@ -118,7 +122,7 @@ cdef class Lanes:
 
     cdef int clear(self) except -1:
         """Gives all memory back."""
-        self.rooms, self.most_states = [], 0
+        self.rooms, self.most_states, self.had_lanes = [], 0, 0
         return 0
 
     cdef size_t room_bytes(self):

@@ -388,7 +388,7 @@ cdef class CudaEngine:
                     self.device_looks.begin(self.stream)
                 self._start(sorted_table[first:last], columns, on_host, room, order[first:last], lattices)
                 if looking:
-                    self.device_looks.fetch(looks, utterances)
+                    self.device_looks.fetch(looks, utterances, self.streams is not None)
                 self._finish(on_host, room, order[first:last])
                 if looking:
                     self.device_looks.look(looks)
