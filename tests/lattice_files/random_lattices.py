@@ -4,7 +4,8 @@ import numpy as np
 
 from arcbeam import Graph, SymbolTable, TokenTable
 from arcbeam.ctc._lattices import LINK, Lattices
-from arcbeam.ctc.lattice import Lattice, LatticeBatch
+from arcbeam.ctc.lattice import Lattice
+from arcbeam.ctc.lattice_arrays import LatticeBatch
 
 EPSILON = 0xFFFF
 COLUMNS = 4

@@ -25,7 +25,7 @@ from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
 from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
-from arcbeam.ctc.lattice import LatticeBatch
+from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats

@@ -14,7 +14,8 @@ from arcbeam.checks import check_count
 from arcbeam.ctc.alternatives import Alternative, Nbest, WordPath
 from arcbeam.ctc.boost import Boost, Boosts, boost_of
 from arcbeam.ctc.frame_confidences import Label
-from arcbeam.ctc.lattice import Lattice, mbr_words, sausage_of
+from arcbeam.ctc.lattice import Lattice
+from arcbeam.ctc.mbr_words import mbr_words, sausage_of
 from arcbeam.ctc.sentences import NOTHING_BEFORE, Before
 from arcbeam.words import Word, as_dict, finite
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from arcbeam.ctc.frame_confidences import FrameConfidences
-    from arcbeam.ctc.lattice import LatticeBatch, MbrWords, Sausage
     from arcbeam.ctc.lattice_answers import LatticeAnswers, Mbr
+    from arcbeam.ctc.lattice_arrays import LatticeBatch
+    from arcbeam.ctc.mbr_words import MbrWords, Sausage
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.ctc.stats import DecodeStats
     from arcbeam.graph.graph import Graph
