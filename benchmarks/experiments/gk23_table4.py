@@ -6,15 +6,15 @@ begin of a chunk's round, *compute* that of its round, *total* all. There are 25
 on a CPU, and 1 with the acoustic model. `one by one` decodes a chunk a round; its predicted queue is that of an M/D/1
 server, whose customers come at random and take the mean compute time each, and then that of an M/G/1 server, which
 knows how these times spread. `what waits` decodes all that has come, which neither does: whoever comes while a round is
-decoded waits for the rest of it, and no longer. `full load`: each stream has its next chunk as soon as the one before is done; `no
-Batcher`: a thread for each stream calls the decoder itself. `acoustic model in the loop`: windows of 600 ms every 400
-ms, paced, of which all that wait are a batch of the model, whose frames go to the Batcher; *model* is the time of that
-batch, *queue* that of both queues. `lexicon baseline`: on all cores of the machine, a chunk of each stream at a time;
-it keeps no streams, so each chunk is an utterance of its own, which is less than it would have to do. RTFx is seconds
-of speech over seconds of the clock: of paced streams at most their number, and less as the last chunks of utterances
-are short. `busy`: the share of the time in which a round is decoded. Meanwhile Python collects no garbage, switches
-threads after 0.5 ms, and nobody makes texts; `late` is how long after its time a chunk was submitted. Checked: the
-final result of every stream is that of its whole utterance, in arcs and score.
+decoded waits for the rest of it, and no longer. `full load`: each stream has its next chunk as soon as the one before
+is done; `no Batcher`: a thread for each stream calls the decoder itself. `acoustic model in the loop`: windows of 600
+ms every 400 ms, paced, of which all that wait are a batch of the model, whose frames go to the Batcher; *model* is the
+time of that batch, *queue* that of both queues. `lexicon baseline`: on all cores of the machine, a chunk of each stream
+at a time; it keeps no streams, so each chunk is an utterance of its own, which is less than it would have to do. RTFx
+is seconds of speech over seconds of the clock: of paced streams at most their number, and less as the last chunks of
+utterances are short. `busy`: the share of the time in which a round is decoded. Meanwhile Python collects no garbage,
+switches threads after 0.5 ms, and nobody makes texts; `late` is how long after its time a chunk was submitted. Checked:
+the final result of every stream is that of its whole utterance, in arcs and score.
 """
 
 import importlib.util
