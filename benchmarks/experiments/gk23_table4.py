@@ -26,7 +26,7 @@ import numpy as np
 
 import arcbeam
 from benchmarks.data import corpus
-from benchmarks.data.datasets import DataMissing
+from benchmarks.data.datasets import DataMissing, Dataset
 from benchmarks.data.graphs import GraphFiles
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
@@ -117,7 +117,7 @@ def run(context: Context) -> Iterator[Row]:
         yield row | without_batcher(context, decoder, utterances, shift)
         if context.options.get("model_streams") != "0":
             context.step(f"beam {beam:g}, {IN_LOOP}")
-            yield row | in_loop(context, decoder, shift)
+            yield row | in_loop(context, decoder, dataset)
     context.step(BASELINE)
     yield {"graph": files.name, "set": dataset.name, "device": "cpu"} | baseline(context, files, utterances, shift)
 
@@ -182,17 +182,20 @@ def pace(shape: Shape, shift: float) -> dict[str, Any]:
     }
 
 
-def in_loop(context: Context, decoder: arcbeam.CtcDecoder, shift: float) -> Row:
+def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> Row:
     """The row with the acoustic model; it says why where there is none, or no audio."""
-    shape = asked(context)
+    shape, shift = asked(context), dataset.frame_shift
     if not context.gpu:
         shape = shape._replace(streams=min(shape.streams, IN_LOOP_ON_CPU))
     shape = shape._replace(streams=int(context.options.get("model_streams", shape.streams)))
     row: Row = {"mode": IN_LOOP, "streams": shape.streams}
     try:
-        found = corpus.load(context.options.get("corpus", SET)).first(context.utterances)
+        spoken = {one.id: one for one in corpus.load(context.options.get("corpus", dataset.name)).recordings}
         model = gk23.open_model(with_fast_runtime(context), shape.streams)
-        audio = [window_load.Recording(one.samples(), shift, shape.frames) for one in found.recordings]
+        audio = [
+            window_load.Recording(spoken[name].samples(), np.ascontiguousarray(rows, np.float32), shift, shape.frames)
+            for name, rows in zip(dataset.ids, dataset.utterances, strict=True)
+        ]
     except ImportError as error:
         return row | {"status": f"missing: the package {error.name}"}
     except DataMissing as error:
@@ -202,12 +205,12 @@ def in_loop(context: Context, decoder: arcbeam.CtcDecoder, shift: float) -> Row:
         window_load.log_probs(model, [audio[0][0 : shape.frames].samples] * size)
         size = size * 2 if size == shape.streams else min(size * 2, shape.streams)
     with timing.no_garbage(), arcbeam.Batcher(decoder, max_batch=shape.streams, max_wait_ms=0, **waiting(shape)) as to:
-        server = window_load.WindowServer(to, model, shift, shape.streams)
+        server = window_load.WindowServer(to, model, shape.streams)
         try:
             load = stream_load.paced(decoder, server.submit, audio, **pace(shape, shift))
         finally:
             server.close()
-    checked = window_load.check(server, decoder)
+    checked = stream_load.check(load, decoder, dataset.utterances)
     return (
         of_load(load, IN_LOOP, shape.streams, shift)
         | {"busy": 100.0 * load.busy, "finals": checked}
