@@ -14,7 +14,7 @@ at a time; it keeps no streams, so each chunk is an utterance of its own, which 
 is seconds of speech over seconds of the clock: of paced streams at most their number, and less as the last chunks of
 utterances are short. `busy`: the share of the time in which a round is decoded. Meanwhile Python collects no garbage,
 switches threads after 0.5 ms, and nobody makes texts; `late` is how long after its time a chunk was submitted. Checked:
-the final result of every stream is that of its whole utterance, in arcs and score.
+the final result of every stream that has ended is that of its whole utterance, in arcs and score.
 """
 
 import importlib.util
