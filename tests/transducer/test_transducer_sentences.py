@@ -149,6 +149,19 @@ def test_with_a_tree_and_in_company():
     assert streams[3].boost is not TREE and streams[3].num_frames == 90
 
 
+def test_rounds_without_an_end_take_one_call(monkeypatch):
+    """And those with ends two, whatever the number of streams."""
+    one, calls = decoder(), []
+    inner = one._decode
+    monkeypatch.setattr(one, "_decode", lambda *arguments: calls.append(len(arguments[2])) or inner(*arguments))
+    streams = [one.stream(endpoint=RULES) for _ in range(3)]
+    one.decode_chunks(streams, [SPEECH[:7]] * 3)
+    assert calls == [3] and not any(stream.partial.endpoint for stream in streams)
+    one.decode_chunks(streams, [SPEECH[7:12], SPEECH[7:9], SPEECH[7:8]])  # the first end is behind 8 frames
+    assert calls == [3, 3, 2] and all(stream.partial.endpoint for stream in streams)
+    assert [stream.num_waiting for stream in streams] == [4, 1, 0]
+
+
 def test_reset_without_an_endpoint():
     """The next sentence begins where the one before was left; after the last chunk, more speech may follow."""
     one = decoder()

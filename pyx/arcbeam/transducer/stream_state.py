@@ -20,6 +20,7 @@ from arcbeam.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.transducer.fusion import fusions_of
 from arcbeam.transducer.hypothesis import FIELDS, TransducerState
+from arcbeam.transducer.sentences import TransducerRules
 from arcbeam.transducer.states import states_of
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -
         raise FormatError(f"{NAME}: expected sections {sorted({*names, *STATE, 'waiting'})}, got {sorted(arrays)}")
     try:
         endpoint = None if about["endpoint"] is None else of_facts(about["endpoint"])
+        if endpoint is not None:
+            TransducerRules.of(endpoint, decoder.options.frame_shift)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
     written = {name: arrays[name].astype(FIELDS[name]) for name in names}
@@ -189,6 +192,9 @@ def _state(
         hidden, cell, context, about["skip"], about["frames"],
         boosting_tree=(about["in_tree"], about["boosting_tree"]), ngram_lm=(about["in_ngram_lm"], about["ngram_lm"]),
     )  # fmt: skip
+    for name, digest in (("in_tree", "boosting_tree"), ("in_ngram_lm", "ngram_lm")):
+        if about[name] and not about[digest]:
+            raise FormatError(f"{NAME}: expected {name} to be 0, because there is none, got {about[name]}")
     try:
         states_of([state], 1, shapes, decoder._tokens)
         fusions_of([boost], decoder._ngram_lm, [state])
@@ -229,8 +235,8 @@ def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: B
         ("boosting_tree", "tree", "decoder.restore(data, boost=...)"),
     ):
         if about[name] != ours[name]:
-            theirs = f"with {'another' if ours[name] else 'a'} {what}" if about[name] else f"without a {what}"
-            have = f"with this {what}" if ours[name] else f"without a {what}"
+            theirs = f"with {'another' if ours[name] else 'some'} {what}" if about[name] else f"without {what}"
+            have = f"with this {what}" if ours[name] else f"without {what}"
             raise ValueError(f"{NAME}: expected a stream {have}, got one {theirs}; give the same as {how}")
     theirs = about["options"]
     for name, value in ours["options"].items():
