@@ -222,6 +222,9 @@ def test_an_output_behind_the_end_that_is_not_finite():
         one.decode([speech])
     stream = one.stream(endpoint=RULES)
     assert stream.decode_chunk(speech).endpoint and (stream.num_frames, stream.num_waiting) == (end, 6)
+    waits = one.stream(endpoint=RULES)
+    waits.decode_chunk(speech[:end])
+    assert waits.decode_chunk(speech[end:]).endpoint and waits.num_waiting == 6  # what waits has met no network yet
     with pytest.raises(ValueError, match="network's output is not finite in utterance 0, frame 5"):
         stream.reset()
     assert (stream.num_frames, stream.num_waiting, stream.partial.endpoint) == (end, 0, None)
