@@ -175,7 +175,7 @@ def test_a_chunk_behind_the_last_is_refused():
         ),
         (lambda d: [d.stream()] * 2, {}, ValueError, "the same at 0 and 1"),
         (lambda d: [d.stream(), decoder().stream()], {}, ValueError, "stream 1 belongs to another"),
-        (lambda d: [d.stream()], {}, ValueError, "expected one for each utterance, 2, got 1"),
+        (lambda d: [d.stream()], {}, ValueError, "a chunk for each stream, 1, got 2"),
         (lambda d: [d.stream(), d.stream()], {"last": [True]}, ValueError, "each of 2 streams, got 1"),
         (lambda d: [d.stream(), d.stream()], {"errors": "ignore"}, ValueError, "errors"),
         (lambda d: [d.stream(), d.stream()], {"lengths": [1]}, ValueError, "lengths"),
