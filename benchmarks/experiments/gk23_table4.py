@@ -7,14 +7,16 @@ on a CPU, and 1 with the acoustic model. `one by one` decodes a chunk a round; i
 server, whose customers come at random and take the mean compute time each, and then that of an M/G/1 server, which
 knows how these times spread. `what waits` decodes all that has come, which neither does: whoever comes while a round is
 decoded waits for the rest of it, and no longer. `full load`: each stream has its next chunk as soon as the one before
-is done; `no Batcher`: a thread for each stream calls the decoder itself. `acoustic model in the loop`: windows of 600
-ms every 400 ms, paced, of which all that wait are a batch of the model, whose frames go to the Batcher; *model* is the
-time of that batch, *queue* that of both queues. `lexicon baseline`: on all cores of the machine, a chunk of each stream
-at a time; it keeps no streams, so each chunk is an utterance of its own, which is less than it would have to do. RTFx
-is seconds of speech over seconds of the clock: of paced streams at most their number, and less as the last chunks of
-utterances are short. `busy`: the share of the time in which a round is decoded. Meanwhile Python collects no garbage,
-switches threads after 0.5 ms, and nobody makes texts; `late` is how long after its time a chunk was submitted. Checked:
-the final result of every stream that has ended is that of its whole utterance, in arcs and score.
+is done; `no Batcher`: a thread for each stream calls the decoder itself. `a Triton server of nvidia-pytriton`: paced,
+to the server of `examples/triton` in the same process and its clients, with answers over the loopback device. `acoustic
+model in the loop`: windows of 600 ms every 400 ms, paced, of which all that wait are a batch of the model, whose frames
+go to the Batcher; *model* is the time of that batch, *queue* that of both queues. `lexicon baseline`: on all cores of
+the machine, a chunk of each stream at a time; it keeps no streams, so each chunk is an utterance of its own, which is
+less than it would have to do. RTFx is seconds of speech over seconds of the clock: of paced streams at most their
+number, and less as the last chunks of utterances are short. `busy`: the share of the time in which a round is decoded.
+Meanwhile Python collects no garbage, switches threads after 0.5 ms, and nobody makes texts but the server; `late` is
+how long after its time a chunk was submitted. Checked: the final result of every stream that has ended is that of its
+whole utterance, in arcs and score.
 """
 
 import importlib.util
@@ -30,7 +32,7 @@ from benchmarks.data.datasets import DataMissing, Dataset
 from benchmarks.data.graphs import GraphFiles
 from benchmarks.harness import seeds, timing
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import contest, gk23, stream_load, window_load
+from benchmarks.tasks import contest, gk23, served_load, stream_load, window_load
 
 ORDER, PAPER, ON_GPU = 4, gk23.PAPER, None
 KEEPS_CUDA = True
@@ -41,7 +43,8 @@ STREAMS, STREAMS_ON_CPU, IN_LOOP_ON_CPU = 256, 64, 1
 FRAMES, SECONDS, WARM_UP_S = 20, 6.0, 1.0
 SEED = 4
 MODES = {"one by one": 1, "what waits": None, "full load": None}  # the most chunks of a round; None: all streams
-APART, IN_LOOP, BASELINE = "full load, no Batcher", "acoustic model in the loop", "full load, lexicon baseline"
+APART, SERVED = "full load, no Batcher", "a Triton server of nvidia-pytriton"
+IN_LOOP, BASELINE = "acoustic model in the loop", "full load, lexicon baseline"
 BASELINE_TURNS = 3
 TAKES = {
     **gk23.GRAPH_OPTIONS,
@@ -115,6 +118,8 @@ def run(context: Context) -> Iterator[Row]:
             yield row | measured(context, decoder, utterances, shift, mode)
         context.step(f"beam {beam:g}, {APART}")
         yield row | without_batcher(context, decoder, utterances, shift)
+        context.step(f"beam {beam:g}, {SERVED}")
+        yield row | served(context, decoder, utterances, shift)
         if context.options.get("model_streams") != "0":
             context.step(f"beam {beam:g}, {IN_LOOP}")
             yield row | in_loop(context, decoder, dataset)
@@ -180,6 +185,19 @@ def pace(shape: Shape, shift: float) -> dict[str, Any]:
         "warm_up_s": min(WARM_UP_S, shape.seconds),
         "seed": seeds.used("times of chunks", SEED),
     }
+
+
+def served(context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.ndarray], shift: float) -> Row:
+    """The row of nvidia-pytriton's server; it says so where that is not installed."""
+    shape = asked(context)
+    row: Row = {"mode": SERVED, "streams": shape.streams}
+    try:
+        with served_load.clients(decoder, shape.streams) as clients, timing.no_garbage():
+            load = stream_load.paced(decoder, clients.submit, utterances, **pace(shape, shift), begin=clients.begin)
+    except ImportError as error:
+        return row | {"status": f"missing: the package {error.name}"}
+    checked = stream_load.check(load, decoder, utterances)
+    return of_load(load, SERVED, shape.streams, shift) | {"busy": 100.0 * load.busy, "finals": checked}
 
 
 def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> Row:

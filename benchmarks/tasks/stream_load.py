@@ -158,13 +158,14 @@ def paced(
     seconds: float,
     warm_up_s: float,
     seed: int,
+    begin: Callable[[], Any] | None = None,
 ) -> Load:
-    """Each stream has a chunk every `interval_s`, at a random time within the interval."""
+    """Each stream has a chunk every `interval_s`, at a random time within the interval; `begin` begins a stream."""
     load, submitted = Load(), Submitted(submit)
     draw = random.Random(seed)
     phases = sorted((interval_s * draw.random(), speaker) for speaker in range(streams))
     rounds = max(1, round((warm_up_s + seconds) / interval_s))
-    each = [turns(decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
+    each = [turns(begin or decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
     plan = [(turn * interval_s + phase, next(each[speaker])) for turn in range(rounds) for phase, speaker in phases]
     with timed(decoder) as decoded:
         start = time.perf_counter()

@@ -5,6 +5,7 @@ import random
 import sys
 import time
 from concurrent.futures import Future
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,7 @@ from benchmarks.data import datasets
 from benchmarks.experiments import gk23_table4
 from benchmarks.harness import timing
 from benchmarks.harness.registry import Context
-from benchmarks.tasks import contest, gk23, stream_load, window_load
+from benchmarks.tasks import contest, gk23, served_load, stream_load, window_load
 from tests.benchmarks.test_contest import log_probs, small
 from tests.benchmarks.test_gk23 import workload
 
@@ -43,14 +44,73 @@ def test_a_server_waits_as_long_as_predicted(services):
     assert total / 1_000_000 == pytest.approx(stream_load.wait_one_by_one(1.0, services)[1], rel=0.03)
 
 
-def test_rows(workload):
+class Server:
+    """The server of the examples without a server: a client's request is answered in its thread, alone."""
+
+    def __init__(self, decoder):
+        self.sequences = sys.modules["sequences"].Sequences(decoder, 60.0)
+        self.wrong = None
+
+    def infer_batch(self, *, SEQUENCE, START, END, LOG_PROBS):
+        chunk = sys.modules["sequences"].Chunk(SEQUENCE.item(), START.item(), END.item(), LOG_PROBS[0])
+        [found] = self.sequences.decode([chunk])
+        future = Future()
+        text = self.wrong or ("" if isinstance(found, Exception) else found.text)
+        future.set_result({"TEXT": np.array([[text.encode()]], np.object_)})
+        return future
+
+
+@pytest.fixture
+def sequences(monkeypatch):
+    monkeypatch.syspath_prepend(str(served_load.FILE.parent / "arcbeam_ctc" / "1"))
+    monkeypatch.delitem(sys.modules, "sequences", raising=False)
+    import sequences
+
+    yield sequences
+    monkeypatch.delitem(sys.modules, "sequences", raising=False)
+
+
+def test_the_row_of_a_server(workload, sequences, monkeypatch):
+    @contextmanager
+    def clients(decoder, streams):
+        server = Server(decoder)
+        yield served_load.Clients(server, server.sequences)
+
+    monkeypatch.setattr(served_load, "clients", clients)
+    decoder = CtcDecoder(Graph.load(workload["graph"]), device="cpu", frame_shift=0.02)
+    rows = [log_probs([1, 0, 3, 3, 2]).astype(np.float32), log_probs([2]).astype(np.float32)]
+    row = gk23_table4.served(Context(options=SHORT), decoder, rows, 0.02)
+    assert row["chunks"] > 0 and row["finals"] > 0 and row["total_ms"] >= row["compute_ms"] > 0
+
+
+def test_an_answer_of_another_chunk_is_found(workload, sequences):
+    decoder = CtcDecoder(Graph.load(workload["graph"]), device="cpu")
+    server = Server(decoder)
+    clients = served_load.Clients(server, server.sequences)
+    rows = log_probs([1, 0, 3]).astype(np.float32)
+    assert clients.submit(clients.begin(), rows, last=True).result(60).text == "ah sea"
+    assert isinstance(clients.submit(clients.begin(), rows[:, :2]).exception(60), ValueError)
+    server.wrong = "another"
+    with pytest.raises(AssertionError, match="that of another chunk"):
+        clients.submit(clients.begin(), rows).result(60)
+
+
+def test_rows(workload, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytriton", None)
     rows = list(gk23_table4.run(Context(options=workload | SHORT | {"set": "throughput", "model_streams": "0"})))
     assert [(row.get("beam"), row["mode"]) for row in rows] == [
-        *((beam, mode) for beam in gk23_table4.BEAMS for mode in (*gk23_table4.MODES, gk23_table4.APART)),
+        *(
+            (beam, mode)
+            for beam in gk23_table4.BEAMS
+            for mode in (*gk23_table4.MODES, gk23_table4.APART, gk23_table4.SERVED)
+        ),
         (None, gk23_table4.BASELINE),
     ]
     assert rows.pop()["status"].startswith("cannot: small: the language model of the graph is not known")
     for row in rows:
+        if row["mode"] == gk23_table4.SERVED:
+            assert row["status"] == "missing: the package pytriton"
+            continue
         assert row["streams"] == 8 and row["chunks"] > 0 and row["finals"] > 0 and row["rtfx"] > 0
         assert row["total_p99"] >= row["total_median"] > 0 and row["total_p99"] >= 0.5 * row["total_ms"] > 0
         if row["mode"] == gk23_table4.APART:
