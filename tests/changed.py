@@ -19,6 +19,7 @@ CONCERNS = [
         ("tests/benchmarks/test_report.py", "tests/benchmarks/test_peers_picture.py"),
     ),
     (r"benchmarks/|data/", ("tests/benchmarks",)),
+    (r"examples/", ("tests/examples",)),
     (r"docs/|[A-Z]+\.md$", ("tests/package", "tests/test_pages.py")),
     (r"Makefile$|gpu\.mk$", ("tests/package/test_makefile.py", "tests/benchmarks/test_proof.py")),
     (r"build_backend/|MANIFEST\.in|\.gitignore|\.clang-format", ("tests/package",)),

@@ -97,6 +97,17 @@ def test_a_missing_piece_is_named(tmp_path):
     ]
 
 
+# What users copy. Nothing imports it but its test, and a page tells how to use it.
+EXAMPLES = {"triton": ("tests/examples/test_triton.py", "docs/guide/triton.md")}
+
+
+def test_every_example_has_its_test_and_its_page():
+    assert {path.name for path in (ROOT / "examples").iterdir() if path.name not in NOT_OURS} == set(EXAMPLES)
+    for example, (test, page) in EXAMPLES.items():
+        assert f'"{example}"' in (ROOT / test).read_text(), f"{test} tests examples/{example}"
+        assert f"examples/{example}/" in (ROOT / page).read_text(), f"{page} tells how to use examples/{example}"
+
+
 def test_no_file_is_large():
     large = {str(p.relative_to(ROOT)): p.stat().st_size for p in files_of_the_tree() if p.stat().st_size > MAX_BYTES}
     assert large == {}

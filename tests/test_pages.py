@@ -17,7 +17,7 @@ MOST_LINES = 150
 OPENING = 12  # lines of a guide page within which the first block begins
 CODE = ("pyx", "cuda", "cpu_reference", "tests")
 SUFFIXES = {".py", ".pyx", ".pxd", ".pyi", ".hpp", ".cpp", ".cuh", ".cu", ".toml"}
-PLACES = ("pyx", "cuda", "cpu_reference", "tests", "benchmarks", "data", "docs", "build_backend", ".ci")
+PLACES = ("pyx", "cuda", "cpu_reference", "tests", "benchmarks", "data", "docs", "examples", "build_backend", ".ci")
 # Of pyx/arcbeam.
 ROOMS = ("arrays", "baseline", "batching", "cli", "ctc", "files", "gpu", "graph", "lm", "recipe", "transducer")
 LAW = re.compile(r"\blaws? (\d+(?:\.\d+)?(?:(?:, | and | to )\d+)*)(?![\w-])", re.IGNORECASE)

@@ -9,6 +9,7 @@ call for it: a second, where a decoder in Python takes a tenth. What was there b
 
 import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,6 +41,24 @@ def own_garbage() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def no_garbage(switch_s: float = 5e-4) -> Iterator[None]:
+    """Within it Python collects nothing, and a thread that wants to run waits at most `switch_s` for another.
+
+    For what is measured chunk by chunk: one walk of the collector, or the 5 ms for which Python lets a thread go on,
+    would be the latency of the chunks that come meanwhile.
+    """
+    before = sys.getswitchinterval()
+    with own_garbage():
+        gc.disable()
+        sys.setswitchinterval(switch_s)
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(before)
+            gc.enable()
 
 
 def interleave(

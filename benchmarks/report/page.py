@@ -23,8 +23,7 @@ INTRODUCTION = f"""\
 No figure of ours is typed by hand, and those of papers say where they were seen. RTFx is seconds of audio over seconds
 of decoding; a spread is the smallest and the largest value over the repeats. A result with the mark{STALE_MARK} was
 measured with other kernels than those of this version; with{OTHER_HOST_CODE_MARK} only the code around the kernels has
-changed since. The sets of real speech, their acoustic model and the 3-gram of books are found through
-`ARCBEAM_DATA`; `data/workload.py` makes the workloads from text (SentencePiece, 40 ms frames, greedy WER of about 8 %).
+changed since. `data/workload.py` makes the workloads from text (SentencePiece, 40 ms frames, greedy WER of about 8 %).
 """
 
 PEERS = """\

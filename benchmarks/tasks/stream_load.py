@@ -1,7 +1,8 @@
 """Many streams of speech through a Batcher: paced as people speak, or as fast as it goes; and what queues predict.
 
 Times are those of each chunk: *queue* from its submission to the begin of its round, *compute* of its round, *total*
-until somebody has read the text of its result, in another thread than the one that decodes.
+until its future is done, which is noted on the thread that decodes. Nothing else runs meanwhile: streams and chunks of
+a paced load are made before it, no text is made, and results are looked at behind it.
 """
 
 import itertools
@@ -9,15 +10,16 @@ import queue
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 import arcbeam
+
+Utterances = Sequence[Any]  # arrays, or what is cut and counted like them
 
 
 @dataclass
@@ -28,6 +30,8 @@ class Load:
     ----------
     queue, compute, total, late : list of float
         Seconds of each chunk. `late`: from when it was to be submitted until it was.
+    model : list of float
+        Seconds of the acoustic model's batch that each chunk was in, where there is a model.
     rounds : list of (float, float, int)
         Begin and end of each round, and its chunks.
     finals : list of (int, Partial)
@@ -41,6 +45,7 @@ class Load:
     queue: list[float] = field(default_factory=list)
     compute: list[float] = field(default_factory=list)
     total: list[float] = field(default_factory=list)
+    model: list[float] = field(default_factory=list)
     late: list[float] = field(default_factory=list)
     rounds: list[tuple[float, float, int]] = field(default_factory=list)
     finals: list[tuple[int, Any]] = field(default_factory=list)
@@ -62,42 +67,45 @@ class Load:
         return sum(count for *_, count in self.rounds) / max(1, len(self.rounds))
 
 
-@dataclass
-class Chunk:
-    """One that was submitted: by which stream, when, and what it is of."""
+class Turn(NamedTuple):
+    """A chunk that is to be submitted: by which speaker, on which stream, and what it is of."""
 
     speaker: int
-    submitted: float
+    stream: Any
     utterance: int
-    frames: int
+    rows: Any
     last: bool
 
 
-class Speakers:
-    """Streams that say one utterance after another, in chunks."""
+class Said(NamedTuple):
+    """A chunk whose future is done, and when it was submitted and done."""
 
-    def __init__(
-        self, batcher: arcbeam.Batcher, utterances: Sequence[npt.NDArray[Any]], count: int, frames: int
-    ) -> None:
-        self._batcher, self._utterances, self._frames = batcher, utterances, frames
-        self._next = 0
-        self._said: list[tuple[Any, int, int]] = [self._begin(i) for i in range(count)]  # stream, utterance, frame
-        self.done: queue.SimpleQueue[tuple[Chunk, Any]] = queue.SimpleQueue()
+    turn: Turn
+    submitted: float
+    done: float
+    future: Any
 
-    def _begin(self, speaker: int) -> tuple[Any, int, int]:
-        """A new stream. Those that begin together begin at different places of the set."""
-        self._next += 1
-        return self._batcher.decoder.stream(), (self._next + 7 * speaker) % len(self._utterances), 0
 
-    def speak(self, speaker: int) -> None:
-        """Submits the next chunk of a stream; what comes of it is in `done`."""
-        stream, utterance, at = self._said[speaker]
-        rows = self._utterances[utterance][at : at + self._frames]
-        last = at + self._frames >= len(self._utterances[utterance])
-        chunk = Chunk(speaker, time.perf_counter(), utterance, len(rows), last)
-        future = self._batcher.submit(stream, rows, last=last)
-        self._said[speaker] = self._begin(speaker) if last else (stream, utterance, at + self._frames)
-        future.add_done_callback(lambda future: self.done.put((chunk, future)))
+def turns(begin: Callable[[], Any], utterances: Utterances, frames: int, speaker: int) -> Iterator[Turn]:
+    """What a speaker says, chunk by chunk: one utterance after another, from a place of the set of his own."""
+    for said in itertools.count():
+        utterance, stream = (7 * speaker + said) % len(utterances), begin()
+        rows = utterances[utterance]
+        for at in range(0, max(1, len(rows)), frames):
+            yield Turn(speaker, stream, utterance, rows[at : at + frames], at + frames >= len(rows))
+
+
+class Submitted:
+    """Submits chunks; those whose futures are done come out of `done`, in that order."""
+
+    def __init__(self, submit: Callable[..., Any]) -> None:
+        self._submit = submit
+        self.done: queue.SimpleQueue[Said] = queue.SimpleQueue()
+
+    def submit(self, turn: Turn) -> None:
+        submitted = time.perf_counter()
+        future = self._submit(turn.stream, turn.rows, last=turn.last)
+        future.add_done_callback(lambda future: self.done.put(Said(turn, submitted, time.perf_counter(), future)))
 
 
 @contextmanager
@@ -122,26 +130,27 @@ def timed(decoder: Any) -> Iterator[list[tuple[float, float, int]]]:
         del decoder.decode_chunks
 
 
-def take(load: Load, chunk: Chunk, future: Any, since: float) -> None:
-    """Reads a result as a client does, and notes its times if it was submitted since then."""
-    partial = future.result()
-    text = partial.text
-    now = time.perf_counter()
-    assert isinstance(text, str)
-    if chunk.last:
-        load.finals.append((chunk.utterance, partial))
-    if chunk.submitted < since:
+def take(load: Load, said: Said, since: float) -> None:
+    """Notes the times of a chunk that was submitted since then, and the result of an utterance that has ended."""
+    partial = said.future.result()
+    if said.turn.last:
+        load.finals.append((said.turn.utterance, partial))
+    if said.submitted < since:
         return
     begin, end = partial.round
-    load.queue.append(begin - chunk.submitted)
+    model = getattr(partial, "model_seconds", 0.0)
+    if model:
+        load.model.append(model)
+    load.queue.append(begin - said.submitted - model)
     load.compute.append(end - begin)
-    load.total.append(now - chunk.submitted)
-    load.frames += chunk.frames
+    load.total.append(said.done - said.submitted)
+    load.frames += len(said.turn.rows)
 
 
 def paced(
-    batcher: arcbeam.Batcher,
-    utterances: Sequence[npt.NDArray[Any]],
+    decoder: Any,
+    submit: Callable[..., Any],
+    utterances: Utterances,
     *,
     streams: int,
     frames: int,
@@ -149,84 +158,78 @@ def paced(
     seconds: float,
     warm_up_s: float,
     seed: int,
+    begin: Callable[[], Any] | None = None,
 ) -> Load:
-    """Each stream has a chunk every `interval_s`, at a random time within the interval."""
-    load, speakers = Load(), Speakers(batcher, utterances, streams, frames)
+    """Each stream has a chunk every `interval_s`, at a random time within the interval; `begin` begins a stream."""
+    load, submitted = Load(), Submitted(submit)
     draw = random.Random(seed)
     phases = sorted((interval_s * draw.random(), speaker) for speaker in range(streams))
-    with timed(batcher.decoder) as rounds:
+    rounds = max(1, round((warm_up_s + seconds) / interval_s))
+    each = [turns(begin or decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
+    plan = [(turn * interval_s + phase, next(each[speaker])) for turn in range(rounds) for phase, speaker in phases]
+    with timed(decoder) as decoded:
         start = time.perf_counter()
         since = start + warm_up_s
-        turns = max(1, round((warm_up_s + seconds) / interval_s))
-        wrong: list[BaseException] = []
-
-        def read() -> None:
-            try:
-                for _ in range(turns * streams):
-                    take(load, *speakers.done.get(), since)
-            except BaseException as error:
-                wrong.append(error)
-
-        reader = threading.Thread(target=read, daemon=True)
-        reader.start()
-        for turn in range(turns):
-            for phase, speaker in phases:
-                due = start + turn * interval_s + phase
-                time.sleep(max(0.0, due - time.perf_counter()))
-                if due >= since:
-                    load.late.append(time.perf_counter() - due)
-                speakers.speak(speaker)
-        reader.join()
-    if wrong:
-        raise wrong[0]
-    load.rounds = [one for one in rounds if one[0] >= since]
-    load.seconds = time.perf_counter() - since
+        for at, turn in plan:
+            due = start + at
+            time.sleep(max(0.0, due - time.perf_counter()))
+            if due >= since:
+                load.late.append(time.perf_counter() - due)
+            submitted.submit(turn)
+        finished = [submitted.done.get() for _ in plan]
+    load.seconds = finished[-1].done - since
+    for said in finished:
+        take(load, said, since)
+    load.rounds = [one for one in decoded if one[0] >= since]
     return load
 
 
 def full(
-    batcher: arcbeam.Batcher, utterances: Sequence[npt.NDArray[Any]], *, streams: int, frames: int, seconds: float
+    decoder: Any,
+    submit: Callable[..., Any],
+    utterances: Utterances,
+    *,
+    streams: int,
+    frames: int,
+    seconds: float,
 ) -> Load:
-    """Each stream has its next chunk as soon as the text of the one before has been read."""
-    load, speakers = Load(), Speakers(batcher, utterances, streams, frames)
-    with timed(batcher.decoder) as load.rounds:
+    """Each stream has its next chunk as soon as the one before is done."""
+    load, submitted = Load(), Submitted(submit)
+    each = [turns(decoder.stream, utterances, frames, speaker) for speaker in range(streams)]
+    with timed(decoder) as load.rounds:
         start = time.perf_counter()
-        for speaker in range(streams):
-            speakers.speak(speaker)
-        running = streams
+        for turn in map(next, each):
+            submitted.submit(turn)
+        running, finished = streams, []
         while running:
-            chunk, future = speakers.done.get()
-            take(load, chunk, future, start)
-            if time.perf_counter() - start < seconds:
-                speakers.speak(chunk.speaker)
+            said = submitted.done.get()
+            finished.append(said)
+            if said.done - start < seconds:
+                submitted.submit(next(each[said.turn.speaker]))
             else:
                 running -= 1
-        load.seconds = time.perf_counter() - start
+    load.seconds = finished[-1].done - start
+    for said in finished:
+        take(load, said, start)
     return load
 
 
-def apart(
-    decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDArray[Any]], *, streams: int, frames: int, seconds: float
-) -> Load:
+def apart(decoder: arcbeam.CtcDecoder, utterances: Utterances, *, streams: int, frames: int, seconds: float) -> Load:
     """The same without a Batcher: a thread for each stream, which calls the decoder itself and waits for its turn."""
     load, lock, start = Load(), threading.Lock(), time.perf_counter()
 
     def client(speaker: int) -> None:
-        for utterance in itertools.count(speaker):
-            place = utterance % len(utterances)
-            stream, rows = decoder.stream(), utterances[place]
-            for at in range(0, len(rows), frames):
-                submitted = time.perf_counter()
-                partial = stream.decode_chunk(rows[at : at + frames], last=at + frames >= len(rows))
-                assert isinstance(partial.text, str)
-                now = time.perf_counter()
-                with lock:
-                    load.total.append(now - submitted)
-                    load.frames += len(rows[at : at + frames])
-                    if stream.is_finished:
-                        load.finals.append((place, partial))
-                if now - start >= seconds:
-                    return
+        for turn in turns(decoder.stream, utterances, frames, speaker):
+            submitted = time.perf_counter()
+            partial = turn.stream.decode_chunk(turn.rows, last=turn.last)
+            now = time.perf_counter()
+            with lock:
+                load.total.append(now - submitted)
+                load.frames += len(turn.rows)
+                if turn.last:
+                    load.finals.append((turn.utterance, partial))
+            if now - start >= seconds:
+                return
 
     threads = [threading.Thread(target=client, args=(speaker,)) for speaker in range(streams)]
     for thread in threads:
@@ -264,7 +267,7 @@ def _moments(services: Sequence[float]) -> tuple[float, float]:
     return float(values.mean()), float((values**2).mean())
 
 
-def check(load: Load, decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDArray[Any]]) -> int:
+def check(load: Load, decoder: arcbeam.CtcDecoder, utterances: Utterances) -> int:
     """AssertionError if the final result of a stream is not that of the whole utterance; how many there are."""
     chosen = sorted({utterance for utterance, _ in load.finals})
     wholes = dict(zip(chosen, decoder.decode([utterances[i] for i in chosen]), strict=True))
@@ -276,6 +279,9 @@ def check(load: Load, decoder: arcbeam.CtcDecoder, utterances: Sequence[npt.NDAr
 
 
 def ms(seconds: Sequence[float], name: str) -> dict[str, object]:
-    """Mean and 99th percentile in milliseconds, for a row."""
+    """Mean, median and 99th percentile in milliseconds, for a row; nothing where there was no chunk."""
     values = 1e3 * np.asarray(seconds)
-    return {f"{name}_ms": float(values.mean()), f"{name}_p99": float(np.percentile(values, 99))} if len(values) else {}
+    if not len(values):
+        return {}
+    median, p99 = np.percentile(values, [50, 99])
+    return {f"{name}_ms": float(values.mean()), f"{name}_median": float(median), f"{name}_p99": float(p99)}

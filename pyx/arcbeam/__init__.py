@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from arcbeam.ctc.boost import Boost, Boosted
     from arcbeam.ctc.calibration import ConfidenceCalibration, calibrate_confidence
     from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.endpoint import Endpoint, EndpointRule
     from arcbeam.ctc.hypothesis import Hypotheses, Hypothesis
     from arcbeam.ctc.lattice import Lattice
     from arcbeam.ctc.options import DecoderOptions
     from arcbeam.ctc.stats import DecoderMemory, DecodeStats
     from arcbeam.ctc.stream import Partial, Stream
+    from arcbeam.endpoints import Endpoint, EndpointRule
     from arcbeam.errors import (
         ArcbeamError,
         BatcherClosedError,
@@ -60,8 +60,8 @@ _HOME = {
     "DecodeStats": "ctc.stats",
     "DecoderMemory": "ctc.stats",
     "DecoderOptions": "ctc.options",
-    "Endpoint": "ctc.endpoint",
-    "EndpointRule": "ctc.endpoint",
+    "Endpoint": "endpoints",
+    "EndpointRule": "endpoints",
     "Graph": "graph.graph",
     "GraphInfo": "graph.graph",
     "Hypotheses": "ctc.hypothesis",

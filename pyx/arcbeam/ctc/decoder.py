@@ -21,7 +21,6 @@ from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
 from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
-from arcbeam.ctc.endpoint import Endpoint, check_endpoint
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
 from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
@@ -30,6 +29,7 @@ from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
+from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph

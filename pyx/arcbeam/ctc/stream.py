@@ -12,10 +12,11 @@ import numpy.typing as npt
 from arcbeam.calls import lists_options
 from arcbeam.ctc._rounds import Round, Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
-from arcbeam.ctc.endpoint import Endpoint, EndpointRules
+from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.hypothesis import Asked, Hypothesis, Paths, Results
 from arcbeam.ctc.sentences import Before, Heard
 from arcbeam.ctc.stream_state import StreamState, read, write
+from arcbeam.endpoints import Endpoint
 from arcbeam.errors import UnsupportedError
 from arcbeam.streams import Partials
 from arcbeam.words import Word

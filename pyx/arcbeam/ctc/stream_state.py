@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.ctc.boost import Boost
-from arcbeam.ctc.endpoint import Endpoint, EndpointRule
 from arcbeam.ctc.sentences import Heard, SavedSearch, checked_search
+from arcbeam.endpoints import Endpoint, as_facts, of_facts
 from arcbeam.errors import FormatError
 from arcbeam.files import section_file
 from arcbeam.graph import graph_file
@@ -66,7 +66,6 @@ KIND = section_file.Kind(
 )
 OPTIONS = ("beam", "max_active", "acoustic_scale", "blank_penalty", "frame_shift")
 RESCORING_OPTIONS = ("lm_scale", "hypotheses_per_state", "unknown_words")
-RULE = ("must_contain_nonsilence", "min_trailing_silence", "max_relative_cost", "min_utterance_length")
 MOST_FRAMES = 2**53
 
 _graphs: WeakKeyDictionary[Graph, str] = WeakKeyDictionary()
@@ -118,7 +117,7 @@ def write(state: StreamState, decoder: CtcDecoder, boost: Boost | None) -> bytes
         "first_frame": state.first_frame,
         "after_start": state.heard.after_start,
         "last_came": state.last_came,
-        "endpoint": None if state.endpoint is None else _as_facts(state.endpoint),
+        "endpoint": None if state.endpoint is None else as_facts(state.endpoint),
         "columns": state.waiting.shape[1],
     }
     arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
@@ -192,15 +191,11 @@ def _state(arrays: dict[str, npt.NDArray[Any]], about: dict[str, Any], decoder: 
     )
 
 
-def _as_facts(endpoint: Endpoint) -> list[list[Any]]:
-    return [[name, *(getattr(rule, field) for field in RULE)] for name, rule in endpoint.rules.items()]
-
-
 def _endpoint(facts: list[Any] | None) -> Endpoint | None:
     if facts is None:
         return None
     try:
-        return Endpoint({name: EndpointRule(**dict(zip(RULE, rule, strict=True))) for name, *rule in facts})
+        return of_facts(facts)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
 

@@ -9,14 +9,18 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
 
 from arcbeam._pooled_engine import PooledEngine
 from arcbeam.arrays.bad_values import check_errors, encoder_output_errors
-from arcbeam.arrays.batches import Wanted
+from arcbeam.arrays.batches import Utterances, Wanted, as_utterances
 from arcbeam.arrays.intake import KeptChunk, kept_chunk, take_batch
 from arcbeam.calls import lists_options
 from arcbeam.confidence import ConfidenceMethod
+from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.show import changed, shown_as
 from arcbeam.streams import Partials, check_last, check_streams
 from arcbeam.transducer.boosting_tree import BoostingTree
@@ -27,6 +31,7 @@ from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, 
 from arcbeam.transducer.network import Joint, LstmPrediction, StatelessPrediction, check_shape, from_mapping, named_as
 from arcbeam.transducer.ngram_lm import NgramLm, token_automaton
 from arcbeam.transducer.options import TransducerOptions
+from arcbeam.transducer.rounds import Round
 from arcbeam.transducer.states import states_of
 from arcbeam.transducer.stream import TransducerPartial, TransducerStream
 from arcbeam.transducer.text import detokenizer
@@ -520,6 +525,17 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """
         check_errors(errors)
         utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
+        return self._decode(utterances, on_host, state, boost, errors)
+
+    def _decode(
+        self,
+        utterances: Utterances,
+        on_host: bool,
+        state: Sequence[TransducerState | None] | None,
+        boost: Boosts,
+        errors: str,
+    ) -> list[TransducerHypothesis]:
+        """The same for a batch that has been taken in."""
         states = states_of(state, len(utterances.table), self._state_shapes, self._tokens)
         batch = len(utterances.table)
         trees = trees_of(boost, batch, self._tokens, self._options.blank_id)
@@ -543,23 +559,65 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         ]
 
     @lists_options()
-    def stream(self, *, boost: BoostingTree | None = None) -> TransducerStream:
-        """Begins a stream of speech: an utterance whose encoder output arrives in chunks.
+    def stream(self, *, boost: BoostingTree | None = None, endpoint: Endpoint | None = None) -> TransducerStream:
+        """Begins a stream of speech, whose encoder output arrives in chunks.
 
         Parameters
         ----------
         boost : BoostingTree, optional
             Phrases that are made likelier.
+        endpoint : Endpoint, optional
+            Rules that end sentences, such as ``arcbeam.Endpoint.sherpa()``; then :meth:`TransducerStream.reset` begins
+            the next one. None: the speech is one sentence, unless `reset` is called.
 
         Raises
         ------
         TypeError, ValueError
-            Something else than a tree, or a tree of another vocabulary.
+            Something else than a tree, or a tree of another vocabulary; something else than an `Endpoint`, one with a
+            rule of ``max_relative_cost``, or any if the decoder was given no ``frame_shift``.
         """
+        check_endpoint(endpoint)
+        return TransducerStream(self, self._tree(boost), endpoint, self._form)
+
+    @lists_options()
+    def restore(self, data: bytes, *, boost: BoostingTree | None = None) -> TransducerStream:
+        """Makes a stream that goes on where the one that :meth:`TransducerStream.save` has saved stopped.
+
+        In ``float32`` all later results have the bytes that the stream itself would have given, on any device.
+
+        Parameters
+        ----------
+        data : bytes
+        boost : BoostingTree, optional
+            The tree that the stream was saved with, if it had one.
+
+        Raises
+        ------
+        FormatError
+            The bytes are no saved stream, or one that is damaged, cut short or of another version.
+        ValueError
+            The stream was decoded with another network, n-gram model, option or tree: the message names it.
+        TypeError
+            Not bytes, or something else than a tree.
+
+        Examples
+        --------
+        >>> data = stream.save()
+        >>> stream = other_decoder.restore(data)
+        """
+        return TransducerStream._restored(self, data, self._tree(boost))
+
+    def _tree(self, boost: BoostingTree | None) -> BoostingTree | None:
+        """The tree of a stream, checked."""
         if boost is not None and not isinstance(boost, BoostingTree):
             raise TypeError(f"boost: expected an arcbeam.BoostingTree, got {type(boost).__name__}")
-        [tree] = trees_of(boost, 1, self._tokens, self._options.blank_id)
-        return TransducerStream(self, tree, self._form)
+        return trees_of(boost, 1, self._tokens, self._options.blank_id)[0]
+
+    def _start(self, tree: BoostingTree | None, frames: int) -> TransducerState:
+        """The state at the start of a sentence, behind some frames of its stream."""
+        nothing = np.empty((1, 0, self._features), np.float32)
+        [start] = self._decode(as_utterances(nothing, None, self._wanted), True, None, tree, "raise")
+        return replace(start.state, frames=frames)
 
     @lists_options()
     def decode_chunks(
@@ -575,7 +633,8 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
         """Decodes the next chunk of each of some streams.
 
         Any streams of this decoder may be decoded together, with chunks of any lengths, 0 included: results do not
-        depend on it.
+        depend on it. A stream whose sentence has ended at an endpoint keeps its chunk for
+        :meth:`TransducerStream.reset`, and has the result of the sentence again.
 
         Parameters
         ----------
@@ -622,21 +681,15 @@ ngram_lm_model, ngram_lm_alpha, ngram_lm_tokens
             refused = {at: ValueError(f"streams: stream {at}: {fault}") for at, fault in faults.items()}
             if errors == "raise" and refused:
                 raise refused[min(refused)]
-            found = self.decode(
-                encoder_output,
-                lengths,
-                [None if at in refused else stream.partial.state for at, stream in enumerate(members)],
-                boost=[stream.boost for stream in members],
-                cuda_stream=cuda_stream,
-                errors="return",
-            )
-            wrong = {at: one.error for at, one in enumerate(found) if one.error is not None} | refused
-            partials = Partials(
-                stream._refused(wrong[at]) if at in wrong else stream._take(found[at], ends[at])
-                for at, stream in enumerate(members)
-            )
-        if errors == "raise" and wrong:
-            raise wrong[min(wrong)]
+            utterances, on_host = take_batch(encoder_output, lengths, self._wanted, self._engine, cuda_stream)
+            if len(utterances.table) != len(members):
+                raise ValueError(
+                    f"encoder_output: expected a chunk for each stream, {len(members)}, got {len(utterances.table)}"
+                )
+            found = Round(self, members, utterances, on_host)
+            partials = Partials(found.decoded(ends, refused))
+        if errors == "raise" and found.wrong:
+            raise next(iter(found.wrong.values()))
         return partials
 
     def _keep_chunk(self, chunk: Any) -> KeptChunk:

@@ -12,6 +12,10 @@ import numpy as np
 
 from arcbeam.words import finite
 
+FIELDS = {
+    "tokens": np.int32, "frames": np.int64, "durations": np.int32, "log_probs": np.float32, "confidence": np.float32,
+}  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class TransducerState:

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from arcbeam._any_stream import AnyStream
 from arcbeam.calls import lists_options
-from arcbeam.transducer.hypothesis import HypothesisForm, TransducerHypothesis, TransducerState
+from arcbeam.transducer.hypothesis import FIELDS, HypothesisForm, TransducerHypothesis, TransducerState
+from arcbeam.transducer.sentences import End, TransducerRules
+from arcbeam.transducer.stream_state import SavedStream, read, write
 
 if TYPE_CHECKING:
+    from arcbeam.endpoints import Endpoint
     from arcbeam.transducer.boosting_tree import BoostingTree
     from arcbeam.transducer.decoder import TransducerDecoder
 
-FIELDS = {
-    "tokens": np.int32, "frames": np.int64, "durations": np.int32, "log_probs": np.float32, "confidence": np.float32,
-}  # fmt: skip
+PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 
 
 class TransducerPartial(TransducerHypothesis):
-    """The tokens of a stream so far; behind its last chunk, those of the whole utterance.
+    """The tokens of a stream's sentence so far; at its end, those of the whole sentence.
 
-    It has the attributes of a :class:`TransducerHypothesis`, all of them counted from the start of the stream. Greedy
-    search takes no token back.
+    It has the attributes of a :class:`TransducerHypothesis`; frames and times count from the start of the stream.
+    Greedy search takes no token back.
 
     Attributes
     ----------
     state : TransducerState or None
         The state from which the next chunk goes on; None before the first.
     num_frames : int
-        Frames of all chunks so far.
+        Frames of the stream that have been decoded so far.
+    first_frame : int
+        The frame of the stream with which the sentence begins.
     is_final : bool
-        Whether this was the last chunk.
+        Whether the sentence has ended, with the last chunk or at an endpoint.
+    endpoint : str or None
+        The name of the rule that has ended the sentence; None if none has.
     """
 
     def __init__(
@@ -43,10 +50,13 @@ class TransducerPartial(TransducerHypothesis):
         state: TransducerState | None,
         is_final: bool,
         error: ValueError | None = None,
+        first_frame: int = 0,
+        endpoint: str | None = None,
     ) -> None:
         self._form, self._take, self.error = form, None, error
         self.__dict__.update(dict.fromkeys(FIELDS), **written, state=state)
         self.num_frames, self.is_final = 0 if state is None else state.frames, is_final
+        self.first_frame, self.endpoint = first_frame, endpoint
 
     @cached_property
     def num_stable(self) -> int:
@@ -70,40 +80,63 @@ class TransducerPartial(TransducerHypothesis):
     def to_dict(self) -> dict[str, Any]:
         """All attributes but `state` as plain Python values for JSON; None for an attribute that is not there."""
         stable = self.num_stable if self._has_text() else None
-        ours = {"is_final": self.is_final, "num_frames": self.num_frames, "num_stable": stable}
-        return super().to_dict() | ours
+        ours = {name: getattr(self, name) for name in ("is_final", "num_frames", "first_frame", "endpoint")}
+        return super().to_dict() | ours | {"num_stable": stable}
 
     def __repr__(self) -> str:
         if self.error is not None:
             return f"TransducerPartial(error={self.error!r})"
         what = repr(self.text) if self._has_text() else f"{len(self.tokens)} tokens"
-        return f"TransducerPartial({what}, is_final={self.is_final})"
+        how = f"is_final={self.is_final}" if self.endpoint is None else f"endpoint={self.endpoint!r}"
+        return f"TransducerPartial({what}, {how})"
 
 
 class TransducerStream(AnyStream):
-    """An utterance whose encoder output arrives in chunks; :meth:`TransducerDecoder.stream` makes one.
+    """Speech whose encoder output arrives in chunks, sentence by sentence; :meth:`TransducerDecoder.stream` makes one.
 
     Chunks may have any length, streams may be decoded in any company, and no result depends on either: in ``float32``
-    the final result has the bytes of the whole utterance decoded at once. Between chunks a stream keeps a
-    :class:`TransducerState`, and its tokens, 20 to 24 bytes each. It goes when nothing refers to it.
+    the final result of a sentence has the bytes of all its frames decoded at once. Between chunks a stream keeps a
+    :class:`TransducerState`, and the tokens of its sentence, 20 to 24 bytes each. It goes when nothing refers to it.
     """
 
-    def __init__(self, decoder: TransducerDecoder, boost: BoostingTree | None, form: HypothesisForm) -> None:
-        self._decoder, self._boost, self._form = decoder, boost, form
+    def __init__(
+        self, decoder: TransducerDecoder, boost: BoostingTree | None, endpoint: Endpoint | None, form: HypothesisForm
+    ) -> None:
+        self._decoder, self._endpoint, self._form = decoder, endpoint, form
+        self._rules = None if endpoint is None else TransducerRules.of(endpoint, decoder.options.frame_shift)
+        self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
+        self._last_came = False
+        self._begin(boost, None)
+
+    def _begin(self, boost: BoostingTree | None, start: TransducerState | None) -> None:
+        """Begins a sentence, from the state at its start; None at the start of the stream."""
+        form = self._form
         absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
+        self._boost, self._state = boost, start
         self._written = {name: np.empty(0, kind) for name, kind in FIELDS.items() if not absent.get(name)}
         self._count = 0  # of tokens; the arrays have room behind them
-        self._partial = TransducerPartial(form, self._written, None, False)
+        self._first_frame = 0 if start is None else start.frames
+        self._partial = TransducerPartial(form, self._written, start, False, None, self._first_frame)
 
     @property
     def num_frames(self) -> int:
-        """Frames of all chunks so far."""
+        """Frames of the stream that have been decoded so far."""
         return self._partial.num_frames
+
+    @property
+    def num_waiting(self) -> int:
+        """Frames behind an endpoint, which wait until `reset` begins the next sentence."""
+        return sum(map(len, self._waiting))
 
     @property
     def boost(self) -> BoostingTree | None:
         """The phrases that are made likelier."""
         return self._boost
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The rules that end sentences."""
+        return self._endpoint
 
     @property
     def partial(self) -> TransducerPartial:
@@ -112,8 +145,8 @@ class TransducerStream(AnyStream):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the stream has had its last chunk."""
-        return self._partial.is_final
+        """Whether the stream has had its last chunk, and no frame of it waits."""
+        return self._last_came and not self._waiting
 
     @lists_options()
     def decode_chunk(self, encoder_output: Any, *, last: bool = False) -> TransducerPartial:
@@ -133,7 +166,10 @@ class TransducerStream(AnyStream):
         return self._decoder.decode_chunks([self], [encoder_output], last=last)[0]
 
     def finish(self) -> TransducerPartial:
-        """Ends the utterance, and returns its final result.
+        """Ends the speech, and returns the final result of the sentence.
+
+        If the sentence has ended at an endpoint before, and frames wait, it is that result; :meth:`reset` goes on with
+        the frames until ``is_finished``.
 
         Raises
         ------
@@ -142,31 +178,158 @@ class TransducerStream(AnyStream):
         """
         return self.decode_chunk(np.empty((0, self._decoder.features), np.float32), last=True)
 
+    @lists_options()
+    def reset(self, *, boost: BoostingTree | None = None) -> TransducerPartial:
+        """Begins the next sentence with the frames that wait, and returns its first result.
+
+        Time goes on: frames and times of tokens count from the beginning of the stream. The prediction network, the
+        n-gram model and the tree begin anew. If the sentence before has not ended, no final result of it is made;
+        :meth:`finish` makes one. After the last chunk, more speech may follow.
+
+        Parameters
+        ----------
+        boost : BoostingTree, optional
+            The tree from now on; None keeps the one that the stream has.
+
+        Returns
+        -------
+        TransducerPartial
+            Where frames have waited, the result after them, or at the next endpoint among them; then frames may wait
+            again, and another `reset` goes on.
+
+        Raises
+        ------
+        ValueError
+            The network's output was not finite for frames that waited: these are left out, and the stream goes on.
+        TypeError, MemoryError, CudaOutOfMemoryError, CudaError
+            As of :meth:`TransducerDecoder.stream` and :meth:`TransducerDecoder.decode_chunks`.
+
+        Examples
+        --------
+        >>> for chunk in chunks:
+        ...     partial = stream.decode_chunk(chunk)
+        ...     while partial.endpoint:
+        ...         print(partial.text)
+        ...         partial = stream.reset()
+        """
+        decoder = self._decoder
+        tree = self._boost if boost is None else decoder._tree(boost)
+        with decoder._turn():
+            start = decoder._start(tree, self.num_frames)  # before anything that waits is taken out
+            pieces = [rows[at : at + PIECE] for rows in self._waiting for at in range(0, len(rows), PIECE)]
+            ended = self._last_came and bool(pieces)
+            self._begin(tree, start)
+            self._waiting, self._last_came = [], False
+            wrong: list[ValueError] = []
+            while pieces and not self._is_stopped:
+                rows = pieces.pop(0)
+                try:
+                    decoder.decode_chunks([self], [rows])
+                except ValueError as error:
+                    wrong.append(error)
+            self._waiting += pieces
+            if ended:
+                decoder.decode_chunks([self], [rows[:0]], last=True)
+        if wrong:
+            raise wrong[0]
+        return self._partial
+
+    def save(self) -> bytes:
+        """The state of the stream as bytes, from which :meth:`TransducerDecoder.restore` makes a stream that goes on.
+
+        In ``float32`` they are the same whatever chunks, threads or company have led to it. They name, but do not hold,
+        the network, the n-gram model and the tree. The stream itself goes on as if nothing had happened.
+        """
+        decoder = self._decoder
+        with decoder._turn():
+            waiting = [np.empty((0, decoder.features), np.float32), *self._waiting]
+            written = {name: array[: self._count] for name, array in self._written.items()}
+            kept = SavedStream(
+                written,
+                decoder._start(self._boost, self._first_frame) if self._state is None else self._state,
+                self._first_frame,
+                self._fired,
+                self._endpoint,
+                np.concatenate(waiting),
+                self._last_came,
+            )
+            return write(kept, decoder, self._boost)
+
+    @classmethod
+    def _restored(cls, decoder: TransducerDecoder, data: bytes, boost: BoostingTree | None) -> Self:
+        kept = read(data, decoder, boost)
+        made = cls(decoder, boost, kept.endpoint, decoder._form)
+        made._begin(boost, replace(kept.state, frames=kept.first_frame))
+        made._written, made._count, made._state = kept.written, len(kept.written["tokens"]), kept.state
+        made._waiting = [kept.waiting] if len(kept.waiting) else []
+        made._last_came = kept.last_came
+        made._show(kept.last_came or kept.fired > 0, kept.fired)
+        return made
+
+    @property
+    def _is_stopped(self) -> bool:
+        """Whether the sentence has ended at an endpoint."""
+        return self._partial.endpoint is not None
+
+    @property
+    def _fired(self) -> int:
+        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
+        if self._endpoint is None or self._partial.endpoint is None:
+            return 0
+        return 1 + list(self._endpoint.rules).index(self._partial.endpoint)
+
+    @property
+    def _sentence_frames(self) -> int:
+        """Frames of the sentence that have been decoded."""
+        return self.num_frames - self._first_frame
+
+    def _first_end(self, found: TransducerHypothesis) -> End | None:
+        """Where the sentence ends within a chunk that has been decoded; None if it does not."""
+        if self._rules is None:
+            return None
+        known = max(0, self._count - 1)  # the last token before is one that trailing silence may follow
+        tokens_on = np.concatenate([self._written["frames"][known : self._count], found.frames]) - self._first_frame
+        durations = None
+        if found.durations is not None:
+            durations = np.concatenate([self._written["durations"][known : self._count], found.durations])
+        return self._rules.first_end(
+            tokens_on, durations, self._sentence_frames, found.state.frames - self._first_frame
+        )
+
     def _fault(self) -> str | None:
         """Why the stream cannot take another chunk; None if it can."""
-        if self.is_finished:
-            return "expected no chunk behind the last; decoder.stream() begins another stream"
+        if self._last_came:
+            return (
+                "expected no chunk behind the last; stream.reset() begins the next sentence, decoder.stream() another "
+                "stream"
+            )
         return None
 
     def _progress(self) -> int:
-        """A number that changes with every frame that has been decoded."""
-        return self.num_frames
+        """A number that changes with every frame that has been taken."""
+        return self.num_frames + self.num_waiting
 
     def _refused(self, error: ValueError) -> TransducerPartial:
         """The result of a chunk that has an error; the stream is as before."""
         nothing = {name: array[:0] for name, array in self._written.items()}
-        return TransducerPartial(self._form, nothing, self._partial.state, False, error)
+        return TransducerPartial(self._form, nothing, self._state, False, error, self._first_frame)
 
-    def _take(self, found: TransducerHypothesis, last: bool) -> TransducerPartial:
-        """Makes the result of the chunk that has been decoded."""
+    def _take(self, found: TransducerHypothesis, last: bool, fired: int = 0) -> TransducerPartial:
+        """Makes the result of the chunk that has been decoded, whose sentence a rule may have ended."""
         count = self._count + len(found.tokens)
         if count > len(self._written["tokens"]):  # results keep the arrays that they have, whose beginnings stay
             self._written = {name: self._grown(array, count + count // 2) for name, array in self._written.items()}
         for name, array in self._written.items():
             array[self._count : count] = getattr(found, name)
-        self._count = count
-        written = {name: array[:count] for name, array in self._written.items()}
-        self._partial = TransducerPartial(self._form, written, found.state, last)
+        self._count, self._state = count, found.state
+        self._last_came |= last
+        return self._show(last or fired > 0, fired)
+
+    def _show(self, is_final: bool, fired: int) -> TransducerPartial:
+        """The result with the tokens so far."""
+        written = {name: array[: self._count] for name, array in self._written.items()}
+        name = None if self._endpoint is None or not fired else list(self._endpoint.rules)[fired - 1]
+        self._partial = TransducerPartial(self._form, written, self._state, is_final, None, self._first_frame, name)
         return self._partial
 
     def _grown(self, array: np.ndarray, room: int) -> np.ndarray:
@@ -175,4 +338,5 @@ class TransducerStream(AnyStream):
         return grown
 
     def __repr__(self) -> str:
-        return f"TransducerStream({self.num_frames} frames, {self._partial!r})"
+        waiting = f", {self.num_waiting} more wait" if self._waiting else ""
+        return f"TransducerStream({self.num_frames} frames{waiting}, {self._partial!r})"

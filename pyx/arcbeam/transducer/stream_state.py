@@ -1,0 +1,273 @@
+"""The saved state of a transducer's stream: arrays and facts in the layout of arcbeam's files (`files.section_file`).
+
+Little endian, and the same for every engine. The facts name what the stream was decoded with, so that another network,
+n-gram model, tree or option is refused by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from arcbeam.endpoints import Endpoint, as_facts, of_facts
+from arcbeam.errors import FormatError
+from arcbeam.files import section_file
+from arcbeam.transducer.fusion import fusions_of
+from arcbeam.transducer.hypothesis import FIELDS, TransducerState
+from arcbeam.transducer.sentences import TransducerRules
+from arcbeam.transducer.states import states_of
+
+if TYPE_CHECKING:
+    from arcbeam.transducer.boosting_tree import BoostingTree
+    from arcbeam.transducer.decoder import TransducerDecoder
+
+NAME = "stream state"  # what messages call the bytes
+STATE = {"hidden": np.dtype("<f4"), "cell": np.dtype("<f4"), "context": np.dtype("<i4")}
+KIND = section_file.Kind(
+    name="the state of a transducer's stream of arcbeam",
+    magic=b"\x93ARCTDS\n",
+    version=1,
+    sections={name: np.dtype(kind).newbyteorder("<") for name, kind in FIELDS.items()}
+    | STATE
+    | {"waiting": np.dtype("<f4"), "about": np.dtype("u1")},
+    about={
+        "frames": (int,),
+        "skip": (int,),
+        "first_frame": (int,),
+        "fired": (int,),
+        "last_came": (bool,),
+        "endpoint": (list, type(None)),
+        "in_tree": (int,),
+        "in_ngram_lm": (int,),
+        "network": (str,),
+        "options": (dict,),
+        "ngram_lm": (str,),
+        "boosting_tree": (str,),
+    },
+    again="save the stream with this version of arcbeam, or restore it with the other",
+)
+OPTIONS = ("blank_id", "durations", "max_symbols", "precision", "frame_shift")
+MOST_FRAMES = 2**53
+
+_networks: WeakKeyDictionary[TransducerDecoder, str] = WeakKeyDictionary()
+
+
+class SavedStream(NamedTuple):
+    """What a stream is saved as.
+
+    Attributes
+    ----------
+    written : dict of str to array
+        The tokens of the sentence: the arrays of `FIELDS` that the decoder's hypotheses have.
+    state : TransducerState
+    first_frame : int
+        Frames of the sentences before.
+    fired : int
+        The number of the rule that has ended the sentence, from 1; 0 if it goes on.
+    endpoint : Endpoint or None
+    waiting : float32[frames, features]
+        Frames that wait for the next sentence.
+    last_came : bool
+        Whether the last chunk has come.
+    """
+
+    written: dict[str, npt.NDArray[Any]]
+    state: TransducerState
+    first_frame: int
+    fired: int
+    endpoint: Endpoint | None
+    waiting: npt.NDArray[np.float32]
+    last_came: bool
+
+
+def write(kept: SavedStream, decoder: TransducerDecoder, boost: BoostingTree | None) -> bytes:
+    """The state as bytes, with what the stream was decoded with."""
+    state = kept.state
+    arrays: dict[str, npt.NDArray[Any]] = dict(kept.written)
+    arrays |= {name: getattr(state, name).reshape(-1) for name in STATE}
+    arrays["waiting"] = kept.waiting.reshape(-1)
+    about = {
+        "frames": int(state.frames),
+        "skip": int(state.skip),
+        "first_frame": kept.first_frame,
+        "fired": kept.fired,
+        "last_came": kept.last_came,
+        "endpoint": None if kept.endpoint is None else as_facts(kept.endpoint),
+        "in_tree": int(state.boosting_tree[0]),
+        "in_ngram_lm": int(state.ngram_lm[0]),
+    }
+    arrays["about"] = section_file.as_section(about | _made_with(decoder, boost))
+    out = io.BytesIO()
+    section_file.write_sections(out, KIND, arrays)
+    return out.getvalue()
+
+
+def read(data: object, decoder: TransducerDecoder, boost: BoostingTree | None) -> SavedStream:
+    """A state, once it is known to be in order and of this decoder.
+
+    Raises
+    ------
+    TypeError
+        Not bytes.
+    FormatError
+        The bytes are no state of a transducer's stream, or are damaged or cut short.
+    ValueError
+        The stream was decoded with another network, n-gram model, tree or option.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data: expected the bytes that stream.save() returned, got {type(data).__name__}")
+    raw = bytes(data)
+    if len(raw) < section_file.HEADER.size:
+        raise FormatError(f"{NAME}: expected at least {section_file.HEADER.size} bytes, got {len(raw)}")
+    arrays = section_file.read_sections(NAME, KIND, raw, len(raw))
+    about = section_file.read_about(NAME, KIND, arrays.pop("about").tobytes())
+    _check_made_with(about, decoder, boost)
+    form = decoder._form
+    absent = {"durations": not form.has_durations, "confidence": not form.has_confidence}
+    names = [name for name in FIELDS if not absent.get(name)]
+    if set(arrays) != {*names, *STATE, "waiting"}:
+        raise FormatError(f"{NAME}: expected sections {sorted({*names, *STATE, 'waiting'})}, got {sorted(arrays)}")
+    try:
+        endpoint = None if about["endpoint"] is None else of_facts(about["endpoint"])
+        if endpoint is not None:
+            TransducerRules.of(endpoint, decoder.options.frame_shift)
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: its endpoint cannot be read: {error}") from None
+    written = {name: arrays[name].astype(FIELDS[name]) for name in names}
+    _check_numbers(about, written, decoder, endpoint)
+    if len(arrays["waiting"]) % decoder.features or not np.isfinite(arrays["waiting"]).all():
+        raise FormatError(f"{NAME}: expected waiting frames of {decoder.features} finite features, got others")
+    waiting = arrays["waiting"].reshape(-1, decoder.features).astype(np.float32)
+    if len(waiting) and not about["fired"]:
+        raise FormatError(f"{NAME}: expected no frame to wait where no sentence has ended")
+    state = _state(arrays, about, decoder, boost)
+    return SavedStream(written, state, about["first_frame"], about["fired"], endpoint, waiting, about["last_came"])
+
+
+def _check_numbers(
+    about: dict[str, Any], written: dict[str, npt.NDArray[Any]], decoder: TransducerDecoder, endpoint: Endpoint | None
+) -> None:
+    """FormatError unless the tokens are some that the decoder could have written on these frames."""
+    first, frames = about["first_frame"], about["frames"]
+    if not 0 <= first <= frames < MOST_FRAMES or about["skip"] < 0:
+        raise FormatError(f"{NAME}: expected frames of a sentence, got {first} to {frames}, skip {about['skip']}")
+    if not 0 <= about["fired"] <= (0 if endpoint is None else len(endpoint.rules)):
+        raise FormatError(f"{NAME}: expected the number of a rule, got {about['fired']}")
+    if len({len(array) for array in written.values()}) > 1:
+        raise FormatError(f"{NAME}: expected as many values of each kind as tokens, got {_lengths(written)}")
+    tokens, on = written["tokens"], written["frames"]
+    blank = decoder.options.blank_id
+    if np.any(tokens < 0) or np.any(tokens >= decoder._tokens) or np.any(tokens == blank):
+        raise FormatError(f"{NAME}: expected tokens below {decoder._tokens} but the blank, {blank}, got others")
+    if len(on) and (on[0] < first or on[-1] >= frames or np.any(np.diff(on) < 0)):
+        raise FormatError(f"{NAME}: expected tokens on frames from {first} to {frames}, in their order, got others")
+    if not np.isfinite(written["log_probs"]).all() or np.any(written.get("durations", tokens) < 0):
+        raise FormatError(f"{NAME}: expected finite log-probs and durations of at least 0, got others")
+
+
+def _lengths(written: dict[str, npt.NDArray[Any]]) -> str:
+    return ", ".join(f"{name} {len(array)}" for name, array in written.items())
+
+
+def _state(
+    arrays: dict[str, npt.NDArray[Any]],
+    about: dict[str, Any],
+    decoder: TransducerDecoder,
+    boost: BoostingTree | None,
+) -> TransducerState:
+    shapes = decoder._state_shapes
+    for name, shape in shapes.items():
+        if arrays[name].size != np.prod(shape, dtype=np.int64):
+            raise FormatError(f"{NAME}: expected {name} of shape {list(shape)}, got {arrays[name].size} values")
+    hidden, cell, context = (
+        arrays[name].astype(kind.newbyteorder("=")).reshape(shapes[name]) for name, kind in STATE.items()
+    )
+    state = TransducerState(
+        hidden, cell, context, about["skip"], about["frames"],
+        boosting_tree=(about["in_tree"], about["boosting_tree"]), ngram_lm=(about["in_ngram_lm"], about["ngram_lm"]),
+    )  # fmt: skip
+    for name, digest in (("in_tree", "boosting_tree"), ("in_ngram_lm", "ngram_lm")):
+        if about[name] and not about[digest]:
+            raise FormatError(f"{NAME}: expected {name} to be 0, because there is none, got {about[name]}")
+    try:
+        states_of([state], 1, shapes, decoder._tokens)
+        fusions_of([boost], decoder._ngram_lm, [state])
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{NAME}: {error}") from None
+    return state
+
+
+def _made_with(decoder: TransducerDecoder, boost: BoostingTree | None) -> dict[str, Any]:
+    """What answers depend on besides the encoder's output, as a state names it."""
+    options, ngram_lm = decoder.options, decoder._ngram_lm
+    found = {name: getattr(options, name) for name in OPTIONS}
+    found["durations"] = None if options.durations is None else list(options.durations)
+    confidence: Any = options.confidence
+    found["confidence"] = None if confidence is None else dataclasses.asdict(confidence)
+    if boost is not None:
+        found["boosting_tree_alpha"] = options.boosting_tree_alpha
+    if ngram_lm is not None:
+        found["ngram_lm_alpha"] = options.ngram_lm_alpha
+    return {
+        "network": _digest(decoder),
+        "options": found,
+        "ngram_lm": "" if ngram_lm is None else ngram_lm.digest,
+        "boosting_tree": "" if boost is None else boost.automaton.digest,
+    }
+
+
+def _check_made_with(about: dict[str, Any], decoder: TransducerDecoder, boost: BoostingTree | None) -> None:
+    """ValueError that names what the stream was decoded with, if it is something else than what this decoder has."""
+    ours = _made_with(decoder, boost)
+    if about["network"] != ours["network"]:
+        raise ValueError(
+            f"{NAME}: expected a stream of this decoder's network (digest {ours['network']}), got one of another "
+            f"({about['network']}); restore it with a decoder of the network that it was saved with"
+        )
+    for name, what, how in (
+        ("ngram_lm", "n-gram model", "TransducerDecoder(..., ngram_lm_model=...)"),
+        ("boosting_tree", "tree", "decoder.restore(data, boost=...)"),
+    ):
+        if about[name] != ours[name]:
+            theirs = f"with {'another' if ours[name] else 'some'} {what}" if about[name] else f"without {what}"
+            have = f"with this {what}" if ours[name] else f"without {what}"
+            raise ValueError(f"{NAME}: expected a stream {have}, got one {theirs}; give the same as {how}")
+    theirs = about["options"]
+    for name, value in ours["options"].items():
+        if name not in theirs or theirs[name] != value:
+            raise ValueError(
+                f"{NAME}: expected a stream with {name}={value!r}, as this decoder has, got one with "
+                f"{name}={theirs.get(name)!r}; restore it with TransducerDecoder(..., {name}={theirs.get(name)!r})"
+            )
+
+
+def _digest(decoder: TransducerDecoder) -> str:
+    """Of all weights and what else makes a network; worked out once for each decoder."""
+    if decoder not in _networks:
+        made = hashlib.blake2b(digest_size=16)
+        for part in decoder._networks:
+            _update(made, part)
+        _networks[decoder] = made.hexdigest()
+    return _networks[decoder]
+
+
+def _update(made: Any, value: Any) -> None:
+    if dataclasses.is_dataclass(value):
+        made.update(f"{type(value).__name__}\n".encode())
+        for field in dataclasses.fields(value):
+            made.update(f"{field.name}\n".encode())
+            _update(made, getattr(value, field.name))
+    elif isinstance(value, np.ndarray):
+        made.update(f"{value.shape} {value.dtype.str}\n".encode())
+        made.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    elif isinstance(value, tuple):
+        for item in value:
+            _update(made, item)
+    else:
+        made.update(f"{value!r}\n".encode())
