@@ -2,11 +2,11 @@
 
 Every utterance has a list of its own, of 1,000 phrases of one to three words (`benchmarks.tasks.phrase_lists`); in the
 rows `new words` 100 of the phrases are words that the graph lacks, the graph has an open slot, and `none` is this graph
-without lists. Scores are the default. Log-probs (float32) and lists are on the device: a list is compiled and sent once,
-see `gpu_boost_lists`. First the paths are compared with the CPU twin's as bytes, with lists and without; then all are
-timed in turns by the clock, one batch of all utterances, from the call until the paths are on the host. `of none` is the
-share of the RTFx that stays, within each turn; the goal is at least 90 % at beam 17 and 85 % at beam 12, with new words
-80 %. `kernel` is what CUPTI saw of one decode; `host` is the median on the clock less that.
+without lists. Scores are the default. Log-probs (float32) and lists are on the device: a list is compiled and sent
+once, see `gpu_boost_lists`. First the paths are compared with the CPU twin's as bytes, with lists and without; then all
+are timed in turns by the clock, one batch of all utterances, from the call until the paths are on the host. `of none`
+is the share of the RTFx that stays, within each turn; the goal is at least 90 % at beam 17 and 85 % at beam 12, with
+new words 80 %. `kernel` is what CUPTI saw of one decode; `host` is the median on the clock less that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
