@@ -86,3 +86,23 @@ def test_few_words_in_many_phrases(seed):
         for schedule in schedules(2):
             check(worded(graph), boosts, [graphs.random_log_probs(seed, 8, 6)], beam=6.0, lattice_beam=lattice_beam,
                   room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule)  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
+def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
+    """The blocks that help with a frame boost by the list of its utterance."""
+    shape = Shape("cluster", lanes, 32, cluster, team_tokens)
+    for room, schedule in zip((Room(), GENEROUS), schedules(2), strict=False):
+        check(
+            GRAPH, random_boosts(len(BATCH)), BATCH, beam=6.0, max_active=40, room=room, shape=shape, schedule=schedule
+        )
+
+
+def test_hot_utterances_go_on_in_a_cluster():
+    batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((20, 3, 30))]
+    shape = Shape(lanes=3, block=32, hot_tokens=5, hot_lanes=2)
+    hosts = [
+        check(GRAPH, random_boosts(3), batch, beam=6.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
+        for schedule in schedules(4)
+    ]
+    assert 2 in {host.launches for host in hosts}  # whether few are left at work in time is the schedule's doing
