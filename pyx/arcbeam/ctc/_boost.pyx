@@ -110,12 +110,12 @@ cdef class BoostList:
     @property
     def states(self):
         """STATE [states]: potential and fallback of each state."""
-        return np.frombuffer(self.state_bytes, STATE)
+        return self.state_bytes.view(STATE)
 
     @property
     def arcs(self):
         """ARC: the hash table of arcs; word 0 where there is none."""
-        return np.frombuffer(self.arc_bytes, ARC)
+        return self.arc_bytes.view(ARC)
 
 
 def are_plain(list phrases):
@@ -199,7 +199,7 @@ cdef BoostList list_of(PhraseList* compiled, new_words):
     cdef Automaton* automaton = states.automaton.get()
     states.begin, states.size = automaton.states.data(), automaton.states.size() * sizeof(BoostState)
     arcs.begin, arcs.size = automaton.arcs.data(), automaton.arcs.size() * sizeof(BoostArc)
-    made.state_bytes, made.arc_bytes = states, arcs
+    made.state_bytes, made.arc_bytes = np.frombuffer(states, np.uint8), np.frombuffer(arcs, np.uint8)
     made.view = automaton.view()
     made.largest = automaton.largest
     made.is_known = np.empty(compiled.is_known.size(), np.uint8)
