@@ -356,7 +356,11 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& 
     if (Team::rank() == 0U) {
         reset_later_words(control);
     }
-    note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    if constexpr (Params::kDeviates) {
+        note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    } else {
+        note_or_boost<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    }
     Team::barrier();
     if (room == Room::mixed) {
         const RescoringWorkspace mixed = mixed_rescoring(lane);

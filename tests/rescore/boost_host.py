@@ -27,6 +27,7 @@ class BoostHost(RescoreHost):
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, None, **options)
+        self.has_clusters = self.has_clusters and options.get("lattice_beam") is None
         self.boosts, self.keep = views_of(lists)
 
     def params(self, search):
