@@ -222,6 +222,13 @@ def boosts():
         boost_emulated.test_few_words_in_many_phrases(0)
 
 
+def boosts_in_clusters():
+    """The same, by blocks that help with the frames of others."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        boost_emulated.test_clusters_give_the_same_bytes(2, 2, 0)
+
+
 def new_words():
     """Of utterances with new words and without, in graphs of any number of arcs, with one entrance or many."""
     with warnings.catch_warnings():
