@@ -220,6 +220,8 @@ def boosts():
         boost_emulated.test_schedules(None)
         boost_emulated.test_schedules(4.0)
         boost_emulated.test_few_words_in_many_phrases(0)
+        for seed in range(3):
+            boost_emulated.test_few_words_that_become_dear(seed)
 
 
 def boosts_in_clusters():

@@ -88,6 +88,24 @@ def test_few_words_in_many_phrases(seed):
                   room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule)  # fmt: skip
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_few_words_that_become_dear(seed):
+    """The bound rises by the boost: what was beyond it before is not admitted. No state is final: refunds decide."""
+    rng = np.random.default_rng(seed)
+    source, target, labels = rng.integers(0, 6, 60), rng.integers(0, 6, 60), rng.integers(1, 9, 60)
+    weights = rng.gamma(2.0, size=60).astype(np.float32)
+    graph = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 6, 60), weights), num_states=6, num_columns=9, finals={}
+    )
+    begun = {f"{a} {b} {c}": 2.0 for a in WORDS[:3] for b in WORDS[3:5] for c in WORDS[:2]}
+    boosts = [Boost(dict.fromkeys(WORDS[:4], -4.0) | begun)]
+    for schedule in schedules(4):
+        check(
+            worded(graph), boosts, [graphs.random_log_probs(seed, 6, 9)], beam=2.0, room=GENEROUS,
+            shape=Shape(lanes=1, block=128), schedule=schedule,
+        )  # fmt: skip
+
+
 @pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
 def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
     """The blocks that help with a frame boost by the list of its utterance."""
