@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.build_graphs", description=(__doc__ or "").strip())
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(graphs.NAMES)} ({', '.join(USUAL)})")
     names = parser.parse_args(argv).names or list(USUAL)
-    if unknown := [name for name in names if name.removesuffix(graphs.NORMAL) not in (*graphs.NAMES, BOOKS)]:
+    if unknown := [name for name in names if graphs.base_of(name) not in (*graphs.NAMES, BOOKS)]:
         parser.error(f"no graph {unknown[0]!r}; there are: {', '.join(graphs.NAMES)}; and {BOOKS}")
     began = time.monotonic()
     # A process each, for building is one core's work.

@@ -2,10 +2,11 @@
 
 ``char-3gram`` spells the 211 k words of the books 3-gram letter by letter; ``spm512-3gram`` and ``spm1024-3gram`` spell
 the LibriSpeech vocabulary by the SentencePiece models of the workloads, with a pruned 3-gram. All have the compact
-topology; with ``-normal`` behind the name, the normal one. ``char-large`` has 12 million states, from a larger LM, and
+topology; with ``-normal`` behind the name, the normal one. With ``-open`` behind it they have a slot for new words,
+but no OpenFst file. ``char-large`` has 12 million states, from a larger LM, and
 ``spm512-5gram`` no lexicon, its LM being one of pieces; `data/make_lm.py` makes both LMs, for the folder ``lm`` of the
-cache. Each graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of your
-own, see :func:`own`.
+cache. Each other graph has arcbeam's own file and the OpenFst file that it was compiled from. A path names a graph of
+your own, see :func:`own`.
 """
 
 import fcntl
@@ -31,6 +32,7 @@ NAMES = ("char-3gram", "spm512-3gram", "spm1024-3gram", "char-large", "spm512-5g
 LMS = {"char-large": CACHE / "lm" / "large.3gram.arpa.xz", "spm512-5gram": CACHE / "lm" / "spm512.5gram.arpa.xz"}
 PIECES_LM_SCALE = 0.6  # of spm512-5gram, tuned on a workload of another seed
 NORMAL = "-normal"  # of a name: the same graph with the normal topology
+OPEN = "-open"  # of a name: the same graph with an open slot
 SMALL_WORDS, SMALL_PRUNE = 5000, 1e-5  # of the graph that is also built without epsilons
 
 
@@ -104,11 +106,16 @@ def _digest(*files: str | os.PathLike[str] | None) -> str:
     return hashlib.sha256(repr(told).encode()).hexdigest()[:10]
 
 
+def base_of(name: str) -> str:
+    """A name of `NAMES` without what may stand behind it."""
+    return name.removesuffix(OPEN).removesuffix(NORMAL)
+
+
 def files(name: str) -> GraphFiles:
     """Where the files of a graph are, or will be."""
     data = data_folder()
     lm = data / "lm" / "books.3gram.arpa.xz"
-    base = name.removesuffix(NORMAL)
+    base = base_of(name)
     if base in LMS:
         lm = LMS[base]
     elif base.startswith("spm"):
@@ -159,11 +166,15 @@ def one_at_a_time(name: str) -> Iterator[None]:
 
 def get(name: str, progress: Callable[[str], None] = print) -> GraphFiles:
     """The files of a graph, built on first use (minutes)."""
-    if name.removesuffix(NORMAL) not in NAMES:
-        raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}, each also with {NORMAL}")
+    if base_of(name) not in NAMES:
+        raise KeyError(f"no graph {name!r}; there are: {', '.join(NAMES)}, each also with {NORMAL} or {OPEN}")
     found = files(name)
     with one_at_a_time(name):
-        if not (found.arcbeam.exists() and found.fst.exists()):
+        if name.endswith(OPEN):
+            if not found.arcbeam.exists():
+                progress(f"building {name} into {FOLDER}")
+                make(name).save(found.arcbeam)
+        elif not (found.arcbeam.exists() and found.fst.exists()):
             progress(f"building {name} into {FOLDER}")
             partial = found.fst.with_suffix(".partial")
             graph = make(name, openfst=partial)
@@ -176,6 +187,8 @@ def make(name: str, **options: Any) -> "arcbeam.Graph":
     """Builds a graph by its name, with options of :meth:`arcbeam.Graph.build`; it is not kept."""
     from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 
+    if name.endswith(OPEN):
+        name, options = name.removesuffix(OPEN), {"open_slot": True, **options}
     if name.endswith(NORMAL):
         name, options = name.removesuffix(NORMAL), {"topology": "normal", **options}
     data = data_folder()

@@ -27,6 +27,19 @@ def profiled(decode: Callable[[], object], kernel: str, window_us: float) -> Row
         return {"status": f"no profile: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
 
 
+def spent(decode: Callable[[], object]) -> Row:
+    """Milliseconds and numbers of a decode's kernels and copies, or a ``profile`` that says why they are not known."""
+    try:
+        spans = [event for event in record(decode) if event.get("ph") == "X"]
+    except Exception as error:  # whatever torch, CUPTI or the file may do: the other figures are worth having
+        return {"profile": f"none: {type(error).__name__}: {error}"}
+    row: Row = {}
+    for kind, category in (("kernel", "kernel"), ("copies", "gpu_memcpy")):
+        times = [float(event["dur"]) for event in spans if event.get("cat") == category]
+        row |= {f"{kind}_ms": sum(times) / 1e3, f"{kind}_count": len(times)}
+    return row
+
+
 def record(decode: Callable[[], object]) -> list[Event]:
     """The events of a decode, as in a file for chrome://tracing; times in microseconds."""
     import torch

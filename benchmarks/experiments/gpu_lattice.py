@@ -178,15 +178,9 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
         )
         answers.append(1e3 * taken["it"].seconds)
     row: Row = {"numbering_ms": statistics.median(numbering), "answers_ms": statistics.median(answers)}
-    try:
-        for name, wants in (("best", False), ("lattice", True)):
-            events = profiler.record(lambda wants=wants: decoder.decode(arrays, lattice=wants))
-            for kind, category in (("kernel", "kernel"), ("copies", "gpu_memcpy")):
-                spans = [event for event in events if event.get("ph") == "X" and event.get("cat") == category]
-                row |= {f"{name}_{kind}_ms": sum(float(event["dur"]) for event in spans) / 1e3}
-                row |= {f"{name}_{kind}_count": len(spans)}
-    except Exception as error:  # whatever torch, CUPTI or the file may do: the other figures are worth having
-        row["profile"] = f"none: {type(error).__name__}: {error}"
+    for name, wants in (("best", False), ("lattice", True)):
+        spent = profiler.spent(lambda wants=wants: decoder.decode(arrays, lattice=wants))
+        row |= {key if key == "profile" else f"{name}_{key}": value for key, value in spent.items()}
     return row
 
 

@@ -172,12 +172,17 @@ def wrong(found: list[Any], texts: list[list[int]]) -> float:
 
 def check(found: list[Any], wanted: list[Any], texts: list[list[int]]) -> None:
     """Raises Wrong unless the answers are the CPU's bytes, and the labels that were put in."""
+    compare(found, wanted)
+    for i, (one, text) in enumerate(zip(found, texts, strict=False)):
+        if one.tokens.tolist() != text and i < len(found):
+            raise gpu.Wrong(f"utterance {i}: {np.size(one.tokens)} tokens, not the {len(text)} that were put in")
+
+
+def compare(found: list[Any], wanted: list[Any]) -> None:
+    """Raises Wrong unless the answers are the CPU's bytes."""
     for i, (one, other) in enumerate(zip(found, wanted, strict=False)):
         for name in ("tokens", "frames", "log_probs"):
             if getattr(one, name).tobytes() != getattr(other, name).tobytes():
                 raise gpu.Wrong(f"utterance {i}: its {name} are not those of the CPU")
         if one.state.hidden.tobytes() != other.state.hidden.tobytes():
             raise gpu.Wrong(f"utterance {i}: its state is not that of the CPU")
-    for i, (one, text) in enumerate(zip(found, texts, strict=False)):
-        if one.tokens.tolist() != text and i < len(found):
-            raise gpu.Wrong(f"utterance {i}: {np.size(one.tokens)} tokens, not the {len(text)} that were put in")

@@ -58,7 +58,7 @@ class RareWords:
     @classmethod
     def of_graph(cls, graph: "arcbeam.Graph") -> "RareWords":
         """Those that a graph can write."""
-        return cls(_written_words(graph))
+        return cls(written_words(graph))
 
     def said(self, references: Iterable[str]) -> list[str]:
         """Those in references, each once, sorted."""
@@ -169,7 +169,7 @@ def _errors(reference: str, text: str) -> int:
     return word_errors(reference.split(), text.split())
 
 
-def _written_words(graph: "arcbeam.Graph") -> set[str]:
+def written_words(graph: "arcbeam.Graph") -> set[str]:
     """The words that some arc of a graph writes."""
     assert graph.word_symbols is not None
     return {graph.word_symbols[word] for word in np.unique(graph.words).tolist() if word}

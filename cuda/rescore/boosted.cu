@@ -1,6 +1,4 @@
 // The search kernel with a boost for each utterance. It works like rescore.cu, but histories are boost states.
-// There is no entry for clusters: the blocks that help with a frame are not told its utterance, and so not its
-// boost.
 #include "rescore/search.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_wide, 512, 1, arcbeam::Boosted<false>) {
@@ -9,4 +7,8 @@ ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_wide, 512, 1, arcbeam::Boosted<false>) 
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_dense, 256, 2, arcbeam::Boosted<false>) {
     arcbeam::work<arcbeam::RescoringSearch<arcbeam::Boosted<false>>, false>(params);
+}
+
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_cluster, 512, 1, arcbeam::Boosted<false>) {
+    arcbeam::work_in_clusters<arcbeam::RescoringSearch<arcbeam::Boosted<false>>>(params);
 }

@@ -119,27 +119,31 @@ ARCBEAM_DEVICE void follow_level(const Params& params, std::uint32_t depth, cons
                                  Control& given, RescoringControl& given_words) {
     Control& control = words_beside(work, given);
     RescoringControl& words = words_beside(work, given_words);
-    const bool is_long = level.num_long != 0U;
+    const bool is_long = Params::kLimits && level.num_long != 0U;
     for (std::uint32_t i = Team::rank(); i < level.step.epsilons_before; i += Team::size()) {
         const Leaving from = work.epsilons()[i];
         if (from.depth != depth ||
             (is_long && simt::load_relaxed<Team::kScope>(work.kept().at(from.index)) != kUndecided)) {
             continue;
         }
-        work.kept()[from.index] = kStays;
+        if constexpr (Params::kLimits) {
+            work.kept()[from.index] = kStays;
+        }
         follow_hypothesis<Team>(params, from.index, ArcTarget{from.next_state, from.weight}, level, work, control,
                                 words);
     }
-    cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
-        if (index != kNoIndex) {
-            simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
-        }
-        if (stays) {
-            const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
-            const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
-            follow_hypothesis<Team>(params, index, target, level, work, control, words);
-        }
-    });
+    if constexpr (Params::kLimits) {
+        cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
+            if (index != kNoIndex) {
+                simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? kStays : kNoIndex);
+            }
+            if (stays) {
+                const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
+                const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
+                follow_hypothesis<Team>(params, index, target, level, work, control, words);
+            }
+        });
+    }
 }
 
 // The next step, after a barrier at which all threads have left this one. The slot after it is reset.
@@ -178,7 +182,7 @@ ARCBEAM_DEVICE Closed close_with_histories(const Params& params, RescoringLane& 
             continue;
         }
         Level level{step, bound, lane.state.log_size, 0U};
-        if ((simt::load_relaxed<Team::kScope>(&words.long_levels) & level_bit(depth)) != 0U) {
+        if (Params::kLimits && (simt::load_relaxed<Team::kScope>(&words.long_levels) & level_bit(depth)) != 0U) {
             level.num_long = rank_lists<Team>(depth, step.states_before, work, words);
             if (level.num_long == kNoIndex) {
                 return {FrameEnd::no_room, 0U};

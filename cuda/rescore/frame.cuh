@@ -29,22 +29,24 @@ template <class Team, std::uint32_t kEach, class Work, class Params>
 ARCBEAM_DEVICE void find_some(const Params& params, std::uint32_t num_candidates, std::uint32_t num_hypotheses,
                               std::uint32_t num_long, const Work& work, RescoringControl& given) {
     RescoringControl& control = words_beside(work, given);
-    const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
-        const std::uint32_t kept =
-            i < num_hypotheses ? simt::load_relaxed<Team::kScope>(work.kept().at(i)) : kNoIndex;
-        const bool stays = kept == kStays || kept == kUndecided;
-        const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
-        if (stays) {
-            work.kept()[i] = place;
+    if constexpr (Params::kLimits) {
+        const std::uint32_t of_warps = (num_hypotheses + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
+        for (std::uint32_t i = Team::rank(); i < of_warps; i += Team::size()) {
+            const std::uint32_t kept =
+                i < num_hypotheses ? simt::load_relaxed<Team::kScope>(work.kept().at(i)) : kNoIndex;
+            const bool stays = kept == kStays || kept == kUndecided;
+            const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
+            if (stays) {
+                work.kept()[i] = place;
+            }
         }
+        cut_lists<Team>(params, kNoIndex, num_long, work, [&](std::uint32_t index, bool stays) {
+            const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
+            if (index != kNoIndex) {
+                simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
+            }
+        });
     }
-    cut_lists<Team>(params, kNoIndex, num_long, work, [&](std::uint32_t index, bool stays) {
-        const std::uint32_t place = take_place<Team>(&control.num_kept, stays);
-        if (index != kNoIndex) {
-            simt::atomic_exchange<Team::kScope>(work.kept().at(index), stays ? place : kNoIndex);
-        }
-    });
     for (std::uint32_t first = Team::rank(); first < num_candidates; first += kEach * Team::size()) {
         std::uint32_t place[kEach];
         Candidate candidate[kEach];
@@ -122,9 +124,19 @@ ARCBEAM_DEVICE void settle_ties(const Params& params, std::uint32_t num_candidat
     }
 }
 
+// The index of hypothesis i among those that stay.
+template <bool limits, class Work>
+ARCBEAM_DEVICE std::uint32_t kept_index(std::uint32_t i, const Work& work) {
+    if constexpr (limits) {
+        return work.kept()[i];
+    } else {
+        return i;
+    }
+}
+
 // Stage lattice: the candidates that lost against the winners of their keys, as links; see decode/lattice.cuh.
 // Where two have equal cost and arc, the one whose source was named has won.
-template <class Team>
+template <class Team, bool limits>
 ARCBEAM_DEVICE void capture_histories(std::uint32_t num_candidates, std::uint32_t first_log, float beam,
                                       const RescoringWorkspace& work, LatticeLane& lane) {
     const std::uint32_t of_warps = (num_candidates + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
@@ -135,13 +147,14 @@ ARCBEAM_DEVICE void capture_histories(std::uint32_t num_candidates, std::uint32_
         if (place != kNoIndex) {
             const Candidate candidate = work.candidate()[i];
             const std::uint32_t index = work.key_index()[place];
-            const std::uint32_t kept = work.kept()[index];
+            const std::uint32_t kept = kept_index<limits>(index, work);
             const std::uint64_t winner = work.key_best()[place];
             const float slack = slack_of(packed_cost(candidate.packed), packed_cost(winner));
             const bool lost = candidate.packed != winner || candidate.source != work.source()[index];
             wanted = kept != kNoIndex && lost && stays(beam, slack);
             const bool within = candidate.source != kNoIndex && candidate.source >= first_log;
-            link = {within && wanted ? first_log + work.kept()[candidate.source - first_log] : candidate.source,
+            link = {within && wanted ? first_log + kept_index<limits>(candidate.source - first_log, work)
+                                     : candidate.source,
                     first_log + kept, packed_arc(candidate.packed), slack};
         }
         note_link<Team>(wanted, link, lane);
@@ -171,7 +184,7 @@ struct Survivor {
 
 // The hypotheses that stay become tokens and enter the log; sources within the frame move with theirs. Frees the
 // tables. A thread takes kEach at a time, because their loads may come from device memory.
-template <class Team, bool lattices, std::uint32_t kEach, class Work>
+template <class Team, bool lattices, bool limits, std::uint32_t kEach, class Work>
 ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const Work& work, const Tokens& old,
                                 const Tokens& tokens, const Array<History>& histories, const LogPlace& into) {
     for (std::uint32_t first = Team::rank(); first < num_hypotheses; first += kEach * Team::size()) {
@@ -181,8 +194,10 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
             one[k].key = kNoIndex;
             if (i < num_hypotheses) {
                 one[k].key = work.place()[i];
-                one[k].index = work.kept()[i];
-                one[k].list = work.list()[i];
+                one[k].index = kept_index<limits>(i, work);
+                if constexpr (limits) {
+                    one[k].list = work.list()[i];
+                }
                 one[k].source = work.source()[i];
                 one[k].arcs = work.arcs()[i];
             }
@@ -203,7 +218,7 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
                 const std::uint32_t entry = into.first + index;
                 std::uint32_t source = one[k].source;
                 if (source != kNoIndex && source >= into.first) {
-                    source = into.first + work.kept()[source - into.first];
+                    source = into.first + kept_index<limits>(source - into.first, work);
                 }
                 const float cost = rescale(packed_cost(one[k].winner), best);
                 tokens.token[index] = Token{cost, arcs.first_emitting, arcs.arcs_end, arcs.smallest_weight};
@@ -223,7 +238,7 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
             }
             work.key_owner()[one[k].key] = kNoIndex;
             work.key_best()[one[k].key] = kNoPacked;
-            if (one[k].list != kNoIndex) {  // all hypotheses of a list write the same value
+            if (limits && one[k].list != kNoIndex) {  // all hypotheses of a list write the same value
                 simt::store_relaxed<Team::kScope>(work.list_state().at(one[k].list), kNoIndex);
                 simt::store_relaxed<Team::kScope>(work.list_count().at(one[k].list), kNoIndex);
             }
@@ -231,13 +246,13 @@ ARCBEAM_DEVICE void commit_some(std::uint32_t num_hypotheses, float best, const 
     }
 }
 
-template <class Team, bool lattices = false>
+template <class Team, bool lattices = false, bool limits = true>
 ARCBEAM_DEVICE void commit_survivors(std::uint32_t num_hypotheses, float best, const RescoringWorkspace& work,
                                      const Tokens& old, const Tokens& tokens, const Array<History>& histories,
                                      const LogPlace& into) {
     where_it_is<Team>(work, num_hypotheses <= Team::size(), [&](const auto& arrays) {
         constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 2U;
-        commit_some<Team, lattices, kEach>(num_hypotheses, best, arrays, old, tokens, histories, into);
+        commit_some<Team, lattices, limits, kEach>(num_hypotheses, best, arrays, old, tokens, histories, into);
     });
 }
 
@@ -267,7 +282,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
         return give_up_rescoring<Team>(work, lane, smallest_acoustic, FrameEnd::log_full);
     }
     std::uint32_t num_long = 0U;
-    if (simt::load(&words.long_ends) != 0U) {
+    if (Params::kLimits && simt::load(&words.long_ends) != 0U) {
         num_long = rank_lists<Team>(kNoIndex, num_hypotheses, work, words);
     }
     if (num_long == kNoIndex) {
@@ -282,7 +297,7 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
     }
     Team::barrier();
     const float best = from_ordered(simt::load(&words.best_survivor));
-    const std::uint32_t num_tokens = simt::load(&words.num_kept);
+    const std::uint32_t num_tokens = Params::kLimits ? simt::load(&words.num_kept) : num_hypotheses;
     if (simt::load(&words.tied) != 0U) {
         settle_ties<Team>(params, all_candidates, num_hypotheses, work, lane.histories,
                           lane.state.log_size - lane.state.num_tokens, lane.state.log_size);
@@ -292,8 +307,8 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
         reset_first_words(words);
     }
     if constexpr (Params::kLattices) {
-        capture_histories<Team>(all_candidates, lane.state.log_size, params.search.lattice->beam, work,
-                                control.lattice);
+        capture_histories<Team, Params::kLimits>(all_candidates, lane.state.log_size, params.search.lattice->beam,
+                                                 work, control.lattice);
         Team::barrier();
     }
     const std::uint32_t number = lane.state.frame + lane.state.started;
@@ -305,7 +320,8 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
         place.milestones = milestones(lane.state);
         lane.num_milestones += num_tokens;
     }
-    commit_survivors<Team, Params::kLattices>(num_hypotheses, best, work, lane.tokens, tokens, histories, place);
+    commit_survivors<Team, Params::kLattices, Params::kLimits>(num_hypotheses, best, work, lane.tokens, tokens,
+                                                               histories, place);
     lane.tokens = tokens;
     lane.histories = histories;
     lane.counts.admitted += admitted;
@@ -340,7 +356,11 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& 
     if (Team::rank() == 0U) {
         reset_later_words(control);
     }
-    note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    if constexpr (Params::kDeviates) {
+        note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    } else {
+        note_or_boost<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    }
     Team::barrier();
     if (room == Room::mixed) {
         const RescoringWorkspace mixed = mixed_rescoring(lane);

@@ -107,7 +107,7 @@ struct Entered {
 template <class Team, std::uint32_t each, class Work, class Params>
 ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&entered)[each], const Step& step,
                                      const Work& work, Control& control, RescoringControl& words) {
-    const std::uint32_t n = params.hypotheses_per_state;
+    const std::uint32_t n = Params::kLimits ? params.hypotheses_per_state : 0U;
     std::uint32_t list[each];
     std::uint32_t found[each];
     for (std::uint32_t k = 0U; k < each; ++k) {
@@ -134,12 +134,16 @@ ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&enter
             continue;
         }
         const Entered& one = entered[k];
-        work.list()[one.index] = list[k];
+        if constexpr (Params::kLimits) {
+            work.list()[one.index] = list[k];
+        }
         work.key_index()[one.key] = one.index;
         work.place()[one.index] = one.key;
         work.source()[one.index] = kUnclaimed;
         work.arcs()[one.index] = one.row.arcs;
-        work.kept()[one.index] = kUndecided;
+        if constexpr (Params::kLimits) {
+            work.kept()[one.index] = kUndecided;
+        }
         if (one.row.arcs.first_emitting != one.row.arcs.arcs_end) {
             simt::prefetch(params.search.graph.labels + one.row.arcs.first_emitting);
         }

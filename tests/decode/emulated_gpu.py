@@ -27,7 +27,7 @@ SOURCES["new_words"] = "cuda/rescore/new_words.cu"
 # Of their Params; search_host.py and rescore_host.py spell them out.
 PARAMETER_BYTES = {name: 208 if "search" in name else 576 for name in SOURCES} | {"new_words": 600}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
-    ("asking", "asking_arcs", "boosted"), ("wide", "dense")
+    ("asking", "asking_arcs"), ("wide", "dense")
 )
 SHAPES["boosted_rescore"] = SHAPES["new_words"] = ("wide",)
 SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}

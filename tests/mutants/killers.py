@@ -220,6 +220,15 @@ def boosts():
         boost_emulated.test_schedules(None)
         boost_emulated.test_schedules(4.0)
         boost_emulated.test_few_words_in_many_phrases(0)
+        for seed in range(3):
+            boost_emulated.test_few_words_that_become_dear(seed)
+
+
+def boosts_in_clusters():
+    """The same, by blocks that help with the frames of others."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        boost_emulated.test_clusters_give_the_same_bytes(2, 2, 0)
 
 
 def new_words():

@@ -24,10 +24,10 @@ def views_of(lists):
 
 class BoostHost(RescoreHost):
     source, entry = "cuda/rescore/boosted.cu", "arcbeam_boosted_{}"
-    has_clusters = False
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, None, **options)
+        self.has_clusters = self.has_clusters and options.get("lattice_beam") is None
         self.boosts, self.keep = views_of(lists)
 
     def params(self, search):
@@ -56,6 +56,7 @@ class NewWordsHost(BoostHost):
     """Its lists may have new words. It makes lattices always."""
 
     source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
+    has_clusters = False
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, lists, **options)

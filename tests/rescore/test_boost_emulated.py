@@ -86,3 +86,41 @@ def test_few_words_in_many_phrases(seed):
         for schedule in schedules(2):
             check(worded(graph), boosts, [graphs.random_log_probs(seed, 8, 6)], beam=6.0, lattice_beam=lattice_beam,
                   room=GENEROUS, shape=Shape(lanes=1, block=32), schedule=schedule)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_words_that_become_dear(seed):
+    """The bound rises by the boost: what was beyond it before is not admitted. No state is final: refunds decide."""
+    rng = np.random.default_rng(seed)
+    source, target, labels = rng.integers(0, 6, 60), rng.integers(0, 6, 60), rng.integers(1, 9, 60)
+    weights = rng.gamma(2.0, size=60).astype(np.float32)
+    graph = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 6, 60), weights), num_states=6, num_columns=9, finals={}
+    )
+    begun = {f"{a} {b} {c}": 2.0 for a in WORDS[:3] for b in WORDS[3:5] for c in WORDS[:2]}
+    boosts = [Boost(dict.fromkeys(WORDS[:4], -4.0) | begun)]
+    for schedule in schedules(4):
+        check(
+            worded(graph), boosts, [graphs.random_log_probs(seed, 6, 9)], beam=2.0, room=GENEROUS,
+            shape=Shape(lanes=1, block=128), schedule=schedule,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
+def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
+    """The blocks that help with a frame boost by the list of its utterance."""
+    shape = Shape("cluster", lanes, 32, cluster, team_tokens)
+    for room, schedule in zip((Room(), GENEROUS), schedules(2), strict=False):
+        check(
+            GRAPH, random_boosts(len(BATCH)), BATCH, beam=6.0, max_active=40, room=room, shape=shape, schedule=schedule
+        )
+
+
+def test_hot_utterances_go_on_in_a_cluster():
+    batch = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate((20, 3, 30))]
+    shape = Shape(lanes=3, block=32, hot_tokens=5, hot_lanes=2)
+    hosts = [
+        check(GRAPH, random_boosts(3), batch, beam=6.0, max_active=40, room=GENEROUS, shape=shape, schedule=schedule)
+        for schedule in schedules(4)
+    ]
+    assert 2 in {host.launches for host in hosts}  # whether few are left at work in time is the schedule's doing

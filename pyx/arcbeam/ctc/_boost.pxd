@@ -21,8 +21,10 @@ cdef extern from "shared/boost.hpp" namespace "arcbeam" nogil:
 cdef class BoostList:
     """A boost list, compiled for a graph; made by `compiled`."""
 
-    cdef object state_bytes, arc_bytes  # arrays that keep the memory of the view
-    cdef readonly object is_known
+    cdef object state_bytes, arc_bytes  # uint8 arrays that keep the memory of the view
+    cdef readonly object is_known  # uint8 [phrases]: which phrases are in it
+    cdef readonly bint all_known
+    cdef readonly double largest  # of the potentials and costs, without their signs
     cdef readonly object new_words  # arcbeam.graph.new_words.NewWords, or None
     cdef NewWordsView new_words_view
     cdef BoostView view

@@ -14,17 +14,20 @@ class WordIndex:
 
 class BoostList:
     is_known: npt.NDArray[np.uint8]
+    all_known: bool
+    largest: float
     new_words: NewWords | None
     @property
     def states(self) -> npt.NDArray[np.void]: ...
     @property
     def arcs(self) -> npt.NDArray[np.void]: ...
 
+def are_plain(phrases: list[object]) -> bool: ...
 def compiled(
     index: WordIndex,
-    text: bytes,
-    scores: npt.NDArray[np.int64],
-    depth_scaling: float,
-    new_words: NewWords | None = None,
-) -> tuple[BoostList, float]: ...
+    phrases: list[dict[str, float]],
+    depth_scalings: list[float],
+    new_words: list[NewWords | None],
+    threads: int,
+) -> list[BoostList]: ...
 def boost_cost(graph: Graph | OpenGraph, boost: BoostList, arcs: npt.NDArray[np.uint32]) -> float: ...

@@ -2,16 +2,28 @@
 
 import numpy as np
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.math cimport llrint
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport memcpy
-from libcpp.memory cimport unique_ptr
+from libcpp cimport bool as cbool
+from libcpp.memory cimport make_shared, shared_ptr, unique_ptr
+from libcpp.string cimport string
+from libcpp.utility cimport move
 from libcpp.vector cimport vector
 
 from arcbeam.graph._graph_view cimport OpenGraph, new_words_view_of, open_view_of
 
 
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
+    cbool PyUnicode_IS_ASCII(object)
+    const void* PyUnicode_DATA(object)
+
+
 cdef extern from "boost/compile.hpp" namespace "arcbeam::boost" nogil:
+    const double kUnit
+
     cdef cppclass Phrases:
         size_t size()
 
@@ -19,6 +31,7 @@ cdef extern from "boost/compile.hpp" namespace "arcbeam::boost" nogil:
         vector[BoostState] states
         vector[BoostArc] arcs
         double largest
+        BoostView view()
 
     Automaton compile_phrases "arcbeam::boost::compile"(const Phrases&, double) except +
 
@@ -31,7 +44,18 @@ cdef extern from "arcbeam/ctc/_boost/words.hpp" namespace "arcbeam::boost" nogil
         CppWordIndex(const int64_t*, const int64_t*, const char*, size_t, const uint8_t*, size_t) except +
         uint32_t find(string_view)
 
-    Phrases known_phrases(const CppWordIndex&, const CppWordIndex*, string_view, const int64_t*, uint8_t*) except +
+
+cdef extern from "arcbeam/ctc/_boost/lists.hpp" namespace "arcbeam::boost" nogil:
+    cdef cppclass PhraseList:
+        string text
+        vector[int64_t] scores
+        double depth_scaling
+        const CppWordIndex* of_request
+        vector[uint8_t] is_known
+        Automaton made
+
+    cbool has_plain_spaces(string_view)
+    cbool compile_all(const CppWordIndex&, vector[PhraseList]&, size_t)
 
 
 cdef extern from "decode/boosted_models.hpp" namespace "arcbeam::twin" nogil:
@@ -71,6 +95,17 @@ cdef class WordIndex:
         return self.index.get().find(string_view(PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))) != 0
 
 
+cdef class Column:
+    """The bytes of a column of an automaton, which live as long as this."""
+
+    cdef shared_ptr[Automaton] automaton
+    cdef const void* begin
+    cdef Py_ssize_t size
+
+    def __getbuffer__(self, Py_buffer* buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void*> self.begin, self.size, 1, flags)
+
+
 cdef class BoostList:
     @property
     def states(self):
@@ -83,65 +118,100 @@ cdef class BoostList:
         return self.arc_bytes.view(ARC)
 
 
-def compiled(WordIndex index, bytes text, const int64_t[::1] scores, double depth_scaling, new_words=None):
-    """The automaton of the phrases whose words the graph or the request has, and the largest sum of scores in it.
+def are_plain(list phrases):
+    """Whether all are str, have words, one space between two words, and no other white space. False if it is not known."""
+    cdef Py_ssize_t size
+    for phrase in phrases:
+        if type(phrase) is not str:
+            return False
+        if not PyUnicode_IS_ASCII(phrase):
+            if phrase != " ".join((<str> phrase).split()):
+                return False
+            continue
+        size = len(<str> phrase)
+        if not has_plain_spaces(string_view(<const char*> PyUnicode_DATA(phrase), size)):
+            return False
+    return True
+
+
+def compiled(WordIndex index, list phrases, list depth_scalings, list new_words, size_t threads):
+    """The automata of lists of phrases, of those phrases whose words the graph or the request has.
 
     Parameters
     ----------
     index : WordIndex
-    text : bytes
-        Phrases as lines of UTF-8, their words with one space between them; none is empty, and no two are equal.
-    scores : int64 [phrases]
-        In units of 1/1024.
-    depth_scaling : float
-    new_words : arcbeam.graph.new_words.NewWords, optional
-        The request's.
+    phrases : list of dict of str to float
+        Of each list, phrases and scores: their words have one space between them, none is empty, and scores are
+        multiples of 1/1024.
+    depth_scalings : list of float
+    new_words : list of arcbeam.graph.new_words.NewWords or None
+        The requests'.
+    threads : int
+        The most that work at the same time.
 
     Returns
     -------
-    BoostList
-        Its `is_known`, uint8 [phrases], says which phrases are in it.
-    largest : float
-        Of the potentials and costs in the automaton, without their signs.
+    list of BoostList
     """
-    cdef BoostList made
+    cdef size_t n = len(phrases), i
+    cdef vector[PhraseList] lists
+    cdef PhraseList* one
     cdef WordIndex of_request
-    cdef const CppWordIndex* added = NULL
-    if new_words is not None:
-        of_request = WordIndex(new_words.symbols, new_words.words)
-        added = of_request.index.get()
-    cdef Automaton automaton
-    cdef uint8_t[::1] is_known = np.zeros(scores.shape[0], np.uint8)
-    cdef const char* begin = PyBytes_AS_STRING(text)
-    cdef size_t size = PyBytes_GET_SIZE(text)
-    cdef const int64_t* first_score = &scores[0] if scores.shape[0] else NULL
-    cdef uint8_t* first_known = &is_known[0] if scores.shape[0] else NULL
+    cdef const char* text
+    cdef Py_ssize_t size
+    cdef double score
+    cdef bint enough
+    indices = []  # which the lists point to
+    lists.resize(n)
+    for i in range(n):
+        one = &lists[i]
+        one.depth_scaling = depth_scalings[i]
+        one.of_request = NULL
+        one.scores.reserve(len(phrases[i]))
+        for phrase, score in (<dict?> phrases[i]).items():
+            text = PyUnicode_AsUTF8AndSize(phrase, &size)
+            one.text.append(text, size)
+            one.text.push_back(10)  # a line feed
+            one.scores.push_back(<int64_t> llrint(score * kUnit))
+        if new_words[i] is not None:
+            of_request = WordIndex(new_words[i].symbols, new_words[i].words)
+            one.of_request = of_request.index.get()
+            indices.append(of_request)
     with nogil:
-        automaton = compile_phrases(
-            known_phrases(index.index.get()[0], added, string_view(begin, size), first_score, first_known),
-            depth_scaling)
-    made = list_of(automaton)
-    made.is_known = np.asarray(is_known)
-    made.new_words = new_words
-    if new_words is not None:
-        made.new_words_view = new_words_view_of(new_words)
-    return made, automaton.largest
+        enough = compile_all(index.index.get()[0], lists, threads)
+    if not enough:
+        raise MemoryError("boost: there is too little memory for the lists")
+    return [list_of(&lists[i], new_words[i]) for i in range(n)]
 
 
 cdef BoostList no_phrases():
+    cdef PhraseList one
     cdef Phrases phrases
-    return list_of(compile_phrases(phrases, 1.0))
+    one.made = compile_phrases(phrases, 1.0)
+    return list_of(&one, None)
 
 
-cdef BoostList list_of(const Automaton& automaton):
+cdef BoostList list_of(PhraseList* compiled, new_words):
+    """Takes the automaton of a list."""
     cdef BoostList made = BoostList()
-    made.is_known = np.zeros(0, np.uint8)
-    made.state_bytes = np.empty(automaton.states.size() * sizeof(BoostState), np.uint8)
-    made.arc_bytes = np.empty(automaton.arcs.size() * sizeof(BoostArc), np.uint8)
-    cdef uint8_t[::1] states = made.state_bytes, arcs = made.arc_bytes
-    memcpy(&states[0], automaton.states.data(), states.shape[0])
-    memcpy(&arcs[0], automaton.arcs.data(), arcs.shape[0])
-    made.view = BoostView(<const BoostState*> &states[0], <const BoostArc*> &arcs[0], automaton.arcs.size() - 1)
+    cdef Column states = Column(), arcs = Column()
+    states.automaton = arcs.automaton = make_shared[Automaton](move(compiled.made))
+    cdef Automaton* automaton = states.automaton.get()
+    states.begin, states.size = automaton.states.data(), automaton.states.size() * sizeof(BoostState)
+    arcs.begin, arcs.size = automaton.arcs.data(), automaton.arcs.size() * sizeof(BoostArc)
+    made.state_bytes, made.arc_bytes = np.frombuffer(states, np.uint8), np.frombuffer(arcs, np.uint8)
+    made.view = automaton.view()
+    made.largest = automaton.largest
+    made.is_known = np.empty(compiled.is_known.size(), np.uint8)
+    cdef uint8_t[::1] is_known = made.is_known
+    cdef size_t i, known = 0
+    for i in range(compiled.is_known.size()):
+        is_known[i] = compiled.is_known[i]
+        known += compiled.is_known[i]
+    made.all_known = known == compiled.is_known.size()
+    made.new_words = new_words
+    if new_words is not None:
+        made.new_words_view = new_words_view_of(new_words)
     return made
 
 

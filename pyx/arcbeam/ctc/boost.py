@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from arcbeam.calls import lists_options
 from arcbeam.checks import as_float, check_real
-from arcbeam.ctc._boost import BoostList, WordIndex, compiled
+from arcbeam.ctc._boost import BoostList, WordIndex, are_plain, compiled
 from arcbeam.ctc.options import DEFAULT_BOOST
 from arcbeam.ctc.spellings import Pronounced, Spellings
 from arcbeam.errors import FormatError, GraphError, UnsupportedError
@@ -134,6 +132,8 @@ class Boost:
             self._phrases = dict.fromkeys(normal, value)
         else:
             self._phrases = dict(zip(normal, _checked(names, scores), strict=True))
+        if len(self._phrases) != len(normal):
+            _refuse_repeated(normal)
         self._lists: WeakKeyDictionary[Graph, BoostList] = WeakKeyDictionary()
 
     @classmethod
@@ -222,6 +222,11 @@ class Boost:
         left_out = itertools.compress(self._phrases, made.is_known == 0)
         return {phrase: [word for word in phrase.split() if word not in index] for phrase in left_out}
 
+    def _new_words(self, graph: Graph, made: BoostList, index: WordIndex) -> NewWords:
+        """The words of the phrases that are not known."""
+        lacking = self._lacking(made, index).values()
+        return NewWords(graph, self._spellings.of(itertools.chain.from_iterable(lacking), graph))
+
     def compiled(self, graph: Graph) -> BoostList:
         """The list as the engines of this graph read it.
 
@@ -241,31 +246,24 @@ class Boost:
             Once for each graph: it cannot write some of the phrases.
         """
         made = self._lists.get(graph)
-        if made is not None:
-            return made
-        text = "\n".join(self._phrases).encode()
-        units = np.rint(np.fromiter(self._phrases.values(), np.float64, len(self)) * UNITS).astype(np.int64)
-        index = _index_of(graph)
-        made, largest = compiled(index, text, units, self.depth_scaling)
-        if graph.open_slot is not None and not made.is_known.all():
-            lacking = self._lacking(made, index).values()
-            new_words = NewWords(graph, self._spellings.of(itertools.chain.from_iterable(lacking), graph))
-            made, largest = compiled(index, text, units, self.depth_scaling, new_words)
-        if largest >= LARGEST_SUM:
+        return _compile(graph, [self], 1)[0] if made is None else made
+
+    def _take(self, graph: Graph, made: BoostList) -> None:
+        """Keeps what was compiled for a graph; warns of phrases that the graph cannot write."""
+        if made.largest >= LARGEST_SUM:
             raise ValueError(
-                f"boost: phrases within one another change a score by {largest:g} at one word; expected less than "
+                f"boost: phrases within one another change a score by {made.largest:g} at one word; expected less than "
                 f"{LARGEST_SUM:g}, up to which sums are exact"
             )
         self._lists[graph] = made
-        if not made.is_known.all():
-            unknown = self._lacking(made, index)
+        if not made.all_known:
+            unknown = self._lacking(made, _index_of(graph))
             words = list(dict.fromkeys(word for lacking in unknown.values() for word in lacking))
             shown = ", ".join(map(repr, words[:SHOWN])) + (", ..." if len(words) > SHOWN else "")
             warn(
                 f"boost: {len(unknown):,} of {len(self):,} phrases are left out, because the graph cannot write "
                 f"{len(words):,} word{'s'[: len(words) != 1]} of them ({shown}); boost.unknown(graph) lists them"
             )
-        return made
 
     @lists_options()
     def calibrate(
@@ -347,8 +345,8 @@ def boost_of(boosts: Boosts, index: int) -> Boost | None:
     return boosts if boosts is None or isinstance(boosts, Boost) else boosts[index]
 
 
-def compiled_for(graph: Graph, boosts: Boosts) -> BoostList | list[BoostList | None] | None:
-    """The boosts of a call as its engine takes them.
+def compiled_for(graph: Graph, boosts: Boosts, threads: int) -> BoostList | list[BoostList | None] | None:
+    """The boosts of a call as its engine takes them; the new ones are compiled side by side, on so many threads.
 
     Raises TypeError for something else, and errors as `Boost.compiled` does.
     """
@@ -362,7 +360,31 @@ def compiled_for(graph: Graph, boosts: Boosts) -> BoostList | list[BoostList | N
                 f"boost: expected an arcbeam.Boost or None for each utterance, got {type(boost).__name__} for "
                 f"utterance {at}"
             )
-    return [None if boost is None else boost.compiled(graph) for boost in boosts]
+    found = [None if boost is None else boost._lists.get(graph) for boost in boosts]
+    new = [boost for boost, made in zip(boosts, found, strict=True) if boost is not None and made is None]
+    if not new:
+        return found
+    _compile(graph, list(dict.fromkeys(new)), threads)
+    return [None if boost is None else boost._lists[graph] for boost in boosts]
+
+
+def _compile(graph: Graph, boosts: list[Boost], threads: int) -> list[BoostList]:
+    """Compiles lists that are new to a graph."""
+    index = _index_of(graph)
+
+    def made(some: list[Boost], new_words: Sequence[NewWords | None]) -> list[BoostList]:
+        scalings = [boost.depth_scaling for boost in some]
+        return compiled(index, [boost._phrases for boost in some], scalings, list(new_words), threads)
+
+    found = made(boosts, [None] * len(boosts))
+    if graph.open_slot is not None:
+        lacking = [at for at, one in enumerate(found) if not one.all_known]
+        new_words = [boosts[at]._new_words(graph, found[at], index) for at in lacking]
+        for at, one in zip(lacking, made([boosts[at] for at in lacking], new_words), strict=True):
+            found[at] = one
+    for boost, one in zip(boosts, found, strict=True):
+        boost._take(graph, one)
+    return found
 
 
 def opened(graph: Graph, boost: Boost | None) -> Graph | OpenGraph:
@@ -396,21 +418,25 @@ def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spelli
     return made
 
 
-def _normalised(names: Sequence[Any]) -> list[str]:
+def _normalised(names: list[Any]) -> list[str]:
     """The phrases with one space between words."""
+    if are_plain(names):  # as nearly all lists are, which may be long
+        return names
     for at, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"phrases: expected str, got {type(name).__name__} for phrase {at}")
     normal = [" ".join(name.split()) for name in names]
     if "" in normal:
         raise ValueError(f"phrases: expected phrases with at least one word, got {names[normal.index('')]!r}")
-    if len(set(normal)) != len(normal):
-        seen: set[str] = set()
-        for phrase in normal:
-            if phrase in seen:
-                raise ValueError(f"phrases: {phrase!r} occurs twice")
-            seen.add(phrase)
     return normal
+
+
+def _refuse_repeated(normal: list[str]) -> None:
+    seen: set[str] = set()
+    for phrase in normal:
+        if phrase in seen:
+            raise ValueError(f"phrases: {phrase!r} occurs twice")
+        seen.add(phrase)
 
 
 def _checked(names: Sequence[str], scores: Sequence[Any]) -> list[float]:

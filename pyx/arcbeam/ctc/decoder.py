@@ -367,7 +367,7 @@ class CtcDecoder:
             raise ValueError("frame_confidence: the graph does not know its blank; give blank= when it is loaded")
         self._check_files()
         beam = self._options.lattice_beam if asked.needs_lattices else None
-        boosts = compiled_for(self._graph, boost)
+        boosts = compiled_for(self._graph, boost, self._options.threads or usable_cores())
         if self._ordinal is not None and self._rescoring is not None:
             refuse_new_words(boosts, f"{self.device} does not decode new ones together with a language_model yet")
         found = self._intake.decode(

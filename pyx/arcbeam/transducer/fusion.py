@@ -60,19 +60,21 @@ def fusions_of(
         A state was made with another tree or model.
     """
     automata = [(ngram_lm, None if tree is None else tree.automaton) for tree in trees]
-    digests = [tuple("" if one is None else one.digest for one in pair) for pair in automata]
+    of_model = "" if ngram_lm is None else ngram_lm.digest
+    digests = [(of_model, "" if tree is None else tree.digest) for _, tree in automata]
+    is_plain = ngram_lm is None and all(tree is None for tree in trees)
+    if is_plain and all(state is None for state in states):
+        return None, digests
     fusions = []
-    for i, (pair, state) in enumerate(zip(automata, states, strict=True)):
-        starts = tuple(0 if one is None else one.start for one in pair)
+    for i, ((model, tree), state) in enumerate(zip(automata, states, strict=True)):
+        starts = (0 if model is None else model.start, 0 if tree is None else tree.start)
         if state is not None:
             starts = (
-                _goes_on(i, "n-gram model", "ngram_lm_model", state.ngram_lm, pair[0]),
-                _goes_on(i, "boosting tree", "boost", state.boosting_tree, pair[1]),
+                _goes_on(i, "n-gram model", "ngram_lm_model", state.ngram_lm, model),
+                _goes_on(i, "boosting tree", "boost", state.boosting_tree, tree),
             )
-        fusions.append(Fusion(*pair, starts))  # type: ignore[arg-type]
-    if all(pair == (None, None) for pair in automata):
-        return None, digests  # type: ignore[return-value]
-    return fusions, digests  # type: ignore[return-value]
+        fusions.append(Fusion(model, tree, starts))
+    return None if is_plain else fusions, digests
 
 
 def _goes_on(i: int, what: str, option: str, state: tuple[int, str], automaton: TokenAutomaton | None) -> int:

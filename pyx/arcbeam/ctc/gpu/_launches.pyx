@@ -69,7 +69,7 @@ cdef class Launches:
         """(states of a frame in shared memory, lanes at once)."""
         cdef uint32_t step = shared_states or search_plan.SHARED_STEP
         cdef uint32_t capacity = 0
-        of_all = search_plan.RESCORING_SHARED_BYTES if self.kind.rescores else search_plan.SHARED_BYTES
+        of_all = search_plan.shared_bytes(self.kind.name, self.kind.rescores)
         cdef uint64_t most = self._shared_bytes_of(shape, of_all)
         cdef LaunchShape one
         cdef Function entry

@@ -104,7 +104,7 @@ RESCORING = SearchKind("rescore", ("wide", "dense", "cluster"), True)
 ASKING = SearchKind("asking", ("wide", "dense"), True)
 ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
-BOOSTED = SearchKind("boosted", ("wide", "dense"), True)
+BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
 NEW_WORDS = SearchKind("new_words", ("wide",), True)  # gives lattices always
 

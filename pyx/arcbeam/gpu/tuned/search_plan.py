@@ -12,6 +12,9 @@ SHARED_BYTES = 164 << 10
 """Bytes that the blocks of a multiprocessor take together; the rest is a cache (L1), which they need, too."""
 RESCORING_SHARED_BYTES = 100 << 10
 """The same with a large language model, whose kernel spills more registers to that cache."""
+BOOSTED_SHARED_BYTES = SHARED_BYTES
+"""The same with a boost and without a model, whose kernel spills no more than the plain search."""
+BOOSTED_KERNELS = ("boosted", "boosted_lattice", "new_words", "new_words_lattice")
 RESERVED_SHARED_BYTES = 1024
 """Bytes of a multiprocessor's shared memory that the device keeps for itself, for each block."""
 
@@ -74,6 +77,13 @@ HOT_LANES = 8
 RESCORING_CLUSTER = LaunchShape("cluster", threads=512, blocks_per_multiprocessor=1, cluster=4)
 RESCORING_TEAM_TOKENS, RESCORING_HOT_TOKENS, RESCORING_HOT_LANES = 512, 128, 32
 """The same with a large language model, for batches of any size."""
+
+
+def shared_bytes(kernel: str, has_histories: bool) -> int:
+    """Bytes that the blocks of a multiprocessor take together."""
+    if kernel in BOOSTED_KERNELS:
+        return BOOSTED_SHARED_BYTES
+    return RESCORING_SHARED_BYTES if has_histories else SHARED_BYTES
 
 
 def hot_tokens(utterances: int, multiprocessors: int) -> int:

@@ -19,10 +19,11 @@ cdef enum:
 VIEW = np.dtype([(name, np.uint64) for name in ("first_arcs", "arc_tokens", "arcs", "backoffs")]
                 + [("num_states", np.uint32), ("num_tokens", np.uint32)])
 ARRAYS = ("first_arcs", "arc_tokens", "arcs", "backoffs")
+NOTHING = bytes(VIEW.itemsize)  # in the place of no automaton
 
 
 class Table:
-    """An automaton on the device: its view, and the memory of all that were sent with it."""
+    """An automaton on the device: the bytes of its view, and the memory of all that were sent with it."""
 
     def __init__(self, view, memory):
         self.view, self.memory = view, memory
@@ -60,16 +61,15 @@ cdef class FusionMemory:
         """Sends what a group needs: automata that are not there yet, in one copy, and where each lane begins."""
         cdef uint32_t n = <uint32_t> len(fusions)
         cdef uint64_t biases_at, next_at, start
-        self._send([automaton for fusion in fusions for automaton in fusion[:MODELS] if automaton is not None])
+        pairs = [automaton for fusion in fusions for automaton in fusion[:MODELS]]
+        known = {id(automaton): automaton for automaton in pairs if automaton is not None}
+        self._send(known.values())
         self.lanes = n
-        views = np.zeros((n, MODELS), VIEW)
-        states = np.zeros((n, MODELS), np.uint32)
-        for i, fusion in enumerate(fusions):
-            states[i] = fusion.states
-            for model, automaton in enumerate(fusion[:MODELS]):
-                if automaton is not None:
-                    views[i, model] = self.tables[automaton].view
-        self.states_at = padded16(<uint64_t> views.nbytes)
+        view_of = {key: self.tables[automaton].view for key, automaton in known.items()}
+        view_of[id(None)] = NOTHING
+        views = b"".join([view_of[id(automaton)] for automaton in pairs])
+        states = np.array([fusion.states for fusion in fusions], np.uint32)
+        self.states_at = padded16(<uint64_t> len(views))
         self.keys_at = padded16(self.states_at + <uint64_t> states.nbytes)
         self.key_bytes = <uint64_t> 8 * kKeyBuffers * tests
         biases_at = padded16(self.keys_at + self.key_bytes)
@@ -77,7 +77,7 @@ cdef class FusionMemory:
         self.work.reserve(next_at + <uint64_t> 4 * 2 * MODELS * n * tokens, False)
         start = self.work.address
         head = np.zeros(self.keys_at, np.uint8)
-        head[:views.nbytes] = views.reshape(-1).view(np.uint8)
+        head[:len(views)] = np.frombuffer(views, np.uint8)
         head[self.states_at:self.states_at + states.nbytes] = states.reshape(-1).view(np.uint8)
         self.work.write(head)
         self.params.automata = <const TokenAutomaton*> <uintptr_t> start
@@ -99,7 +99,7 @@ cdef class FusionMemory:
         return np.frombuffer(data, np.uint32).reshape(self.lanes, MODELS)
 
     def _send(self, automata):
-        new = [automaton for automaton in dict.fromkeys(automata) if automaton not in self.tables]
+        new = [automaton for automaton in automata if automaton not in self.tables]
         if not new:
             return
         places, at = [], 0
@@ -117,7 +117,7 @@ cdef class FusionMemory:
                 array = np.ascontiguousarray(getattr(automaton, name))
                 data[place:place + array.nbytes] = array.view(np.uint8)
                 view[name] = memory.address + place
-            self.tables[automaton] = Table(view, memory)
+            self.tables[automaton] = Table(view.tobytes(), memory)
         try:
             memory.write(data)
         except BaseException:
