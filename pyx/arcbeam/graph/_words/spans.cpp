@@ -254,4 +254,14 @@ std::size_t settled_labels(const WordSource& source, const PathTokens& tokens) {
     return tokens.labels.empty() ? 0 : tokens.labels.size() - 1U;
 }
 
+void SpanReader::read(const std::uint32_t* arcs, std::size_t count, PathLabels& to) const {
+    const PathTokens tokens = path_tokens(*source_, {arcs, count});
+    to.labels.insert(to.labels.end(), tokens.labels.begin(), tokens.labels.end());
+    for (const Span& span : label_spans(*source_, tokens)) {
+        to.starts.push_back(span.start);
+        to.ends.push_back(span.end);
+    }
+    to.path_ends.push_back(to.labels.size());
+}
+
 }  // namespace arcbeam::words
