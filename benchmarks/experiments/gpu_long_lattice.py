@@ -14,6 +14,7 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -81,7 +82,7 @@ def of_lengths(context: Context, graph_name: str, files: graphs.GraphFiles, data
         )
         with_less = "that of a decoder which begins with less room"
         compare(found, decoder_with_less_room(files.graph).decode(arrays, lattice=True)[0], with_less)
-        turns = {wants: lambda wants=wants: decoder.decode(arrays, lattice=wants) for wants in (False, True)}
+        turns = {wants: partial(decoder.decode, arrays, lattice=wants) for wants in (False, True)}
         taken = timing.interleave(turns, context.repeats)
         ratio, spread = timing.ratio(taken[True], taken[False])
         frames, lattice = len(utterance), found.lattice
