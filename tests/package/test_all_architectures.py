@@ -15,7 +15,7 @@ from benchmarks.harness import backend
 ROOT = Path(__file__).resolve().parents[2]
 MOST_BYTES = 60_000_000
 UNITS = sorted((ROOT / "cuda").rglob("*.cu"))
-MOST_SECONDS = 90  # of processor time, for one unit and one architecture
+MOST_SECONDS = 150  # of processor time, for one unit and one architecture
 
 
 def build(kernels, architectures):
@@ -30,9 +30,9 @@ def build(kernels, architectures):
     return json.loads((kernels / "build.json").read_text())
 
 
-@pytest.mark.long  # half a minute of a core at most
+@pytest.mark.long  # a minute of a core at most
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.stem for unit in UNITS])
-def test_a_unit_compiles_in_a_minute_and_a_half_of_a_core(tmp_path, unit):
+def test_a_unit_compiles_in_two_and_a_half_minutes_of_a_core(tmp_path, unit):
     """Compiled here, with the flags of a build, because a build takes what its cache has."""
     cuda_build = backend.load("cuda_build")
     if (nvcc := cuda_build.find_nvcc()) is None:
