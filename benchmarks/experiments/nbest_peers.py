@@ -6,9 +6,10 @@ texts or words on the host, arcbeam ten of them. They take turns. A peer's ratio
 setting of arcbeam whose oracle WER at 10 is at most the peer's, taken within a turn. Before that the answers are
 checked: arcbeam's ten are the first of its hundred. Settings, ours and the peers', were taken from trials of some
 beams, prunings and acoustic scales on these utterances; LM weights, word scores, token beams and the beam threshold
-were not tuned. A peer with 10 beams is the fastest that can have ten answers. pyctcdecode scores words outside its list by an offset of its own; of flashlight's answers several have the same
-words. Rows of lattices have no list: their oracle WER is that of the path of the lattice that is nearest to the
-reference (`Lattice.oracle_wer`); the peers have no lattices.
+were not tuned. A peer with 10 beams is the fastest that can have ten answers. pyctcdecode scores words outside its
+list by an offset of its own; of flashlight's answers several have the same words. Rows of lattices have no list: their
+oracle WER is that of the path of the lattice that is nearest to the reference (`Lattice.oracle_wer`); the peers have
+no lattices.
 """
 
 from collections.abc import Iterator, Sequence
