@@ -84,10 +84,15 @@ def test_where_paths_of_ours_meet(tmp_path):
     assert found.causes() == {task.JOINED: 1} and found.differences[0].ours == 0.2
 
 
-def test_where_paths_of_rivas_meet():
-    """A step to riva's lattice as it is; the sequences alone would give what we say."""
-    one = task.Difference(0, "w", 0.5, 0.9, (0.0, 0.01, 0.0, 0.0, 0.39, 0.0))
-    assert one.cause == task.SHAPE and task.SHAPE in str(one)
+def test_where_paths_of_rivas_meet(tmp_path):
+    """Two words, each of them one of two: by the recursion over the lattice the second is less sure than by its paths."""
+    path = tmp_path / "riva.txt"
+    path.write_text("one \n0 1 1 0,0,1\n0 1 3 0.5,0,1\n1 2 2 0.5,0,1\n1 2 3 0,0,1\n2 0,0,\n\n")
+    [(_, lattice)] = read_lattices(path)
+    said = [(str(word), 0.0, 0.1, confidence) for word, confidence in task.risk(*task.of_kaldi(lattice))]
+    ours = hypothesis(scores={(1, 3): -0.0, (1, 2): -0.5, (3, 3): -0.5, (3, 2): -1.0})
+    found = task.compare([ours], [said], [lattice])
+    assert found.causes() == {task.SHAPE: 1} and task.SHAPE in str(found.differences[0])
 
 
 def test_what_its_lattice_does_not_explain(tmp_path):
