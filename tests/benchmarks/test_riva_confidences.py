@@ -85,7 +85,7 @@ def test_where_paths_of_ours_meet(tmp_path):
 
 
 def test_where_paths_of_rivas_meet(tmp_path):
-    """Two words, each of them one of two: by the recursion over the lattice the second is less sure than by its paths."""
+    """Two words, each one of two: by the recursion over the lattice the second is less sure than by its paths."""
     path = tmp_path / "riva.txt"
     path.write_text("one \n0 1 1 0,0,1\n0 1 3 0.5,0,1\n1 2 2 0.5,0,1\n1 2 3 0,0,1\n2 0,0,\n\n")
     [(_, lattice)] = read_lattices(path)
