@@ -148,7 +148,12 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         lists = theirs.decode_nbest(ready)
-        row |= beside(found, lists, theirs.decode_mbr(ready), theirs.lattices(ready))
+        lattices = None
+        try:
+            lattices = theirs.lattices(ready)
+        except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
+            row["riva_lattices"] = f"none: {type(error).__name__}: {error}"
+        row |= beside(found, lists, theirs.decode_mbr(ready), lattices)
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
         row |= {f"riva_oracle_{n}": oracle(references, said, n) for n in ORACLES}
         row["peer_settings"] = theirs.settings
@@ -239,7 +244,7 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
     return row
 
 
-def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any], lattices: Sequence[Any]) -> Row:
+def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any], lattices: Sequence[Any] | None) -> Row:
     """How far riva's answers agree with ours, and why its confidences are others."""
     missing = riva_answers.missing_entries(found, lists)
     others = riva_answers.other_words(found, words)

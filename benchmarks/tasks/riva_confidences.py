@@ -85,15 +85,15 @@ class Compared(NamedTuple):
         return {cause: count for cause, count in counts.items() if count}
 
 
-def compare(ours: Sequence[Any], theirs: Sequence[Any], lattices: Sequence[Any]) -> Compared:
+def compare(ours: Sequence[Any], theirs: Sequence[Any], lattices: Sequence[Any] | None) -> Compared:
     """The words of minimum Bayes risk of both, and every difference with its cause.
 
     ours : hypotheses that were asked for lattices
     theirs : what `decode_mbr` returned: (word, begin, end, confidence) of each word
-    lattices : riva's, as `arcbeam.read_lattices` gives them
+    lattices : riva's, as `arcbeam.read_lattices` gives them; None: nothing can be explained
     """
     words, of_one, largest, found = 0, 0, 0.0, []
-    for number, (hypothesis, theirs_of_one, lattice) in enumerate(zip(ours, theirs, lattices, strict=True)):
+    for number, (hypothesis, theirs_of_one) in enumerate(zip(ours, theirs, strict=True)):
         own: Said = [(word.word, word.confidence) for word in hypothesis.mbr.words]
         said: Said = [(word, confidence) for word, _, _, confidence in theirs_of_one]
         both = side_by_side([own, said], own, said)
@@ -103,11 +103,13 @@ def compare(ours: Sequence[Any], theirs: Sequence[Any], lattices: Sequence[Any])
         if all(abs(a - b) <= CONFIDENCE for _, (a, b) in both):
             continue
         name = naming(hypothesis)
-        computed = [[(name(word), confidence) for word, confidence in one] for one in between(hypothesis, lattice)]
+        between_them = [] if lattices is None else between(hypothesis, lattices[number])
+        computed = [[(name(word), confidence) for word, confidence in one] for one in between_them]
         for word, values in side_by_side([own, *computed, said], own, said):
             if abs(values[-1] - values[0]) > CONFIDENCE:
-                steps = tuple(b - a for a, b in pairwise(values))
-                found.append(Difference(number, word, values[0], values[-1], steps))
+                steps = [b - a for a, b in pairwise(values)]
+                none = [0.0] * (len(CAUSES) - len(steps))
+                found.append(Difference(number, word, values[0], values[-1], (*none, *steps)))
     return Compared(words, of_one, found, largest)
 
 

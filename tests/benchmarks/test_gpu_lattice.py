@@ -59,9 +59,13 @@ def test_riva_says_something_else(small, monkeypatch):
             rest = super().decode_mbr(prepared)[1:]
             return [[("what", 0.0, 0.0, 1.0)], *([(w, a, b, c - 0.5) for w, a, b, c in words] for words in rest)]
 
+        def lattices(self, prepared):
+            raise RuntimeError("no lattices today")
+
     monkeypatch.setattr(adapters, "make", lambda name: Other)
     monkeypatch.setattr(profiler, "record", events)
     for row in registry.load("gpu_lattice").run(Context(1, 6)):
+        assert row["riva_lattices"] == "none: RuntimeError: no lattices today"
         assert row["missing"] == [
             "utterance 0, riva's entry 10 of score -9.000, not in our lattice: ['<1>', '<2>', '<3>', '<4>', '<5>']"
         ]

@@ -104,6 +104,11 @@ def test_what_its_lattice_does_not_explain(tmp_path):
     assert found.largest == pytest.approx(one.ours - 0.3)
 
 
+def test_without_its_lattices_nothing_is_explained(tmp_path):
+    said, _ = riva(tmp_path, said=[(1, 1.0), (2, 0.3), (3, 1.0)])
+    assert task.compare([hypothesis()], [said], None).causes() == {task.UNEXPLAINED: 1}
+
+
 def test_words_that_one_of_the_two_says(tmp_path):
     """riva's best is our second: the word that only one of the two says counts 0 where it is not said."""
     found = compared(hypothesis(), riva(tmp_path, {ONE: -12.0, TWO: -10.0, THREE: -12.5}))
