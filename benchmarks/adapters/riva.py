@@ -5,6 +5,7 @@ arcbeam's own device memory, looked into by torch. Its lattices are made and rea
 """
 
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import torch
 from riva.asrlib.decoder.python_decoder import BatchedMappedDecoderCuda, BatchedMappedDecoderCudaConfig
 
+from arcbeam import KaldiLattice, read_lattices
 from benchmarks.adapters import Answer, SearchOptions, Unavailable, gpu
 from benchmarks.data.graphs import GraphFiles
 
@@ -98,6 +100,19 @@ class Riva:
     def decode_nbest(self, prepared: Any) -> Any:
         """For each utterance its entries: `words` (labels), `score`, times."""
         return [entries for part, lengths in prepared for entries in self.decoder.decode_nbest(part, lengths)]
+
+    def lattices(self, prepared: Any) -> list[KaldiLattice]:
+        """For each utterance the lattice that its other answers are read from: an acceptor of words (labels)."""
+        found: dict[int, KaldiLattice] = {}
+        for part, lengths in prepared:
+            padded = torch.nn.utils.rnn.pad_sequence(part, batch_first=True).contiguous()
+            torch.cuda.synchronize()
+            keys = [str(len(found) + i) for i in range(len(part))]
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "lattices.ark")
+                self.decoder.decode_write_lattice(padded, lengths, keys, f"ark:{path}")
+                found |= {int(key): lattice for key, lattice in read_lattices(path)}
+        return [found[i] for i in range(len(found))]
 
     def answers(self, decoded: Any) -> list[Answer]:
         return [Answer(" ".join(word for word, *_ in said), float("nan"), True) for said in decoded]

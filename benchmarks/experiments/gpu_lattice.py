@@ -1,14 +1,20 @@
 """More than one answer on one GPU: what lattices, n-best lists and confidences cost, and riva's beside them.
 
-Log-probs are on the device; batches of 264 utterances, and one utterance alone. First lattices, n-best lists and
-confidences are compared with the CPU engine's as bytes. Then all are timed in turns by the clock, from the call until
-they are arrays of the host: `best` asks for the best paths alone, `lattice` for lattices, `n-best` for ten entries with
-posteriors and the confidence of every word, and `texts` also makes the texts of all entries and all words with times.
+Log-probs are on the device; batches of 264 utterances, and one utterance alone. First lattices, n-best lists,
+confidences and words of minimum Bayes risk (MBR) are compared with the CPU engine's as bytes, and the arrays of words
+and times with what each path says by itself. Then all are timed in turns by the clock, from the call until what is
+asked for lies in arrays of the host: `best` asks for the best paths alone, `lattice` for lattices, `n-best` for ten
+entries with words, times, scores and posteriors, and the confidence of every word of the best path, and `MBR` for the
+words of minimum Bayes risk with times and confidences, and the confusion network. `texts` is `n-best`, and makes Python
+strings of all entries and all words of the best paths, too.
 
 Where the time of `lattice` and `n-best` goes: `kernel` and `copies` are what CUPTI saw of one decode, without a lattice
 and with it; `numbering` is the time from the end of a launch until the lattices are numbered; `answers` that of n-best
-lists and confidences. riva gets the fastest of the settings of `gpu_riva`. Its entries may be others than ours, and so
-may its words of minimum Bayes risk: the shares are in the table, the first differences in the result file.
+lists and confidences. riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
+lists and MBR words. Its entries may be others than ours, and so may its MBR words and their confidences: the shares are
+in the table, the first differences in the result file. Of every MBR word whose confidences differ by more than 0.02 the
+table tells the cause, as computed from riva's own lattice (`benchmarks/tasks/riva_confidences.py`). The oracle word
+error rate (WER) at n counts the answer nearest to the reference among the first n.
 """
 
 import statistics
@@ -19,20 +25,23 @@ from typing import Any
 import numpy as np
 
 from arcbeam.ctc.hypothesis import Asked
+from arcbeam.words import Word
 from benchmarks import adapters
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import profiler
 from benchmarks.experiments import gpu_riva
+from benchmarks.experiments.nbest_peers import oracle
 from benchmarks.harness import record, timing
 from benchmarks.harness.registry import Column, Context, Row
-from benchmarks.tasks import riva_answers
+from benchmarks.tasks import riva_answers, riva_confidences
 
 ON_GPU = True
 ORDER = 205
 TITLE = "Lattices, n-best lists and confidences"
 KERNELS = ("search", "search_lattice")
 NBEST = 10
+ORACLES = (1, NBEST)
 SHOWN = 20  # differences from riva that the result file lists
 COLUMNS = [
     Column("graph", "graph"),
@@ -46,9 +55,11 @@ COLUMNS = [
     Column("spread", "lattice_spread", "{:.2f}"),
     Column("n-best, ms", "nbest_ms", "{:.1f}"),
     Column("texts, ms", "texts_ms", "{:.1f}"),
+    Column("MBR, ms", "mbr_ms", "{:.1f}"),
     Column("alone: best, ms", "alone_best_ms", "{:.2f}"),
     Column("lattice, ms", "alone_lattice_ms", "{:.2f}"),
     Column("n-best, ms", "alone_nbest_ms", "{:.2f}"),
+    Column("MBR, ms", "alone_mbr_ms", "{:.2f}"),
     Column("kernel of best, ms", "best_kernel_ms", "{:.1f}"),
     Column("kernel of lattice, ms", "lattice_kernel_ms", "{:.1f}"),
     Column("copies of lattice, ms", "lattice_copies_ms", "{:.1f}"),
@@ -56,15 +67,24 @@ COLUMNS = [
     Column("answers, ms", "answers_ms", "{:.1f}"),
     Column("links a frame", "links", "{:.1f}"),
     Column("entries", "entries", "{:.1f}"),
+    Column("oracle WER at 1, %", "oracle_1", "{:.2f}"),
+    Column("at 10, %", "oracle_10", "{:.2f}"),
+    Column("riva's at 1, %", "riva_oracle_1", "{:.2f}"),
+    Column("at 10, %", "riva_oracle_10", "{:.2f}"),
     Column("riva decode_nbest, ms", "riva_nbest_ms", "{:.1f}"),
-    Column("ratio", "nbest_ratio", "{:.1f}"),
+    Column("over n-best", "nbest_ratio", "{:.1f}"),
     Column("spread", "nbest_spread", "{:.1f}"),
     Column("riva decode_mbr, ms", "riva_mbr_ms", "{:.1f}"),
-    Column("ratio", "mbr_ratio", "{:.1f}"),
+    Column("over MBR", "mbr_ratio", "{:.1f}"),
     Column("spread", "mbr_spread", "{:.1f}"),
     Column("its entries among ours, %", "among", "{:.2f}"),
     Column("the others", "why_missing"),
+    Column("MBR words of either", "mbr_words", "{:,}"),
+    Column("of one alone", "mbr_of_one"),
     Column("confidences within 0.02, %", "within", "{:.2f}"),
+    Column("largest difference", "largest_difference", "{:.2f}"),
+    Column("why", "why_other_confidence"),
+    Column("not explained", "not_explained"),
     Column("settings of riva", "peer_settings"),
     Column("status", "status"),
 ]
@@ -96,10 +116,14 @@ def one(
     more = {"lattice_beam": options.lattice_beam, "frame_shift": dataset.frame_shift}
     decoder = gpu.decoder(files.graph, options, **more)
     arrays = gpu.send(dataset.utterances)
-    found = decoder.decode(arrays, nbest=NBEST, confidence=True, lattice=True)
+    asked = {"nbest": NBEST, "confidence": True, "lattice": True, "mbr": True}
+    found = decoder.decode(arrays, **asked)
     twin = gpu.decoder(files.graph, options, device="cpu", **more)
     utterances = [np.ascontiguousarray(u, np.float32) for u in dataset.utterances]
-    compare(found, twin.decode(utterances, nbest=NBEST, confidence=True, lattice=True))
+    compare(found, twin.decode(utterances, **asked))
+    compare_arrays(files.graph, found)
+    references = [reference.split() for reference in dataset.references]
+    answers = [[entry.text for entry in h.nbest] for h in found]
     frames = sum(map(len, utterances))
     row: Row = {
         "graph": files.name,
@@ -111,6 +135,7 @@ def one(
         "links": sum(h.lattice.num_links for h in found) / frames,
         "tokens": sum(h.lattice.num_tokens for h in found) / frames,
         "entries": statistics.mean(len(h.nbest) for h in found),
+        **{f"oracle_{n}": oracle(references, answers, n) for n in ORACLES},
         **split(context, decoder, arrays, found),
     }
     timed = contenders(decoder, arrays)
@@ -122,7 +147,16 @@ def one(
         row["status"] = f"missing: {adapters.why(error)}"
     if theirs is not None:
         ready = theirs.look_into(arrays)
-        row |= beside(found, theirs.decode_nbest(ready), theirs.decode_mbr(ready)) | {"peer_settings": theirs.settings}
+        lists = theirs.decode_nbest(ready)
+        lattices = None
+        try:
+            lattices = theirs.lattices(ready)
+        except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
+            row["riva_lattices"] = f"none: {type(error).__name__}: {error}"
+        row |= beside(found, lists, theirs.decode_mbr(ready), lattices)
+        said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
+        row |= {f"riva_oracle_{n}": oracle(references, said, n) for n in ORACLES}
+        row["peer_settings"] = theirs.settings
         timed |= {"riva_nbest": lambda: theirs.decode_nbest(ready), "riva_mbr": lambda: theirs.decode_mbr(ready)}
     timings = timing.interleave(timed, context.repeats)
     alone = timing.interleave(contenders(decoder, arrays[:1]), 3 * context.repeats)
@@ -132,7 +166,7 @@ def one(
     row["lattice_ratio"], row["lattice_spread"] = timing.ratio(timings["lattice"], timings["best"])
     if theirs is not None:
         row["nbest_ratio"], row["nbest_spread"] = timing.ratio(timings["riva_nbest"], timings["nbest"])
-        row["mbr_ratio"], row["mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["nbest"])
+        row["mbr_ratio"], row["mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["mbr"])
     yield row
 
 
@@ -148,11 +182,12 @@ def contenders(decoder: Any, arrays: Sequence[Any]) -> dict[str, Callable[[], ob
         "lattice": lambda: decoder.decode(arrays, lattice=True),
         "nbest": lambda: decoder.decode(arrays, nbest=NBEST, confidence=True),
         "texts": texts,
+        "mbr": lambda: decoder.decode(arrays, mbr=True),
     }
 
 
 def compare(found: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Raises Wrong unless paths, lattices, n-best lists and confidences are the same bytes."""
+    """Raises Wrong unless paths, lattices, n-best lists, confidences and MBR words are the same bytes."""
     gpu.compare(found, wanted)
     for i, (one, other) in enumerate(zip(found, wanted, strict=True)):
         for name in ("links", "states", "steps", "scores", "final_scores", "best"):
@@ -161,8 +196,27 @@ def compare(found: Sequence[Any], wanted: Sequence[Any]) -> None:
         entries = [[(a.score, a.posterior, a.arcs.tobytes()) for a in h.nbest] for h in (one, other)]
         if entries[0] != entries[1]:
             raise gpu.Wrong(f"utterance {i}: its n-best list differs from the twin's")
+        if (one.mbr, one.sausage) != (other.mbr, other.sausage):
+            raise gpu.Wrong(f"utterance {i}: the words of minimum Bayes risk are {one.mbr!r}, expected {other.mbr!r}")
         if (one.words, one.confidence) != (other.words, other.confidence):
             raise gpu.Wrong(f"utterance {i}: confidences are {one.words!r}, expected {other.words!r}")
+
+
+def compare_arrays(graph: Any, found: Sequence[Any]) -> None:
+    """Raises Wrong unless the arrays of words and times of all entries say what each path does by itself."""
+    results = found[0]._results
+    made = results.answers.labels
+    for i, hypothesis in enumerate(found):
+        first = results.answers.first_entry.item(i)
+        for place, entry in enumerate(hypothesis.nbest):
+            labels, starts, ends = made.of(first + place)
+            if labels.tolist() != [word for word in graph.words[entry.arcs].tolist() if word]:
+                raise gpu.Wrong(f"utterance {i}: the words of entry {place} are not those of its path")
+            words = graph.word_reader.words(entry.arcs, results.frame_shift, Word)
+            frames = [(word.start_frame, word.end_frame) for word in words]
+            of_labels = list(zip(starts.tolist(), ends.tolist(), strict=True))
+            if entry.words != words or (graph.join != "pieces" and of_labels != frames):
+                raise gpu.Wrong(f"utterance {i}: the times of entry {place} are {entry.words!r}, expected {words!r}")
 
 
 def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> Row:
@@ -184,11 +238,12 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
     return row
 
 
-def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any]) -> Row:
-    """How far riva's answers agree with ours."""
+def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any], lattices: Sequence[Any] | None) -> Row:
+    """How far riva's answers agree with ours, and why its confidences are others."""
     missing = riva_answers.missing_entries(found, lists)
     others = riva_answers.other_words(found, words)
-    differences = np.abs(riva_answers.confidence_differences(found, words))
+    compared = riva_confidences.compare(found, words, lattices)
+    causes = compared.causes()
     return {
         "riva_entries": statistics.mean(map(len, lists)),
         "among": 100 - 100 * len(missing) / max(1, sum(map(len, lists))),
@@ -197,6 +252,11 @@ def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any]) -> 
             f"{count} {why}" for why in riva_answers.REASONS if (count := sum(one.why == why for one in missing))
         ),
         "other_words": others[:SHOWN],
-        "within": 100 * float(np.mean(differences <= riva_answers.CONFIDENCE)) if len(differences) else None,
-        "largest_difference": float(differences.max(initial=0)),
+        "mbr_words": compared.words,
+        "mbr_of_one": compared.of_one,
+        "within": 100 - 100 * len(compared.differences) / max(1, compared.words),
+        "largest_difference": compared.largest,
+        "not_explained": causes.pop(riva_confidences.UNEXPLAINED, 0),
+        "why_other_confidence": "; ".join(f"{count} {cause}" for cause, count in causes.items()),
+        "other_confidences": [str(one) for one in compared.differences[:SHOWN]],
     }

@@ -1,11 +1,11 @@
-"""One core: what a lattice, an n-best list of ten and confidences cost over the best path alone.
+"""One core: what a lattice, an n-best list of ten, confidences and minimum Bayes risk (MBR) cost over the best path.
 
 The same utterances with the same decoder, in turns; a ratio is taken within a turn. The clock stops when the answers of
-all utterances are arrays; `texts` also makes Python strings of all entries of the n-best lists, and words with times
-and confidences of the hypotheses. Before that the answers are checked: the best path is the same bytes whatever else
-is asked for, it is the lattice's and the first of the n-best list, whose entries are distinct and fall off; confidences
-lie in [0, 1]; links, lists and confidences do not depend on what else is asked for. Minimum Bayes risk decoding is not
-among them.
+all utterances are arrays: of an n-best list the words, times, scores and posteriors of all entries. `texts` also makes
+Python strings of all entries, and words with times and confidences of the hypotheses. Before that the answers are
+checked: the best path is the same bytes whatever else is asked for, it is the lattice's and the first of the n-best
+list, whose entries are distinct and fall off; confidences lie in [0, 1]; links, lists and confidences do not depend on
+what else is asked for; MBR words and confusion networks are those of the lattice.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,15 +20,16 @@ from benchmarks.harness import timing
 from benchmarks.harness.registry import Column, Context, Row
 
 ORDER = 22
-TITLE = "Lattices, n-best lists and confidences on one core"
+TITLE = "Lattices, n-best lists, confidences and minimum Bayes risk on one core"
 WORKLOADS = (("char-3gram", "throughput", 80), ("spm512-3gram", "workload-512", 40))  # first utterances
 BEAMS = ((17.0, 10_000), (12.0, 5_000))
 LATTICE_BEAM, NBEST = 8.0, 10
-BEST = "best path"
+BEST, MBR = "best path", "MBR"
 ASKED: Mapping[str, Mapping[str, Any]] = {
     BEST: {},
     "lattice": {"lattice": True},
     "n-best 10, confidence": {"nbest": NBEST, "confidence": True},
+    MBR: {"mbr": True},
     "all": {"lattice": True, "nbest": NBEST, "confidence": True},
 }
 TEXTS = "all, texts"
@@ -63,6 +64,8 @@ def check(found: Mapping[str, arcbeam.Hypotheses]) -> None:
             raise AssertionError("expected a lattice and an n-best list")
         if every.lattice.links["arc"][every.lattice.best].tobytes() != path or every.nbest[0].arcs.tobytes() != path:
             raise AssertionError("the best path is not that of the lattice, or not the first of the n-best list")
+        if (one[MBR].mbr, one[MBR].sausage) != (every.lattice.mbr, every.lattice.sausage):
+            raise AssertionError("the words of minimum Bayes risk are not those of the lattice")
         scores, texts = [entry.score for entry in every.nbest], {entry.text for entry in every.nbest}
         if scores != sorted(scores, reverse=True) or len(texts) != len(scores) or len(scores) > NBEST:
             raise AssertionError(f"expected distinct answers that fall off, at most {NBEST}: {scores}")
@@ -139,5 +142,5 @@ def rows(
             "wall": mine.wall,
             "cpu": mine.cpu,
             "links": links if name != BEST else None,
-            "entries": entries if name not in (BEST, "lattice") else None,
+            "entries": entries if name not in (BEST, "lattice", MBR) else None,
         }

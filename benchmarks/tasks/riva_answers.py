@@ -1,11 +1,7 @@
-"""riva-asrlib-decoder's n-best lists and minimum-Bayes-risk words compared with ours, difference by difference."""
+"""riva-asrlib-decoder's n-best lists compared with ours, difference by difference; for confidences see its sibling."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
-
-CONFIDENCE = 0.02  # confidences may differ by so much: riva sums float32, and its lattice is determinised first
 
 
 class Missing(NamedTuple):
@@ -63,6 +59,25 @@ def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]
     return found
 
 
+def naming(hypothesis: Any) -> Callable[[int], str]:
+    """How the words of a hypothesis with a lattice are written: bare labels where the graph names none."""
+    names = hypothesis.lattice.word_symbols
+    return (lambda word: names.get(word, f"<{word}>")) if names else str
+
+
+def texts(ours: Sequence[Any], theirs: Sequence[Any]) -> list[list[str]]:
+    """riva's entries as texts.
+
+    ours : hypotheses that were asked for lattices
+    theirs : what `decode_nbest` returned
+    """
+    found = []
+    for hypothesis, entries in zip(ours, theirs, strict=True):
+        name = naming(hypothesis)
+        found.append([" ".join(name(word) for word in entry.words if word) for entry in entries])
+    return found
+
+
 def other_words(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """Utterances whose words of minimum Bayes risk differ, a line for each.
 
@@ -71,13 +86,3 @@ def other_words(ours: Sequence[Any], theirs: Sequence[Any]) -> list[str]:
     """
     said = [([word.word for word in h.mbr.words], [word for word, *_ in w]) for h, w in zip(ours, theirs, strict=True)]
     return [f"utterance {i}: {a!r}, riva: {b!r}" for i, (a, b) in enumerate(said) if a != b]
-
-
-def confidence_differences(ours: Sequence[Any], theirs: Sequence[Any]) -> np.ndarray:
-    """float64 : of each word of the utterances in which both have the same words of minimum Bayes risk."""
-    found: list[float] = []
-    for hypothesis, words in zip(ours, theirs, strict=True):
-        own = hypothesis.mbr.words
-        if [word.word for word in own] == [word for word, *_ in words]:
-            found += [a.confidence - b[3] for a, b in zip(own, words, strict=True)]
-    return np.array(found)

@@ -39,6 +39,9 @@ void Answerer::answer(const Query& query, Answer& answer) {
         sum_backward(lattice, weights_, sums_);
         const Scaled total = sums_[0];
         nbest_(lattice, words_.data(), weights_, total, options.nbest, options.step_limit, answer.nbest);
+        if (query.reader != nullptr) {
+            read_labels(query, answer);
+        }
     }
     if (!options.confidence && !options.mbr) {
         return;
@@ -50,6 +53,17 @@ void Answerer::answer(const Query& query, Answer& answer) {
     }
     if (options.mbr) {
         mbr_.decode(lattice, words_.data(), weights_, sums_, options.step_limit, answer.mbr);
+    }
+}
+
+void Answerer::read_labels(const Query& query, Answer& answer) {
+    const Nbest& found = answer.nbest;
+    for (std::size_t k = 0; k + 1 < found.first_link.size(); ++k) {
+        path_.clear();
+        for (std::uint32_t i = found.first_link[k]; i < found.first_link[k + 1]; ++i) {
+            path_.push_back(query.lattice->links[found.links[i]].arc);
+        }
+        query.reader->read(path_.data(), path_.size(), answer.labels);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "graph/label_reader.hpp"
 #include "graph/open_graph.hpp"
 #include "lattice/lattice.hpp"
 #include "lattice/mbr.hpp"
@@ -23,11 +24,12 @@ struct AnswerOptions {
     std::uint64_t step_limit;  // of each search in one lattice
 };
 
-// Lattice, words and options must outlive the batch.
+// Lattice, words, options and reader must outlive the batch.
 struct Query {
     const Lattice* lattice;
     OpenColumn<std::uint32_t> words;  // [arcs of the graph and its new words]: 0 for none
     const AnswerOptions* options;
+    const LabelReader* reader;  // of the entries' labels; nullptr: they are not asked for
 };
 
 inline std::size_t frames_of(const Query& query) { return query.lattice->links.size(); }
@@ -37,6 +39,7 @@ enum class AnswerOutcome : std::uint8_t { kAnswered, kOutOfMemory, kCancelled };
 // A lattice without tokens has no entries and no words.
 struct Answer {
     Nbest nbest;
+    PathLabels labels{};              // of the entries, if asked for
     std::vector<double> confidences;  // [words of the hypothesis], if asked for
     bool confidence_truncated = false;
     Mbr mbr;  // if asked for
@@ -55,10 +58,12 @@ class Answerer {
 
   private:
     void answer(const Query& query, Answer& answer);
+    void read_labels(const Query& query, Answer& answer);
 
     std::vector<std::uint32_t> words_;  // [links]
     Weights weights_;
-    std::vector<Scaled> sums_;  // [tokens]
+    std::vector<Scaled> sums_;         // [tokens]
+    std::vector<std::uint32_t> path_;  // arcs of an entry
     NbestSearch nbest_;
     MbrDecoder mbr_;
 };

@@ -58,10 +58,10 @@ def test_calibration_rows(tiny, monkeypatch):
 
 def test_lattice_rows(tiny):
     rows = list(lattice_cpu.run(Context(repeats=2, options={"graph": "char-3gram"})))
-    assert [row["asked"] for row in rows[:5]] == [*lattice_cpu.ASKED, lattice_cpu.TEXTS]
-    assert len(rows) == 10 and all(row["ratio"] > 0 for row in rows)
+    assert [row["asked"] for row in rows[:6]] == [*lattice_cpu.ASKED, lattice_cpu.TEXTS]
+    assert len(rows) == 12 and all(row["ratio"] > 0 for row in rows)
     assert rows[0]["ratio"] == 1 and rows[0]["links"] is None and rows[1]["links"] > 0
-    assert 1 < rows[3]["entries"] <= lattice_cpu.NBEST
+    assert 1 < rows[2]["entries"] <= lattice_cpu.NBEST and rows[3]["entries"] is None
 
 
 def test_answers_that_disagree_are_not_timed():
@@ -75,6 +75,8 @@ def test_answers_that_disagree_are_not_timed():
     other = lattice_cpu.arcbeam.CtcDecoder(graph, device="cpu", posterior_scale=0.5)
     with pytest.raises(AssertionError, match="answers depend on what else is asked for"):
         lattice_cpu.check(found | {"all": other.decode(batch, **lattice_cpu.ASKED["all"])})
+    with pytest.raises(AssertionError, match="words of minimum Bayes risk are not those of the lattice"):
+        lattice_cpu.check(found | {lattice_cpu.MBR: other.decode(batch, mbr=True)})
 
 
 def test_oracle_errors_by_hand():

@@ -5,9 +5,11 @@ import pytest
 from benchmarks import adapters
 from benchmarks.adapters import gpu
 from benchmarks.engine import profiler
+from benchmarks.experiments import gpu_lattice
 from benchmarks.harness import registry
 from benchmarks.harness.registry import Context
 from tests.benchmarks.on_emulated_gpu import Entry, Peer, rows_of
+from tests.decode.random_graphs import random_log_probs
 
 
 def events(decode):
@@ -22,6 +24,10 @@ def test_rows(small, monkeypatch):
     assert [(row["search"], row["lattice_beam"]) for row in rows] == [("17 / 10,000", 8.0), ("12 / 5,000", 4.0)]
     for row in rows:
         assert (row["among"], row["within"], row["missing"], row["other_words"]) == (100.0, 100.0, [], [])
+        assert (row["mbr_of_one"], row["largest_difference"], row["other_confidences"]) == (0, 0.0, [])
+        assert (row["why_other_confidence"], row["not_explained"]) == ("", 0)
+        assert row["oracle_10"] <= row["oracle_1"] == 0.0 == row["riva_oracle_1"] == row["riva_oracle_10"]
+        assert min(row["nbest_ratio"], row["mbr_ratio"], row["alone_mbr_ms"]) > 0
         assert (row["lattice_kernel_ms"], row["lattice_copies_ms"], row["lattice_kernel_count"]) == (2.5, 0.25, 2)
         assert row["links"] >= row["tokens"] - 1 > 1 and row["entries"] == row["riva_entries"] > 1
         assert 0 < row["numbering_ms"] < row["lattice_ms"] * 10 and row["answers_ms"] > 0
@@ -53,15 +59,33 @@ def test_riva_says_something_else(small, monkeypatch):
             rest = super().decode_mbr(prepared)[1:]
             return [[("what", 0.0, 0.0, 1.0)], *([(w, a, b, c - 0.5) for w, a, b, c in words] for words in rest)]
 
+        def lattices(self, prepared):
+            raise RuntimeError("no lattices today")
+
     monkeypatch.setattr(adapters, "make", lambda name: Other)
     monkeypatch.setattr(profiler, "record", events)
     for row in registry.load("gpu_lattice").run(Context(1, 6)):
+        assert row["riva_lattices"] == "none: RuntimeError: no lattices today"
         assert row["missing"] == [
             "utterance 0, riva's entry 10 of score -9.000, not in our lattice: ['<1>', '<2>', '<3>', '<4>', '<5>']"
         ]
         assert row["why_missing"] == "1 not in our lattice"
         assert row["other_words"][0].endswith("riva: ['what']") and len(row["other_words"]) == 1
-        assert row["among"] < 100 and row["within"] == 0 and row["largest_difference"] == pytest.approx(0.5)
+        assert row["among"] < 100 and row["within"] == 0 and row["largest_difference"] == 1.0
+        assert row["not_explained"] == row["mbr_words"] > 1 and row["why_other_confidence"] == ""
+        assert row["mbr_of_one"] >= 1 and len(row["other_confidences"]) == min(20, row["mbr_words"])
+
+
+@pytest.mark.parametrize("what", ["words of entry", "times of entry"])
+def test_arrays_that_are_not_the_paths_are_not_timed(small, what):
+    files = gpu_lattice.graphs.get("any")
+    decoder = gpu.decoder(files.graph, gpu.WIDE, device="cpu", frame_shift=0.04)
+    found = decoder.decode([random_log_probs(1, 30, 12)], nbest=3)
+    gpu_lattice.compare_arrays(files.graph, found)
+    labels = found[0]._results.answers.labels
+    (labels.labels if what == "words of entry" else labels.ends)[-1] += 1
+    with pytest.raises(gpu.Wrong, match=f"utterance 0: the {what} {len(found[0].nbest) - 1} are"):
+        gpu_lattice.compare_arrays(files.graph, found)
 
 
 @pytest.mark.parametrize("what", ["lattice", "n-best list", "confidences"])

@@ -3,7 +3,10 @@
 import pytest
 
 from arcbeam.gpu.tuned import search_plan
+from benchmarks.adapters import gpu
+from benchmarks.data import graphs
 from benchmarks.harness import registry, timing
+from benchmarks.harness.registry import Context
 from tests.benchmarks.on_emulated_gpu import has_matplotlib, rows_of
 
 
@@ -30,6 +33,28 @@ def test_long(small, name):
     assert rows[0]["ratio"] == 1.0 < rows[0]["us_a_frame"]
     if name == "gpu_long":
         assert all(row["share"] == pytest.approx(row["settled"]) and row["share"] > 0 for row in rows)
+
+
+@pytest.fixture
+def of_this_process(monkeypatch):
+    """Memory is that of this process: the GPU is emulated in it alone."""
+    experiment = registry.load("gpu_long_lattice")
+    monkeypatch.setattr(experiment, "in_own_process", lambda *told: experiment.memory_of_this_process(*told))
+    monkeypatch.setattr(graphs, "files", graphs.get)
+    return experiment
+
+
+def test_long_lattice(small, of_this_process, monkeypatch):
+    rows = rows_of("gpu_long_lattice", minutes="0.05,0.01")
+    assert [(row["minutes"], row["frames"], row["lattice_beam"]) for row in rows] == [(0.01, 15, 8.0), (0.05, 75, 8.0)]
+    for row in rows:
+        assert row["links"] > 1 and row["bytes_a_frame"] > 16 * row["links"] and row["ratio"] > 0
+        assert row["device_mib"] > row["best_device_mib"] > 0 and row["process_mib"] > 1
+    other = gpu.decoder(graphs.get("any").graph, gpu.WIDE, lattice_beam=2.0)
+    monkeypatch.setattr(of_this_process, "decoder_with_less_room", lambda graph: other)
+    with pytest.raises(gpu.Wrong, match="of the lattice differ from that of a decoder which begins with less room"):
+        list(of_this_process.run(Context(1, 3, {"minutes": "0.01"})))
+    other = None  # gone before its device is
 
 
 def test_batch(small, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from arcbeam import CtcDecoder, Graph, SymbolTable
 from arcbeam.ctc import _lattice
 from tests.decode import graphs
+from tests.decode.entries import check_entries
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.small_search import ROOMY
 
@@ -57,6 +58,29 @@ def test_the_hypothesis_comes_first_and_the_rest_falls_off():
             parts = other.graph_score + other.acoustic_score + other.rescoring_score
             assert math.isclose(parts, other.score, rel_tol=1e-12)
     assert max(len(one.nbest) for one in found) > 3
+
+
+def pieces():
+    """A graph of pieces, of which some open words; one is the mark of a word's start alone."""
+    names = ["<eps>", "▁", *(f"{'▁' * (i % 3 == 0)}p{i}" for i in range(2, 50))]
+    symbols = SymbolTable.from_list(names)
+    return Graph(**GRAPH.fields() | {"word_symbols": symbols, "join": "pieces", "separator": "▁"})
+
+
+@pytest.mark.parametrize("graph", [GRAPH, pieces()], ids=["words", "pieces"])
+def test_entries_say_what_their_paths_do(graph):
+    for shift in (None, 0.04):
+        made = CtcDecoder(graph, device="cpu", frame_shift=shift, **OPTIONS)
+        found = made.decode(BATCH, nbest=10, confidence=True)
+        entries, words = check_entries(found)
+        assert entries > 30 and words > 30
+        labels = found[0]._results.answers.labels
+        assert len(labels.first_label) == entries + 1 and labels.first_label[-1] == len(labels.labels)
+        assert labels.starts.dtype == labels.ends.dtype == np.int64 and (labels.starts < labels.ends).all()
+        for one in found:
+            again = pickle.loads(pickle.dumps(one))
+            assert [entry.to_dict() for entry in again.nbest] == [entry.to_dict() for entry in one.nbest]
+    assert made.decode(BATCH, confidence=True)[0]._results.answers.labels is None
 
 
 def test_nothing_is_there_that_was_not_asked_for():

@@ -14,6 +14,7 @@ from arcbeam.cli.app import app
 from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 from arcbeam.recipe.recipe import build_graph
+from tests.decode.entries import check_entries
 from tests.decode.equality import same
 
 DEMO = Path(__file__).resolve().parents[2] / "data" / "demo"
@@ -95,6 +96,7 @@ def test_confidences_and_other_answers(found):
         assert {word for rivals in one.sausage for word, _ in rivals} >= set(one.mbr.text.split())
 
     assert max(len(one.nbest) for one in found) == 5
+    assert check_entries(found)[1] > 100
 
 
 def test_lattices(found):

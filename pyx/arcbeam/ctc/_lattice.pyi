@@ -20,6 +20,7 @@ class AnswerEngine(PooledEngine):
         graphs: Sequence[Graph | OpenGraph] | None = None,
         *,
         nbest: int = 1,
+        labels: bool = False,
         confidence: bool = False,
         mbr: bool = False,
         posterior_scale: float = 1.0,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from libc.math cimport isfinite, isnan
-from libc.stdint cimport uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from libcpp cimport bool as cbool
 from libcpp.utility cimport move
@@ -12,7 +12,8 @@ from libcpp.vector cimport vector
 from arcbeam._pooled_engine cimport AnyEngine, PooledEngine
 from arcbeam.ctc._lattices cimport Lattice, Lattices
 from arcbeam.graph._graph_view cimport OpenColumn, OpenGraph, open_view_of
-from arcbeam.ctc.lattice_answers import LatticeAnswers, Mbr, MbrBatch, Nbest, Oracle, Posteriors
+from arcbeam.graph._words cimport LabelReader, PathLabels, WordReader
+from arcbeam.ctc.lattice_answers import EntryLabels, LatticeAnswers, Mbr, MbrBatch, Nbest, Oracle, Posteriors
 
 STEP_LIMIT = 1 << 27
 
@@ -72,6 +73,7 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
         const Lattice* lattice
         OpenColumn[uint32_t] words
         const AnswerOptions* options
+        const LabelReader* reader
 
     cdef enum class AnswerOutcome(uint8_t):
         kAnswered
@@ -80,6 +82,7 @@ cdef extern from "lattice/answers.hpp" namespace "arcbeam::lattice" nogil:
 
     cdef cppclass Answer:
         CppNbest nbest
+        PathLabels labels
         vector[double] confidences
         cbool confidence_truncated
         CppMbr mbr
@@ -126,6 +129,7 @@ cdef class AnswerEngine(PooledEngine):
     cdef AnswerOptions options
     cdef size_t threads
     cdef object graph
+    cdef cbool has_labels  # whether those of entries were asked for
 
     def __cinit__(self, graph, *, size_t threads):
         self.graph = graph
@@ -139,8 +143,8 @@ cdef class AnswerEngine(PooledEngine):
     def __dealloc__(self):
         self.close()
 
-    def answers(self, Lattices lattices, graphs=None, *, uint32_t nbest=1, cbool confidence=False, cbool mbr=False,
-                double posterior_scale=1.0, uint64_t step_limit=STEP_LIMIT):
+    def answers(self, Lattices lattices, graphs=None, *, uint32_t nbest=1, cbool labels=False, cbool confidence=False,
+                cbool mbr=False, double posterior_scale=1.0, uint64_t step_limit=STEP_LIMIT):
         """N-best lists, the confidences of the hypotheses' words, and the words of the fewest expected errors.
 
         Parameters
@@ -150,6 +154,8 @@ cdef class AnswerEngine(PooledEngine):
             Of each utterance, where some have new words.
         nbest : int
             Distinct word sequences of an utterance; 0 if none are asked for.
+        labels : bool
+            Whether the entries' output labels with their frames are asked for.
         confidence : bool
             Whether words are asked for theirs.
         mbr : bool
@@ -166,13 +172,22 @@ cdef class AnswerEngine(PooledEngine):
         check_scale(posterior_scale)
         cdef vector[Query] batch
         cdef Query query
+        cdef WordReader reader
+        query.reader = NULL
+        readers = []  # they must outlive the batch
         with self.turn():
             self.ready()
             self.options = AnswerOptions(nbest, confidence, mbr, posterior_scale, step_limit)
+            self.has_labels = labels
             query.options = &self.options
             for i in range(lattices.found.size()):
+                graph = self.graph if graphs is None else graphs[i]
                 query.lattice = &lattices.found[i]
-                query.words = open_view_of(self.graph if graphs is None else graphs[i]).words
+                query.words = open_view_of(graph).words
+                if labels:
+                    reader = graph.word_reader
+                    readers.append(reader)
+                    query.reader = &reader.spans
                 batch.push_back(query)
             self.engine.start(move(batch))
             self.finish()
@@ -219,7 +234,30 @@ cdef class AnswerEngine(PooledEngine):
             words += one.confidences.size()
             first_entry[i + 1], first_word[i + 1] = entries, words
             nbest_truncated[i], confidence_truncated[i] = one.nbest.truncated, one.confidence_truncated
-        return LatticeAnswers(**made, mbr=self._read_mbr() if self.options.mbr else None)
+        return LatticeAnswers(**made, labels=self._read_labels() if self.has_labels else None,
+                              mbr=self._read_mbr() if self.options.mbr else None)
+
+    cdef object _read_labels(self):
+        cdef const vector[Answer]* found = &self.engine.results()
+        cdef const PathLabels* one
+        cdef size_t entries = 0, labels = 0, i, k
+        for i in range(found.size()):
+            entries += found.at(i).labels.path_ends.size()
+            labels += found.at(i).labels.labels.size()
+        made = {"first_label": np.zeros(entries + 1, np.int64), "labels": np.empty(labels, np.uint32),
+                "starts": np.empty(labels, np.int64), "ends": np.empty(labels, np.int64)}
+        cdef int64_t[::1] first_label = made["first_label"], starts = made["starts"], ends = made["ends"]
+        cdef uint32_t[::1] labels_ = made["labels"]
+        entries = labels = 0
+        for i in range(found.size()):
+            one = &found.at(i).labels
+            for k in range(one.path_ends.size()):
+                first_label[entries + k + 1] = labels + one.path_ends[k]
+            for k in range(one.labels.size()):
+                labels_[labels + k], starts[labels + k], ends[labels + k] = one.labels[k], one.starts[k], one.ends[k]
+            entries += one.path_ends.size()
+            labels += one.labels.size()
+        return EntryLabels(**made)
 
     cdef object _read_mbr(self):
         cdef const vector[Answer]* found = &self.engine.results()

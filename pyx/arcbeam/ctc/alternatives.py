@@ -17,12 +17,13 @@ from arcbeam.words import Word, as_dict, finite, moved
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from arcbeam.ctc.lattice_answers import EntryLabels
     from arcbeam.ctc.rescoring import Rescoring
     from arcbeam.graph.graph import Graph
     from arcbeam.graph.new_words import OpenGraph
 
 EPSILON_COLUMN = 0xFFFF
-LEFT_BEHIND = ("_results", "_boost", "_came_before")  # by a pickled entry
+LEFT_BEHIND = ("_results", "_boost", "_came_before", "_labels", "_place")  # by a pickled entry
 
 
 class PathSource(Protocol):
@@ -152,8 +153,11 @@ class Alternative(WordPath):
         reached_final: bool,
         boost: Boost | None = None,
         before: Before = NOTHING_BEFORE,
+        labels: EntryLabels | None = None,
+        place: int = 0,
     ) -> None:
         self._results, self._boost, self._came_before = results, boost, before
+        self._labels, self._place = labels, place  # where its labels are, if they have been read
         self.arcs, self.score, self.posterior, self.reached_final = arcs, score, posterior, reached_final
 
     def _boosted_with(self) -> Boost | None:
@@ -162,6 +166,25 @@ class Alternative(WordPath):
     @property
     def _before(self) -> Before:
         return self._came_before
+
+    @cached_property
+    def word_ids(self) -> np.ndarray:
+        """uint32[m]: the output labels of the path."""
+        return super().word_ids if self._labels is None else self._labels.of(self._place)[0].copy()
+
+    @cached_property
+    def text(self) -> str:
+        """The words, with a space between them."""
+        if self._labels is None:
+            return super().text
+        return self._graph.word_reader.text_of_labels(self._labels.of(self._place)[0])
+
+    def _timed_words(self, confidences: npt.NDArray[np.float64] | None) -> list[Word]:
+        if self._labels is None or confidences is not None:
+            return super()._timed_words(confidences)
+        shift = self._results.frame_shift
+        words = self._graph.word_reader.words_of_labels(*self._labels.of(self._place), shift, Word)
+        return moved(words, self._before.frames, shift)
 
     @property
     def acoustic_score(self) -> float:

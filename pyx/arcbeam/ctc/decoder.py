@@ -616,6 +616,7 @@ class CtcDecoder:
             lattices,
             graphs_of(self._graph, boosts, len(lattices)),
             nbest=asked.nbest or int(asked.confidence),
+            labels=asked.nbest is not None,
             confidence=asked.confidence,
             mbr=asked.mbr,
             posterior_scale=posterior_scale,

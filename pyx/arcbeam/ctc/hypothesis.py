@@ -136,8 +136,11 @@ class Results:
                 reached_final,
                 boost,
                 before,
+                answers.labels,
+                place,
             )
-            for first, last, cost, posterior in zip(
+            for place, first, last, cost, posterior in zip(
+                range(begin, end),
                 bounds,
                 bounds[1:],
                 answers.costs[begin:end].tolist(),

@@ -30,6 +30,8 @@ class LatticeAnswers:
         Of the words of the hypothesis of utterance i: ``[first_word[i], first_word[i + 1])``, if asked for.
     confidence_truncated : bool[utterances]
         Edit distances were computed in bands, because the lattice was too large for all of them.
+    labels : EntryLabels or None
+        What the entries write, with times, if asked for.
     mbr : MbrBatch or None
         Minimum Bayes risk and confusion networks, if asked for.
     """
@@ -43,7 +45,34 @@ class LatticeAnswers:
     first_word: npt.NDArray[np.int64]
     confidences: npt.NDArray[np.float64]
     confidence_truncated: npt.NDArray[np.bool_]
+    labels: EntryLabels | None = None
     mbr: MbrBatch | None = None
+
+
+@dataclass(frozen=True)
+class EntryLabels:
+    """The output labels of all entries of n-best lists, with the frames that each spans.
+
+    A label is a word, or a piece of one where the graph has pieces. Frames are counted from the begin of the path.
+
+    Attributes
+    ----------
+    first_label : int64[entries + 1]
+        The labels of entry k are ``[first_label[k], first_label[k + 1])``.
+    labels : uint32
+    starts, ends : int64[labels]
+        Frames ``[starts[i], ends[i])``.
+    """
+
+    first_label: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+
+    def of(self, entry: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Those of one entry: labels, and the frames where each begins and ends."""
+        place = slice(*self.first_label[entry : entry + 2].tolist())
+        return self.labels[place], self.starts[place], self.ends[place]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,17 @@ from libcpp.vector cimport vector
 from arcbeam.graph._graph_view cimport OpenGraph
 
 
+cdef extern from "graph/label_reader.hpp" namespace "arcbeam" nogil:
+    cdef cppclass PathLabels:
+        vector[size_t] path_ends
+        vector[uint32_t] labels
+        vector[int64_t] starts
+        vector[int64_t] ends
+
+    cdef cppclass LabelReader:
+        pass
+
+
 cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogil:
     cdef struct Symbols:
         const int64_t* ids
@@ -56,6 +67,11 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
     PathTokens path_tokens(const WordSource& source, const PathView& path) except +
     size_t settled_labels(const WordSource& source, const PathTokens& tokens) except +
     vector[Span] label_spans(const WordSource& source, const PathTokens& tokens) except +
+
+    cdef cppclass SpanReader(LabelReader):
+        SpanReader()
+        SpanReader(const WordSource& source)
+
     vector[TextRange] write_words(const WordSource& source, const uint32_t* labels, size_t count, string& text) except +
 
     cdef cppclass TextEnd:
@@ -82,9 +98,11 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
 
 cdef class WordReader:
     cdef WordSource source
+    cdef SpanReader spans  # of this source
     cdef list arrays  # keeps the arrays that the addresses point into alive
     cdef Symbols _symbols(self, table)
     cdef Spellings _spellings(self, pronunciations)
+    cdef list spoken(self, const uint32_t* labels, size_t count, const Span* spans, frame_shift, word, confidences)
     cdef tuple stable(self, PathView path)
 
 

@@ -19,6 +19,15 @@ class WordReader:
         word: Callable[[str, int, int, float | None, float | None, float | None], _Word],
         confidences: npt.NDArray[np.float64] | None = None,
     ) -> list[_Word]: ...
+    def text_of_labels(self, labels: npt.NDArray[np.uint32]) -> str: ...
+    def words_of_labels(
+        self,
+        labels: npt.NDArray[np.uint32],
+        starts: npt.NDArray[np.int64],
+        ends: npt.NDArray[np.int64],
+        frame_shift: float | None,
+        word: Callable[[str, int, int, float | None, float | None, float | None], _Word],
+    ) -> list[_Word]: ...
     def num_stable(self, arcs: npt.NDArray[np.uint32]) -> int: ...
     def tokens(
         self, arcs: npt.NDArray[np.uint32]

@@ -45,6 +45,7 @@ cdef class WordReader:
         self.source.pieces = graph.join == "pieces"
         self.source.has_separator = graph.separator is not None
         self.source.separator = (graph.separator or "").encode()
+        self.spans = SpanReader(self.source)
 
     cdef Symbols _symbols(self, table):
         cdef Symbols symbols
@@ -92,8 +93,29 @@ cdef class WordReader:
         """
         cdef PathTokens tokens = path_tokens(self.source, path_of(arcs))
         cdef vector[Span] spans = label_spans(self.source, tokens)
+        return self.spoken(tokens.labels.data(), tokens.labels.size(), spans.data(), frame_shift, word, confidences)
+
+    def text_of_labels(self, const uint32_t[::1] labels):
+        """The words of a path that writes these labels, with a space between them."""
         cdef string text
-        cdef vector[TextRange] ranges = write_words(self.source, tokens.labels.data(), tokens.labels.size(), text)
+        cdef size_t count = labels.shape[0]
+        write_words(self.source, &labels[0] if count else NULL, count, text)
+        return PyUnicode_DecodeUTF8(text.data(), text.size(), NULL)
+
+    def words_of_labels(self, const uint32_t[::1] labels, const int64_t[::1] starts, const int64_t[::1] ends,
+                        frame_shift, word):
+        """As `words`, of the labels of a path and the frames of each."""
+        cdef vector[Span] spans
+        cdef size_t i, count = labels.shape[0]
+        spans.resize(count)
+        for i in range(count):
+            spans[i].start, spans[i].end = starts[i], ends[i]
+        return self.spoken(&labels[0] if count else NULL, count, spans.data(), frame_shift, word, None)
+
+    cdef list spoken(self, const uint32_t* labels, size_t count, const Span* spans, frame_shift, word, confidences):
+        """The words of labels with their frames."""
+        cdef string text
+        cdef vector[TextRange] ranges = write_words(self.source, labels, count, text)
         cdef TextRange one
         cdef int64_t start, end
         cdef const char* letters = text.data()

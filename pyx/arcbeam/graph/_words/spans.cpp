@@ -22,10 +22,25 @@ Span written_span(const PathTokens& tokens, std::size_t word, std::int64_t earli
 class Speller {
   public:
     Speller(const WordSource& source, const PathTokens& tokens)
-        : source_(source), tokens_(tokens), count_(static_cast<std::int64_t>(tokens.columns.size())) {}
+        : source_(source), tokens_(tokens), count_(static_cast<std::int64_t>(tokens.columns.size())) {
+        // A word is looked at from several places, so its spellings are sought once.
+        spellings_.reserve(tokens.labels.size());
+        for (const std::uint32_t label : tokens.labels) {
+            const Spellings& all = source.spellings_of(label);
+            const std::uint32_t* const end = all.words + all.size;
+            const std::uint32_t* const first = std::lower_bound(all.words, end, label);
+            const std::uint32_t* last = first;
+            while (last != end && *last == label) {
+                ++last;
+            }
+            spellings_.push_back(
+                {&all, static_cast<std::size_t>(first - all.words), static_cast<std::size_t>(last - all.words)});
+        }
+    }
 
     std::vector<Span> spans() {
         std::vector<Span> found;
+        found.reserve(tokens_.labels.size());
         std::int64_t spelled_until = 0;  // frame
         for (std::size_t word = 0; word < tokens_.labels.size(); ++word) {
             Span at{};
@@ -58,6 +73,13 @@ class Speller {
     [[nodiscard]] std::size_t settled() const { return settled_ - (last_is_spelled_ ? 0U : 1U); }
 
   private:
+    // Numbers [first, end) among all spellings.
+    struct SpellingsOfWord {
+        const Spellings* all;
+        std::size_t first;
+        std::size_t end;
+    };
+
     // Whether more tokens behind the path could not change what find() says of a word.
     [[nodiscard]] bool is_certain(std::size_t word, bool is_spelled, const Span& found) const {
         if (word + 1U == tokens_.labels.size()) {
@@ -168,40 +190,48 @@ class Speller {
 
     template <typename Visit>
     void each_spelling(std::size_t word, Visit visit) const {
-        const std::uint32_t label = tokens_.labels[word];
-        const Spellings& all = source_.spellings_of(label);
-        for (auto i =
-                 static_cast<std::size_t>(std::lower_bound(all.words, all.words + all.size, label) - all.words);
-             i < all.size && all.words[i] == label; ++i) {
-            const std::int64_t begin = all.offsets[all.rows[i]];
-            visit(all.columns + begin, static_cast<std::int64_t>(all.offsets[all.rows[i] + 1]) - begin);
+        const SpellingsOfWord& one = spellings_[word];
+        for (std::size_t i = one.first; i < one.end; ++i) {
+            const std::int64_t row = one.all->rows[i];
+            const std::int64_t begin = one.all->offsets[row];
+            visit(one.all->columns + begin, static_cast<std::int64_t>(one.all->offsets[row + 1]) - begin);
         }
     }
 
     const WordSource& source_;
     const PathTokens& tokens_;
     std::int64_t count_;
-    std::int64_t from_ = 0;  // the first token that the words before leave
-    bool follows_ = true;    // the word before was found, so the next one follows it
+    std::vector<SpellingsOfWord> spellings_;  // of each word
+    std::int64_t from_ = 0;                   // the first token that the words before leave
+    bool follows_ = true;                     // the word before was found, so the next one follows it
     std::size_t settled_ = 0;
     bool last_is_spelled_ = true;  // of the settled words
 };
 
-}  // namespace
+// The columns of a graph without new words, where an arc needs no comparison to be found.
+struct PlainColumns {
+    const std::uint16_t* columns;
+    const std::uint32_t* words;
+    const ArcTarget* targets;
+};
 
-PathTokens path_tokens(const WordSource& source, const PathView& path) {
+template <typename Columns>
+PathTokens tokens_of(const Columns& graph, const WordSource& source, const PathView& path) {
     PathTokens tokens;
+    tokens.columns.reserve(path.size / 2U);
+    tokens.frames.reserve(path.size / 2U);
     std::uint32_t state = source.graph.start;
     std::uint16_t before = kEpsilonColumn;
     std::int64_t frame = 0;
     for (std::size_t i = 0; i < path.size; ++i) {
         const std::uint32_t arc = path.arcs[i];
-        __builtin_prefetch(source.graph.columns + path.arc_ahead(i));
-        __builtin_prefetch(source.graph.words + path.arc_ahead(i));
-        __builtin_prefetch(source.graph.targets + path.arc_ahead(i));
-        const std::uint16_t column = source.graph.columns[arc];
-        const std::uint32_t word = source.graph.words[arc];
-        const std::uint32_t next_state = source.graph.targets[arc].next_state;
+        const std::uint32_t ahead = path.arc_ahead(i);
+        __builtin_prefetch(graph.columns + ahead);
+        __builtin_prefetch(graph.words + ahead);
+        __builtin_prefetch(graph.targets + ahead);
+        const std::uint16_t column = graph.columns[arc];
+        const std::uint32_t word = graph.words[arc];
+        const std::uint32_t next_state = graph.targets[arc].next_state;
         const std::int64_t begin = frame;
         const auto before_arc = static_cast<std::int64_t>(tokens.columns.size());
         if (column != kEpsilonColumn) {
@@ -231,6 +261,16 @@ PathTokens path_tokens(const WordSource& source, const PathView& path) {
     return tokens;
 }
 
+}  // namespace
+
+PathTokens path_tokens(const WordSource& source, const PathView& path) {
+    const OpenGraph& graph = source.graph;
+    if (graph.first_word != OpenGraph::kNoNewWord) {
+        return tokens_of(graph, source, path);
+    }
+    return tokens_of(PlainColumns{graph.columns + 0U, graph.words + 0U, graph.targets + 0U}, source, path);
+}
+
 std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens) {
     if (source.pieces && tokens.labels.size() == tokens.frames.size()) {
         return tokens.frames;
@@ -252,6 +292,16 @@ std::size_t settled_labels(const WordSource& source, const PathTokens& tokens) {
         return speller.settled();
     }
     return tokens.labels.empty() ? 0 : tokens.labels.size() - 1U;
+}
+
+void SpanReader::read(const std::uint32_t* arcs, std::size_t count, PathLabels& to) const {
+    const PathTokens tokens = path_tokens(*source_, {arcs, count});
+    to.labels.insert(to.labels.end(), tokens.labels.begin(), tokens.labels.end());
+    for (const Span& span : label_spans(*source_, tokens)) {
+        to.starts.push_back(span.start);
+        to.ends.push_back(span.end);
+    }
+    to.path_ends.push_back(to.labels.size());
 }
 
 }  // namespace arcbeam::words

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "arcbeam/graph/_words/views.hpp"
+#include "graph/label_reader.hpp"
 
 namespace arcbeam::words {
 
@@ -43,5 +44,17 @@ std::vector<Span> label_spans(const WordSource& source, const PathTokens& tokens
 
 // How many labels, from the first, are closed and keep their spans whatever arcs follow the path.
 std::size_t settled_labels(const WordSource& source, const PathTokens& tokens);
+
+// Reads labels with their spans; the source must outlive it.
+class SpanReader final : public LabelReader {
+  public:
+    SpanReader() = default;
+    explicit SpanReader(const WordSource& source) : source_(&source) {}
+
+    void read(const std::uint32_t* arcs, std::size_t count, PathLabels& to) const override;
+
+  private:
+    const WordSource* source_ = nullptr;
+};
 
 }  // namespace arcbeam::words
