@@ -128,7 +128,7 @@ ARCBEAM_DEVICE std::uint32_t settle_links(const LatticeLog log, std::uint32_t nu
     return deepest;
 }
 
-// `pruned`: of LinkCounts. There is room for the entries' costs; false if there is none for the links.
+// `pruned`: of LinkCounts. There is room for the costs, as for the entries; false if there is none for the links.
 ARCBEAM_DEVICE bool save_links(const StreamLinksView view, const LatticeLog log, std::uint32_t pruned) {
     if (log.num_links > view.after_links) {
         return false;

@@ -78,8 +78,9 @@ ARCBEAM_DEVICE bool keep_lattice(const typename Search::Params& params, typename
         Search::save_tokens(lane, lane.state.spill);
         simt::block_barrier();
     }
-    return save_links(view, log_of_lattice(common, lane), pruned) &&
-           save_stream<Search>(params, lane.state, SettledLog{lane.state.log_size, 0U, settled, kNoIndex}, taken);
+    // This sees to it that there is room for the entries, and so for their costs.
+    return save_stream<Search>(params, lane.state, SettledLog{lane.state.log_size, 0U, settled, kNoIndex}, taken) &&
+           save_links(view, log_of_lattice(common, lane), pruned);
 }
 
 // Where a sentence ends, its lattice; where it goes on, the state of its stream. Where it has ended before the
