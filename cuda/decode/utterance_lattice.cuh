@@ -51,7 +51,9 @@ ARCBEAM_DEVICE Kept prune_lattice_of(const SearchParams& params, Lane& lane) {
         simt::store(&lane.control->lattice.num_links, left.links);
     }
     lane.state.log_size = left.entries;
-    lane.state.known = log.entry_marks.place(lane.state.known);
+    if (left.entries != 0U) {  // else the start state's closure has found no room, and nothing is marked
+        lane.state.known = log.entry_marks.place(lane.state.known);
+    }
     forget_milestones(lane);
     return left;
 }

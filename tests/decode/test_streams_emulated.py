@@ -70,7 +70,11 @@ def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=None
         assert list(map(answers, found)) == list(map(answers, wanted))
         for i, end in zip(chosen, ends, strict=True):
             at[i] = min(end, len(batch[i]))
-    finals, wanted = [stream.partial for stream in streams[0]], decoders[1].decode(batch, boost=boosts)
+    finals = [stream.partial for stream in streams[0]]
+    wanted = decoders[1].decode(batch, boost=boosts)
+    if asked:
+        for i, (one, more) in enumerate(given):
+            [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **more)
     same(finals, wanted)
     assert [(one.rescoring_score, one.boosts) for one in finals] == [
         (one.rescoring_score, one.boosts) for one in wanted
