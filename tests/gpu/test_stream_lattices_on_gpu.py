@@ -35,7 +35,9 @@ def test_chunks(room, prunings, boosted):
 @pytest.mark.parametrize("options", SEARCHES)
 def test_searches(room, options):
     batch = [random_log_probs(seed, 1 + 37 * seed % 101, 32) for seed in range(20)]
-    on_both(batch, np.random.default_rng(1), None, random_graph(1), 30, asked=[ASKED], **options | {"lattice_beam": 4.0})
+    on_both(
+        batch, np.random.default_rng(1), None, random_graph(1), 30, asked=[ASKED], **options | {"lattice_beam": 4.0}
+    )
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])

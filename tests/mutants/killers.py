@@ -250,8 +250,8 @@ def streams():
 
 
 def stream_lattices():
-    """Chunks of streams whose sentences give lattices, with states that are pruned; of searches that die among them, and
-    sentences that end at an endpoint."""
+    """Chunks of streams whose sentences give lattices, with states that are pruned, searches that die among them, and
+    endpoints."""
     for schedule in schedules(2):
         stream_lattices_emulated.by_the_kernel(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, **schedule)
     stream_lattices_emulated.test_few_tokens()

@@ -15,7 +15,18 @@ from tests.decode.test_streams import BATCH
 from tests.decode.test_streams_emulated import answers, seen
 from tests.rescore.rescore_host import RescoreHost
 from tests.rescore.test_streams_emulated import (
-    BOOSTS, GRAPH, KERNELS, LARGE, LOOKED_UP, OPTIONS, PLACES, CtcDecoder, chunks, gpu, models_of, pair,
+    BOOSTS,
+    GRAPH,
+    KERNELS,
+    LARGE,
+    LOOKED_UP,
+    OPTIONS,
+    PLACES,
+    CtcDecoder,
+    chunks,
+    gpu,
+    models_of,
+    pair,
 )  # fmt: skip
 from tests.simt.build import schedules
 
