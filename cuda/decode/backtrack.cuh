@@ -122,14 +122,17 @@ ARCBEAM_DEVICE std::uint32_t find_stretches(const Lane& lane, std::uint32_t end,
 }
 
 // Follows stretch i and calls write(n, arc) for each of its arcs, last one first. Returns their number, and in
-// `next` the stretch that it leads to.
-template <class Write>
-ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, const Stretches& stretches, std::uint32_t i,
+// `next` the stretch that it leads to. With lattices the path begins behind the entry state.known.
+template <bool lattices, class Write>
+ARCBEAM_DEVICE std::uint32_t follow_stretch(const LaneState& state, const Stretches& stretches, std::uint32_t i,
                                             std::uint32_t& next, const Write& write) {
     std::uint32_t arcs = 0U;
     next = kNoIndex;
     for (std::uint32_t at = stretches.begin(i); next == kNoIndex; ++arcs) {
-        const LogEntry entry = simt::load(log + at);
+        if (lattices && at == state.known) {
+            break;
+        }
+        const LogEntry entry = simt::load(state.log + at);
         if (entry.arc == kNoIndex) {
             break;
         }
@@ -140,6 +143,7 @@ ARCBEAM_DEVICE std::uint32_t follow_stretch(const LogEntry* log, const Stretches
     return arcs;
 }
 
+template <bool lattices>
 ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
     Control& control = *lane.control;
     const std::uint32_t thread = simt::thread_rank();
@@ -153,7 +157,7 @@ ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
     for (std::uint32_t i = thread; i < all; i += simt::block_size()) {
         std::uint32_t next;
         stretches.length[i] =
-            follow_stretch(lane.state.log, stretches, i, next, [](std::uint32_t, std::uint32_t) {});
+            follow_stretch<lattices>(lane.state, stretches, i, next, [](std::uint32_t, std::uint32_t) {});
         stretches.next[i] = next;
     }
     simt::block_barrier();
@@ -181,8 +185,8 @@ ARCBEAM_DEVICE bool write_path(const SearchParams& params, Lane& lane) {
     for (std::uint32_t i = thread; i < all; i += simt::block_size()) {
         std::uint32_t next;
         std::uint32_t* const into = params.path_pool + begin + stretches.length[i];
-        follow_stretch(lane.state.log, stretches, i, next,
-                       [into](std::uint32_t n, std::uint32_t arc) { simt::store(into + n, arc); });
+        follow_stretch<lattices>(lane.state, stretches, i, next,
+                                 [into](std::uint32_t n, std::uint32_t arc) { simt::store(into + n, arc); });
     }
     return true;
 }

@@ -4,8 +4,7 @@
 // Capture        a frame's candidates that lost against their states' winners, as links; in find_sources
 // note_step      where a step ends in the log and among the links
 // prune_lattice  drops what is beyond the lattice beam in mid-utterance, to make room; the extras of the last
-// step's
-//                tokens count as 0 there
+//                step's tokens count as 0 there
 // write_lattice  at the end: writes what is within the lattice beam to the pool
 //
 // The order of entries and links within a step differs from run to run; the host numbers them by rule.
@@ -92,8 +91,9 @@ struct LatticeLog {
     float beam;
 };
 
-ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const LatticeLane& lane,
-                                      const LaneState& state) {
+// `steps_before`: those of a stream's sentence before the chunk.
+ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const LatticeLane& lane, const LaneState& state,
+                                      std::uint32_t steps_before) {
     auto* const behind = reinterpret_cast<std::uint32_t*>(state.log + state.log_capacity);
     float* const costs = simt::load(&lane.costs);
     Link* const links = simt::load(&lane.links);
@@ -108,7 +108,7 @@ ARCBEAM_DEVICE LatticeLog lattice_log(const LatticeParams& params, const Lattice
             {behind_links, behind_links + mark_words(link_capacity)},
             state.log_size,
             simt::load(&lane.num_links),
-            state.frame + state.started,
+            steps_before + state.frame + state.started,
             params.beam};
 }
 
@@ -316,7 +316,7 @@ struct LatticeRoom {
 
 // Drops what no path within the beam of any of the last `num_tokens` entries needs, and moves the rest together.
 // The entries of the last step all stay. Barriers are passed, one at the end.
-ARCBEAM_DEVICE Kept prune_lattice(const LatticeLog& log, const LatticeRoom& room) {
+ARCBEAM_DEVICE_NOINLINE Kept prune_lattice(const LatticeLog log, const LatticeRoom room) {
     forget_marks(log.entry_marks, log.num_entries);
     forget_marks(log.link_marks, log.num_links);
     const StepSpan last = span_of(log, log.num_steps);
@@ -431,7 +431,7 @@ ARCBEAM_DEVICE bool write_lattice(const LatticeParams& params, std::uint32_t utt
                                                       ends.frames,
                                                       ends.reached_final ? 1U : 0U,
                                                       0U,
-                                                      0U};
+                                                      ends.alive ? 1U : 0U};
         }
     }
     simt::block_barrier();

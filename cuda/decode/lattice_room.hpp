@@ -3,6 +3,9 @@
 // While an utterance is decoded, a lane keeps beside its token log the cost of each entry, and the links that lost
 // against their targets' winners; the winners' links are the log itself. When it ends, what is within the lattice
 // beam goes to the pool, which is memory of the host.
+//
+// Between two chunks a stream keeps all of this: in its StreamState the whole log, of which nothing leaves because
+// it is settled, and beside it the links, the steps and the costs.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +53,10 @@ struct LatticeResult {
     std::uint32_t links;
     std::uint32_t entries;
     std::uint32_t best_end;  // an entry
-    std::uint32_t frames;    // that the search lived through
+    std::uint32_t frames;    // that the search lived through, of a stream those of the last chunk
     std::uint32_t reached_final;
     std::uint32_t written;  // 1: the lattice lies in the pool; stored last, by a release
-    std::uint32_t unused;
+    std::uint32_t alive;    // whether the search lived through all frames
 };
 
 constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, std::uint32_t entries,
@@ -64,6 +67,29 @@ constexpr std::uint64_t lattice_bytes(std::uint32_t steps, std::uint32_t links, 
                   sizeof(float) * static_cast<std::uint64_t>(ends));
 }
 
+// What a stream keeps of its lattice, in this order: these words, the links, the steps, and the costs of the
+// entries.
+struct LinkCounts {
+    std::uint32_t num_links;
+    std::uint32_t pruned;  // the entries and links that the last pruning at the end of a chunk has left
+};
+
+constexpr std::uint64_t stream_links_bytes(std::uint64_t links, std::uint64_t steps, std::uint64_t entries) {
+    return padded(sizeof(LinkCounts)) + sizeof(lattice::Link) * links + sizeof(LatticeStep) * steps +
+           sizeof(float) * entries;
+}
+
+// Where a stream keeps them. There is room for as many costs as its StreamView has for entries of the log, and for
+// the steps of all frames that the sentence may have.
+struct StreamLinksView {
+    unsigned char* before;  // null: the chunk is the first
+    unsigned char* after;
+    std::uint32_t before_links;  // the room there
+    std::uint32_t before_steps;
+    std::uint32_t after_links;
+    std::uint32_t after_steps;
+};
+
 struct LatticeParams {
     LatticeLane* lanes;               // [lanes]
     LatticeResult* results;           // [utterances], memory of the host
@@ -72,7 +98,9 @@ struct LatticeParams {
     unsigned char* pool;
     std::uint64_t* pool_used;
     std::uint64_t pool_capacity;
-    float beam;  // cost
+    const StreamLinksView* streams;  // [utterances]; null: utterances are whole
+    float beam;                      // cost
+    std::uint32_t prune_above;       // a stream prunes at the end of a chunk if it has more entries and links
 };
 
 }  // namespace arcbeam

@@ -106,7 +106,9 @@ enum class StreamStep : std::uint32_t { none = 0, to_load = 1, loaded = 2, dead_
 struct StreamCounts {
     std::uint32_t num_tokens;
     std::uint32_t log_size;  // the first entry has neither a source nor an arc
-    std::uint32_t known;     // how many arcs behind the first entry have been settled
+    // How many arcs behind the first entry have been settled. Where lattices are asked for, the log has all
+    // entries, and this is the one that was settled last
+    std::uint32_t known;
     std::uint32_t alive;
 };
 

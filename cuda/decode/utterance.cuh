@@ -7,6 +7,7 @@
 #include "decode/collect.cuh"
 #include "decode/endpoint.cuh"
 #include "decode/stream.cuh"
+#include "decode/utterance_lattice.cuh"
 
 namespace arcbeam {
 
@@ -96,6 +97,13 @@ ARCBEAM_DEVICE Need begin_stream(const typename Search::Params& params, typename
     }
     if (counts.log_size > state.log_capacity) {
         return Need::log;
+    }
+    if constexpr (Search::kLattices) {
+        const SearchParams& common = Search::common(params);
+        if (!load_links(*common.lattice, state.utterance, counts.log_size,
+                        steps_before(common, state.utterance) + 1U, &lane.control->lattice)) {
+            return kNeedsLinks;
+        }
     }
     load_stream<Search>(params, state.utterance, memory, state.spill, state.log);
     state.started = 1U;
@@ -245,55 +253,27 @@ ARCBEAM_DEVICE Rows check_rows(const SearchParams& params, Lane& lane, std::uint
     return Rows::good;
 }
 
-ARCBEAM_DEVICE LatticeRoom lattice_room(const Lane& lane) {
-    return {rooms_of_warps(lane.warp_room), lane.histogram};
-}
-
-// Writes the lattice, once the best end has been found; false if the pool is full. The memory of the tokens'
-// milestones is used, so the path has been written before.
-template <class Search>
-ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const typename Search::Lane& lane,
-                                   bool reached_final) {
-    const SearchParams& common = Search::common(params);
-    const LaneState& state = lane.state;
-    const float best = packed_cost(simt::load(&lane.control->best_end));
-    const LatticeEnds ends{lane.tokens.milestone,
-                           state.num_tokens,
-                           state.log_size - state.num_tokens + simt::load(&lane.control->end_index),
-                           state.alive != 0U,
-                           reached_final,
-                           state.offset + static_cast<double>(best),
-                           state.frame};
-    const std::uint32_t of_warps = (ends.n + simt::kWarpSize - 1U) / simt::kWarpSize * simt::kWarpSize;
-    for (std::uint32_t i = simt::thread_rank(); i < of_warps; i += simt::block_size()) {
-        const std::uint64_t end = Search::end_of(params, lane, i, i < ends.n, reached_final);
-        if (i < ends.n) {
-            const float extra = end_extra(packed_cost(end), best);
-            ends.extras[i] = end != kNoPacked && stays(common.lattice->beam, extra) ? ordered(extra) : kNoCost;
-        }
-    }
-    simt::block_barrier();
-    return write_lattice(*common.lattice, state.utterance,
-                         lattice_log(*common.lattice, lane.control->lattice, state), ends, lattice_room(lane),
-                         &lane.control->best_end);
-}
-
 // Writes the result of an utterance whose end has been found. If that is not possible, says what the lane lacks.
 template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, typename Search::Lane& lane,
                                      bool reached_final) {
     const SearchParams& common = Search::common(params);
-    if (!write_path(common, lane)) {
+    if (!write_path<Search::kLattices>(common, lane)) {
         return Need::paths;
     }
     const std::uint64_t best = simt::load(&lane.control->best_end);
     if constexpr (Search::kLattices) {
         simt::block_barrier();
-        if (!finish_lattice<Search>(params, lane, reached_final)) {
+        if (lane.state.stream != StreamStep::none) {
+            const Need lacking = finish_stream_with_lattice<Search>(params, lane, reached_final);
+            if (lacking != Need::nothing) {
+                return lacking;
+            }
+        } else if (!finish_lattice<Search>(params, lane, reached_final)) {
             return kNeedsLatticePool;
         }
     }
-    if (lane.state.stream != StreamStep::none) {
+    if (!Search::kLattices && lane.state.stream != StreamStep::none) {
         simt::block_barrier();
         LaneState& state = lane.state;
         UtteranceResult* const result = common.results + state.utterance;
@@ -329,32 +309,12 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     return Need::nothing;
 }
 
-// Makes room in a log that is full, by pruning the lattice. Says what has to grow; see make_room_in_log().
-ARCBEAM_DEVICE Need make_room_in_lattice(const LatticeParams& params, Lane& lane) {
-    LaneState& state = lane.state;
-    LatticeLane& links = lane.control->lattice;
-    const Kept left = prune_lattice(lattice_log(params, links, state), lattice_room(lane));
-    const std::uint32_t link_capacity = simt::load(&links.link_capacity);
-    if (simt::thread_rank() == 0U) {
-        simt::store(&links.num_links, left.links);
-    }
-    state.log_size = left.entries;
-    forget_milestones(lane);
-    simt::block_barrier();
-    const std::uint32_t room = state.log_capacity - left.entries;
-    const std::uint32_t link_room = link_capacity - left.links;
-    if (room < state.log_capacity / 2U || room < lane.log_wanted) {
-        return Need::log;
-    }
-    return link_room >= link_capacity / 2U && link_room >= lane.log_wanted ? Need::nothing : kNeedsLinks;
-}
-
 // Makes room in a log that is full. Says whether the log has to grow: it grows unless half of it is free, because
 // otherwise the next collection would come soon.
 template <bool lattices>
 ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
     if constexpr (lattices) {
-        return make_room_in_lattice(*params.lattice, lane);
+        return make_room_in_lattice(params, lane);
     }
     LaneState& state = lane.state;
     const Collected left =
@@ -413,7 +373,8 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             lane.state.frame += lane.state.started;
             lane.state.started = 1U;
             if (Search::kLattices && simt::thread_rank() == 0U) {
-                note_step(*common.lattice, lane.control->lattice, lane.state, lane.state.frame);
+                note_step(*common.lattice, lane.control->lattice, lane.state,
+                          steps_before(common, lane.state.utterance) + lane.state.frame);
             }
             Search::committed(lane);
         }
@@ -425,7 +386,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
     if (!Search::find_end(params, lane, finals, reached_final)) {
         return Search::lacks(lane);
     }
-    if (!Search::kLattices && bounds.looks) {
+    if (bounds.looks) {
         of_end = look(common, lane, bounds, of_end, reached_final);
         return kLooked;
     }

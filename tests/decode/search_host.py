@@ -36,7 +36,7 @@ NEED_STREAM_ROOM = 20
 LATTICE_LANE = np.dtype([("costs", "u8"), ("links", "u8"), ("link_capacity", "u4"), ("num_links", "u4")])
 LATTICE_RESULT = np.dtype(
     [("begin", "u8"), ("total_cost", "f8"), ("steps", "u4"), ("links", "u4"), ("entries", "u4"), ("best_end", "u4"),
-     ("frames", "u4"), ("reached_final", "u4"), ("written", "u4"), ("unused", "u4")]
+     ("frames", "u4"), ("reached_final", "u4"), ("written", "u4"), ("alive", "u4")]
 )  # fmt: skip
 LATTICE_STEP = np.dtype([("offset", "f8"), ("entries_end", "u4"), ("links_end", "u4")])
 STREAM = np.dtype(
@@ -45,6 +45,10 @@ STREAM = np.dtype(
      ("frames", "u8"), ("columns", "u8"), ("rules", "u4", 36)]
 )  # fmt: skip
 LINK = np.dtype([("source", "u4"), ("target", "u4"), ("arc", "u4"), ("slack", "f4")])
+STREAM_LINKS = np.dtype(
+    [("before", "u8"), ("after", "u8"), ("before_links", "u4"), ("before_steps", "u4"), ("after_links", "u4"),
+     ("after_steps", "u4")]
+)  # fmt: skip
 LINE_BYTES = 128
 
 
@@ -73,6 +77,7 @@ class Room:
     paths: int = 16
     links: int = 16
     lattice_pool: int = 64
+    prune_above: int = 0
 
 
 @dataclass(frozen=True)
@@ -160,6 +165,9 @@ class HostStream:
         self.settled: list[int] = []
         self.rules = rules
         self.frames = self.fired = 0
+        self.num_links = 1  # there is room for next, where lattices are asked for
+        self.links, self.link_sizes = None, (0, 0)
+        self.lattice = None  # of the sentence, once it has ended
 
     def view(self, number, row, bytes_of, keep, last, graph):
         """Tells the kernel where the states are, and when to look for an endpoint."""
@@ -177,6 +185,16 @@ class HostStream:
             keep[f"before[{number}]"] = self.state
             row["before"], (row["before_tokens"], row["before_entries"]) = self.state.ctypes.data, self.sizes
 
+    def view_links(self, number, row, keep, steps):
+        """Tells the kernel where the links are, after `view`."""
+        self.steps = steps
+        self.after_links = np.zeros(16 + 16 * self.num_links + 16 * steps + 4 * self.entries, np.uint8)
+        keep[f"after_links[{number}]"] = self.after_links
+        row["after"], row["after_links"], row["after_steps"] = self.after_links.ctypes.data, self.num_links, steps
+        if self.links is not None:
+            keep[f"before_links[{number}]"] = self.links
+            row["before"], (row["before_links"], row["before_steps"]) = self.links.ctypes.data, self.link_sizes
+
     def _packed_rules(self):
         packed = np.zeros(36, np.uint32)
         for i, rule in enumerate(self.rules.rules):
@@ -189,7 +207,13 @@ class HostStream:
     def take(self, found, result):
         """The chunk was decoded, as far as the sentence goes."""
         settled = int(result["settled"])
+        if self.lattice is not None:
+            return  # the sentence has ended before
         self.state, self.sizes = self.after, (self.tokens, self.entries)
+        if found.lattice is not None:  # a state that is not there
+            self.lattice, self.state, self.links = found.lattice, None, None
+        elif hasattr(self, "after_links"):
+            self.links, self.link_sizes = self.after_links, (self.num_links, self.steps)
         self.settled += found.arcs[:settled].tolist()
         found.arcs = found.arcs[settled:]
         self.frames += int(result["taken"])
@@ -246,8 +270,8 @@ class FoundLattice:
 class Lattices:
     """The memory for lattices of a host under the emulator."""
 
-    def __init__(self, batch, lanes, room, beam):
-        frames = [len(logp) for logp in batch]
+    def __init__(self, batch, lanes, room, beam, streams=None):
+        frames = [len(logp) + (0 if streams is None else streams[i].frames) for i, logp in enumerate(batch)]
         self.first_step = np.concatenate([[0], np.cumsum([n + 1 for n in frames])]).astype(np.uint32)
         self.lanes = np.zeros(lanes, LATTICE_LANE)
         self.results = np.zeros(len(batch), LATTICE_RESULT)
@@ -255,6 +279,10 @@ class Lattices:
         self.pool, self.used = np.zeros(room.lattice_pool, np.uint8), np.zeros(1, np.uint64)
         self.beam = np.float32(beam)
         self.keep = {}
+        self.streams = None if streams is None else np.zeros(len(batch), STREAM_LINKS)
+        for number, stream in enumerate(streams or ()):
+            stream.view_links(number, self.streams[number], self.keep, frames[number] + 1)
+        self.prune_above = room.prune_above
         self.taken, self.early = {}, {}
         for number in range(lanes):
             self.grow_links(number, room.links)
@@ -263,9 +291,11 @@ class Lattices:
         """The parameter in the memory of the device, and all arrays that a kernel may touch."""
         made = build.kernel_params(
             lanes=self.lanes, results=self.results, steps=self.steps, first_step=self.first_step, pool=self.pool,
-            used=self.used, capacity=np.uint64(len(self.pool)), beam=self.beam,
+            used=self.used, capacity=np.uint64(len(self.pool)),
+            streams=np.uint64(0) if self.streams is None else self.streams, beam=self.beam,
+            prune_above=np.uint32(self.prune_above),
         )  # fmt: skip
-        memory = np.frombuffer(bytes(made) + bytes(4), np.uint8)
+        memory = np.frombuffer(bytes(made), np.uint8)
         return memory, self.keep | {f"lattice.{name}": array for name, array in made.arrays.items()}
 
     def grow_costs(self, number, capacity, before):
@@ -294,10 +324,11 @@ class Lattices:
     def take(self, results):
         """Reads what the last launch has written, and makes room for more."""
         for utterance, (result, place) in enumerate(zip(results, self.results, strict=True)):
-            assert place["written"] == (result["outcome"] == DECODED)
+            assert place["written"] == (result["outcome"] == DECODED) or self.streams is not None
             if place["written"] and utterance not in self.taken:
                 told = (place["total_cost"], place["reached_final"], place["frames"])
                 assert told == (result["total_cost"], result["reached_final"], result["frames"])
+                assert place["alive"] == result["alive"]
                 self.taken[utterance] = found = FoundLattice.read(place, self.pool)
                 assert found.bytes() == self.early.get(utterance, found).bytes()
         if self.used[0] > len(self.pool):
@@ -389,7 +420,9 @@ class SearchHost:
             stream.view(number, views[number], self.tokens_bytes, keep, last, graph)
         rows = graph_layout.state_rows(graph.states, graph.targets, graph.open_slot)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
-        lattices = None if self.lattice_beam is None else Lattices(batch, shape.lanes, room, self.lattice_beam)
+        lattices = None
+        if self.lattice_beam is not None:
+            lattices = Lattices(batch, shape.lanes, room, self.lattice_beam, streams)
         for number, lane in enumerate(lanes):
             self._grow_spill(lane, number, room.spill_capacity, keep)
             self._grow_log(lane, number, room.log, keep, lattices)
@@ -457,6 +490,10 @@ class SearchHost:
                     at = int(lane["utterance"])
                     streams[at].tokens, streams[at].entries = 2 * int(lane["num_tokens"]), 2 * int(lane["log_size"])
                     streams[at].view(at, views[at], self.tokens_bytes, keep, last, graph)
+                    if lattices is not None:
+                        streams[at].num_links = 2 * int(lattices.lanes[number]["num_links"])
+                        steps = int(lattices.streams[at]["after_steps"])
+                        streams[at].view_links(at, lattices.streams[at], lattices.keep, steps)
                 elif lane["need"] in (NEED_ANSWERS, NEED_REQUEST_ROOM):
                     self.answer(number, int(lane["need"]))
                 elif lane["need"] == NEED_PATHS:

@@ -1,5 +1,6 @@
 """Streams of the GPU's engine are the CPU engine's bytes: the kernels under the emulator, and the host around them."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from arcbeam.gpu.tuned import search_plan
 from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
+from tests.decode.lattices import packed
 from tests.decode.search_host import BAD_LOG_PROB, HostStream, Room, SearchHost, Shape
 from tests.decode.small_search import AS_SHIPPED, ROOMY
 from tests.decode.test_endpoints import LETTERS, RULES, SILENCE, SPEECH, spoken
@@ -33,14 +35,26 @@ def seen(partial):
     )  # fmt: skip
 
 
-def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, **options):
+def answers(partial):
+    """What the end of a sentence has given besides its best path, as bytes and numbers."""
+    lattice, nbest, found = partial.lattice, partial.nbest, partial.mbr
+    return (
+        None if lattice is None else packed(lattice._arrays),
+        None if nbest is None else [(entry.arcs.tobytes(), entry.score, entry.posterior) for entry in nbest],
+        partial.confidence, None if found is None else (found.text, found.errors, found.words), partial.sausage,
+    )  # fmt: skip
+
+
+def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=None, **options):
     """Streams in chunks, in the same company on both devices: their results are compared after each round.
 
     `where` : options of the decoder on the GPU alone
+    `asked` : what each stream is asked for besides its best path; dicts that are taken in turns
     """
     boosts = boosts or [None] * len(batch)
     decoders = [CtcDecoder(graph, device="cuda", **options | (where or {})), CtcDecoder(graph, device="cpu", **options)]
-    streams = [[decoder.stream(boost=one) for one in boosts] for decoder in decoders]
+    given = list(zip(boosts, itertools.cycle(asked or [{}]), strict=False))
+    streams = [[decoder.stream(boost=one, **more) for one, more in given] for decoder in decoders]
     at = [0] * len(batch)
     while not all(stream.is_finished for stream in streams[0]):
         waiting = [i for i, stream in enumerate(streams[0]) if not stream.is_finished]
@@ -53,9 +67,14 @@ def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, **options)
             for decoder, own in zip(decoders, streams, strict=True)
         )
         assert list(map(seen, found)) == list(map(seen, wanted))
+        assert list(map(answers, found)) == list(map(answers, wanted))
         for i, end in zip(chosen, ends, strict=True):
             at[i] = min(end, len(batch[i]))
-    finals, wanted = [stream.partial for stream in streams[0]], decoders[1].decode(batch, boost=boosts)
+    finals = [stream.partial for stream in streams[0]]
+    wanted = decoders[1].decode(batch, boost=boosts)
+    if asked:
+        for i, (one, more) in enumerate(given):
+            [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **more)
     same(finals, wanted)
     assert [(one.rescoring_score, one.boosts) for one in finals] == [
         (one.rescoring_score, one.boosts) for one in wanted

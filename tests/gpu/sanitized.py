@@ -51,6 +51,12 @@ def streams() -> None:
         on_both(speech, np.random.default_rng(1), boosts, GRAPH, **OPTIONS)
 
 
+def stream_lattices() -> None:
+    """In chunks, of streams that are asked for lattices in company of others."""
+    speech = [one[:9] for one in BATCH[:3]]
+    on_both(speech, np.random.default_rng(1), None, GRAPH, asked=[{"lattice": True}, {}], **OPTIONS)
+
+
 def endpoints() -> None:
     """Streams that endpoints end, each chunk by a decoder that the state was moved to."""
     decoders = [CtcDecoder(SILENCE, device=on, frame_shift=OPTIONS["frame_shift"], beam=6.0) for on in ("cuda", "cpu")]
@@ -70,6 +76,7 @@ def endpoints() -> None:
 
 def main() -> None:
     room = TIGHT if "--grow" in sys.argv else ROOM
+    search_plan.STREAM_PRUNE_ABOVE = 64
     search_plan.first_room = lambda max_active: room
     graph = random_graph(4, states=200, columns=12)
     batch = [random_log_probs(seed, frames, 12) for seed, frames in enumerate((5, 0, 9, 1, 7))]
@@ -89,7 +96,7 @@ def main() -> None:
             same(gpu.decode(batch), cpu.decode(batch))
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
-        for job in (streams, endpoints):
+        for job in (streams, stream_lattices, endpoints):
             if step(f"{shape}, {job.__name__}"):
                 job()
     print(

@@ -70,19 +70,20 @@ def kenlm() -> KenLM:
 
 
 def streams(given: dict[str, Any], shape: str, n: int | None, where: tuple[str, int, int | None], boosts: Any) -> None:
-    """In chunks, in company of which some is boosted where any is."""
+    """In chunks, in company of which some is boosted where any is, and some is asked for lattices where kernels with
+    lattices have the shape."""
     placement, cache, budget = where
     search_plan.launch_shapes = lambda *_: (SHAPES[shape], search_plan.WIDE)
     on_gpu = {"placement": placement, "arc_cache": cache, "gpu_budget": budget}
     options = given | {"beam": 5.0, "hypotheses_per_state": n}
-    on_both(
-        [random_log_probs(seed, 7, 12) for seed in range(3)], np.random.default_rng(1), boosts, **options, where=on_gpu
-    )
+    options |= {"where": on_gpu, "asked": [{"lattice": True}, {}] if shape == "wide" else None}
+    on_both([random_log_probs(seed, 7, 12) for seed in range(3)], np.random.default_rng(1), boosts, **options)
 
 
 def main() -> None:
     room = TIGHT if "--grow" in sys.argv else ROOM
     search_plan.first_room = lambda max_active: room
+    search_plan.STREAM_PRUNE_ABOVE = 64
     rng = np.random.default_rng(4)
     large, small = (random_model(rng, WORDS, order, share=share) for order, share in ((3, 0.2), (2, 0.3)))
     fields = {"word_symbols": SymbolTable.from_list(["<eps>", *WORDS]), "meta": {"lm_digest": small.digest}}

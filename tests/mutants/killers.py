@@ -10,6 +10,7 @@ from arcbeam import CtcDecoder, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_search_emulated as search_emulated
+from tests.decode import test_stream_lattices_emulated as stream_lattices_emulated
 from tests.decode import test_streams_emulated as streams_emulated
 from tests.decode.language_models import WORDS, all_costs_equal, longer_than_lanes, over, random_model
 from tests.decode.lattices import lattices as lattices_of
@@ -255,6 +256,15 @@ def streams():
     streams_emulated.by_the_kernel(7, Shape(lanes=3, block=64), Room(capacity=32, spill_capacity=32))
     streams_emulated.test_few_tokens()
     streams_emulated.test_a_search_that_died_checks_later_chunks_whole()
+
+
+def stream_lattices():
+    """Chunks of streams whose sentences give lattices, with states that are pruned, searches that die among them, and
+    endpoints."""
+    for schedule in schedules(2):
+        stream_lattices_emulated.by_the_kernel(7, Shape(lanes=3, block=64), stream_lattices_emulated.PRUNED, **schedule)
+    stream_lattices_emulated.test_few_tokens()
+    stream_lattices_emulated.test_a_search_that_has_died()
 
 
 def rescored_streams():

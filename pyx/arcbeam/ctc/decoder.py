@@ -30,7 +30,6 @@ from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_devi
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
 from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
 from arcbeam.endpoints import Endpoint, check_endpoint
-from arcbeam.errors import UnsupportedError
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
 from arcbeam.lm.language_model import LanguageModel
@@ -415,8 +414,7 @@ class CtcDecoder:
         Raises
         ------
         UnsupportedError
-            On a GPU: the boost is none that :meth:`decode` takes there, or `nbest`, `confidence`, `lattice` or `mbr` is
-            asked for.
+            On a GPU: the boost is none that :meth:`decode` takes there.
         ValueError
             An `endpoint`, but the decoder was given no ``frame_shift``, or the graph does not know its blank.
         TypeError, GraphError
@@ -425,12 +423,6 @@ class CtcDecoder:
         check_boost(boost)
         check_endpoint(endpoint)
         asked = Asked(nbest, confidence, lattice, mbr)
-        if asked.needs_lattices and self._ordinal is not None:
-            raise UnsupportedError(
-                f"stream: expected no {asked.as_typed()}, because streams on {self.device} give the best paths alone "
-                "yet; make the decoder as CtcDecoder(graph, device='cpu'), or give the whole log-probs to "
-                f"decoder.decode(log_probs, {asked.as_typed()})"
-            )
         return Stream(self, boost, endpoint, asked if asked.needs_lattices else None)
 
     @lists_options()

@@ -32,6 +32,7 @@ cdef class Lanes:
     cdef int have_links(self, uint32_t lanes, uint64_t links) except -1
     cdef int forget_links(self) except -1
     cdef int describe_links(self, LatticeLane* states, uint32_t lanes) except -1
+    cdef uint32_t links_of(self, uint32_t lane) except? 0
     cdef int note_links(self, const LatticeLane* states, uint32_t lanes) except -1
     cdef int clear(self) except -1
     cdef size_t room_bytes(self)

@@ -112,6 +112,11 @@ cdef class Lanes:
             states[i].link_capacity, states[i].num_links = room.link_capacity, room.num_links
         return 0
 
+    cdef uint32_t links_of(self, uint32_t lane) except? 0:
+        """How many links a lane held after the last launch."""
+        cdef LaneRoom room = self.rooms[lane]
+        return room.num_links
+
     cdef int note_links(self, const LatticeLane* states, uint32_t lanes) except -1:
         """Keeps how many links the lanes hold after a launch."""
         cdef LaneRoom room

@@ -11,14 +11,14 @@ from arcbeam.gpu._host_buffers cimport HostBuffer, SharedBuffer
 from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
 from arcbeam.ctc.gpu._lanes cimport Lanes
-from arcbeam.ctc.gpu._search cimport LatticeParams, LatticeResult
+from arcbeam.ctc.gpu._search cimport LatticeParams, LatticeResult, StreamLinksView
+from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.graph._graph_view cimport GraphView, NewWordsView
 
 
 cdef extern from "arcbeam/ctc/gpu/_lattice_memory/numberer.hpp" namespace "arcbeam" nogil:
     cdef struct WantedLattice:
         const LatticeResult* result
-        uint32_t frames
         Lattice* into
         const NewWordsView* new_words
 
@@ -39,11 +39,13 @@ cdef class LatticeMemory:
     cdef HostBuffer host
     cdef SharedBuffer pool, results
     cdef unique_ptr[Numberer] numberer
-    cdef size_t threads, lanes_at, first_step_at, bytes
+    cdef size_t threads, lanes_at, first_step_at, streams_at, bytes
     cdef bint at_work  # threads look at the pool
     cdef double numbering_s  # that the host has waited for lattices to be numbered, after launches
     cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
-                    list boosts) except -1
+                    list boosts, list streams) except -1
+    cdef int grow_stream(self, CudaStream stream, uint32_t utterance, uint32_t links) except -1
+    cdef StreamLinksView* _stream_views(self)
     cdef int again(self, Lanes lanes, uint32_t num_lanes) except -1
     cdef const LatticeParams* address(self) noexcept
     cdef uint64_t* _used(self)

@@ -17,9 +17,12 @@ from libcpp.utility cimport move
 from arcbeam.ctc._boost cimport BoostList
 from arcbeam.ctc.gpu._lanes cimport Lanes
 from arcbeam.ctc.gpu._search cimport LatticeLane, LatticeResult, LatticeStep, padded
+from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.gpu._driver_table cimport now_ns, pause_between_looks
 from arcbeam.gpu._memory cimport copy_to_device, copy_to_host
 from arcbeam.graph._graph_view cimport view_of
+
+from arcbeam.gpu.tuned import search_plan
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
@@ -27,7 +30,7 @@ cdef enum:
 
 @cython.no_gc
 cdef class LatticeMemory:
-    """Memory for the lattices of a window: the parameter, lanes and first steps on both sides; results and the pool.
+    """Memory for the lattices of a window: the parameter, lanes, first steps and streams on both sides; results and the pool.
 
     Parameters
     ----------
@@ -46,7 +49,7 @@ cdef class LatticeMemory:
         self.pool, self.results = SharedBuffer(stream.context), SharedBuffer(stream.context)
 
     cdef int begin(self, order, frames, Lattices into, Lanes lanes, uint32_t num_lanes, float beam, size_t pool_bytes,
-                    list boosts) except -1:
+                    list boosts, list streams) except -1:
         """Call this before the first launch of a window.
 
         Parameters
@@ -63,18 +66,25 @@ cdef class LatticeMemory:
             The room that the pool has at least.
         boosts : list of BoostList or None, or None
             Of the batch, whose new words lattices may have.
+        streams : list of CudaStream, or None
+            Of the batch, whose chunks the utterances are; those of the window keep links.
         """
         cdef size_t n = len(frames)
         cdef LatticeParams* params
-        cdef const int64_t[::1] index = order, given = frames
+        cdef const int64_t[::1] index = order, steps
         cdef vector[WantedLattice] wanted
         cdef WantedLattice one
         cdef BoostList boost
         cdef size_t i
-        first_step = np.concatenate([np.zeros(1, np.int64), np.cumsum(frames + 1)])
+        num_steps = frames + 1
+        if streams is not None:
+            num_steps += [(<CudaStream> streams[at]).frames for at in order]
+        steps = num_steps
+        first_step = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_steps)])
         self.lanes_at = padded(sizeof(LatticeParams)) + 16  # the word that counts the pool lies between
         self.first_step_at = padded(self.lanes_at + num_lanes * sizeof(LatticeLane))
-        self.bytes = padded(self.first_step_at + n * sizeof(uint32_t))
+        self.streams_at = padded(self.first_step_at + n * sizeof(uint32_t))
+        self.bytes = padded(self.streams_at + (0 if streams is None else n * sizeof(StreamLinksView)))
         self.host.reserve(self.bytes)
         self.memory.reserve(self.bytes, False)
         self.steps.reserve(<size_t> first_step[n] * sizeof(LatticeStep), False)
@@ -92,9 +102,14 @@ cdef class LatticeMemory:
         params.steps = <LatticeStep*> <uintptr_t> self.steps.address
         params.first_step = <const uint32_t*> <uintptr_t> (self.memory.address + self.first_step_at)
         params.pool_used = <uint64_t*> <uintptr_t> (self.memory.address + padded(sizeof(LatticeParams)))
-        params.beam = beam
+        params.beam, params.prune_above = beam, search_plan.STREAM_PRUNE_ABOVE
+        if streams is not None:
+            params.streams = <const StreamLinksView*> <uintptr_t> (self.memory.address + self.streams_at)
+            for i in range(n):
+                (<CudaStream> streams[index[i]]).describe_links(self._stream_views() + i, <uint32_t> steps[i],
+                                                                search_plan.STREAM_LINKS)
         for i in range(n):
-            one.result, one.frames, one.into = params.results + i, <uint32_t> given[i], &into.found[index[i]]
+            one.result, one.into = params.results + i, &into.found[index[i]]
             one.new_words = NULL
             boost = None if boosts is None else boosts[index[i]]
             if boost is not None and boost.new_words is not None:
@@ -117,6 +132,13 @@ cdef class LatticeMemory:
         self.numberer.get().start(<const unsigned char*> self.pool.data)
         self.at_work = True
         return 0
+
+    cdef StreamLinksView* _stream_views(self):
+        return <StreamLinksView*> (<unsigned char*> self.host.data + self.streams_at)
+
+    cdef int grow_stream(self, CudaStream stream, uint32_t utterance, uint32_t links) except -1:
+        """Makes more room for the links that a lane waits to leave, and for the costs that its state has room for."""
+        return stream.grow_links(links, self._stream_views() + utterance)
 
     cdef const LatticeParams* address(self) noexcept:
         """The parameter on the device."""

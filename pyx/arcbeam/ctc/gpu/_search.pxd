@@ -35,8 +35,19 @@ cdef extern from "decode/lattice_room.hpp" namespace "arcbeam" nogil:
         unsigned char* pool
         uint64_t* pool_used
         uint64_t pool_capacity
+        const StreamLinksView* streams
         float beam
+        uint32_t prune_above
 
+    cdef struct StreamLinksView:
+        unsigned char* before
+        unsigned char* after
+        uint32_t before_links
+        uint32_t before_steps
+        uint32_t after_links
+        uint32_t after_steps
+
+    uint64_t stream_links_bytes(uint64_t links, uint64_t steps, uint64_t entries)
     uint64_t lattice_costs_bytes(uint32_t log_capacity)
     uint64_t links_bytes(uint32_t capacity)
 

@@ -77,6 +77,14 @@ cdef bint any_looks(list streams):
     return False
 
 
+cdef bint any_keeps_links(list streams):
+    """Whether the end of one of their sentences gives a lattice."""
+    for stream in streams:
+        if (<CudaStream> stream).keeps_links:
+            return True
+    return False
+
+
 cdef bint has_some(list items):
     """Whether one of them is not None."""
     for item in items:
@@ -152,7 +160,8 @@ cdef class CudaEngine:
     cdef DeviceLooks device_looks
     cdef Staging staging
     cdef LatticeMemory lattices
-    cdef float lattice_beam  # of the batch that is being decoded; negative: no lattices are asked for
+    cdef float lattice_beam  # of the window that is being decoded; negative: no lattices are asked for
+    cdef float wanted_beam  # of the batch
     cdef object room, lock
     cdef object tokens  # average tokens of a frame in the last batch; None: not known
     cdef int halvings  # of the lanes and of the windows, because memory was short
@@ -219,8 +228,9 @@ cdef class CudaEngine:
         boosts : BoostList, sequence of BoostList or None, or None
             Of all utterances, or of each.
         streams : list of CudaStream, optional
-            The utterances are the next chunks of these. Paths are then those behind what is settled. If the batch
-            fails, all streams are as before.
+            The utterances are the next chunks of these. Paths are then those behind what is settled, and lattices those
+            of sentences that have ended now and whose streams keep links. If the batch fails, all streams are as
+            before.
         last : list of bool
             Whether each is the last chunk of its stream.
 
@@ -240,6 +250,8 @@ cdef class CudaEngine:
             lists = [(<CudaStream?> stream).boost for stream in streams]
         else:
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
+        if lattice_beam is None and streams is not None and any_keeps_links(streams):
+            raise ValueError("lattice_beam: expected a cost, because there are streams that keep links, got None")
         boosted = has_some(lists)
         if boosted and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
@@ -248,9 +260,9 @@ cdef class CudaEngine:
             raise UnsupportedError("boost: on a GPU expected lists without new words for streams and with a "
                                    "language_model; use device='cpu'")
         with turn:
-            self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
+            self.wanted_beam = -1.0 if lattice_beam is None else lattice_beam
             if has_new_words and lattice_beam is None:  # their kernel makes lattices always: the smallest
-                self.lattice_beam = 0.0
+                self.wanted_beam = 0.0
             self.boosts, self.has_new_words = lists if boosted else None, has_new_words
             self.streams, self.last = streams, last
             try:
@@ -259,8 +271,9 @@ cdef class CudaEngine:
                 self.boosts = self.streams = self.last = None
         return (paths[: len(paths) - 1] if has_new_words and lattice_beam is None else paths), work, bad
 
-    def new_stream(self, boost=None, rules=None, heard=None, saved=None):
-        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
+    def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
+        """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
+        keeps links, and its chunks are decoded with that beam.
 
         Raises
         ------
@@ -269,7 +282,8 @@ cdef class CudaEngine:
         """
         if boost is not None and self.rescoring is not None:
             self.rescoring.check_boosts([boost])
-        stream = CudaStream(self.pool, self.stream, self.source, self.rescoring, boost, rules, heard, saved)
+        stream = CudaStream(self.pool, self.stream, self.source, self.rescoring, boost, rules, heard, saved,
+                            lattice_beam is not None)
         self.all_streams.add(stream)
         return stream
 
@@ -363,14 +377,14 @@ cdef class CudaEngine:
         table = np.asarray(utterances)
         frames = table[:, 2]
         order = np.argsort(-frames, kind="stable")  # the longest first
+        with_links = len(table) if self.wanted_beam >= 0 else 0
+        if with_links and self.streams is not None:  # those that keep links come first
+            others = np.array([not (<CudaStream> stream).keeps_links for stream in self.streams], np.bool_)
+            order = order[np.argsort(others[order], kind="stable")]
+            with_links -= np.count_nonzero(others)
         sorted_table = np.ascontiguousarray(table[order])
-        windows = [(0, len(table))] if len(table) else []
         room = search_plan.LEAN if self.lean else self.room
-        if on_host:
-            value_bytes = np.where(sorted_table[:, 3] != 0, 2, 4)
-            half_of_the_room = (self.pool.room() + self.staging.device_bytes()) // 2
-            most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
-            windows = search_plan.windows_of(sorted_table[:, 2] * columns * value_bytes, most)
+        windows = self._windows(sorted_table, columns, on_host, room, with_links)
         self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
         looking = looks is not None and not on_host
         if looks is not None and on_host:
@@ -382,6 +396,7 @@ cdef class CudaEngine:
         if self.streams is not None:
             self._begin_streams()
         for first, last in windows:
+            self.lattice_beam = self.wanted_beam if first < with_links else -1.0
             try:
                 self._plan(last - first, columns, room)
                 if looking:
@@ -404,7 +419,20 @@ cdef class CudaEngine:
         if self.rescoring is not None:
             work |= self.rescoring.work()
         paths = found.paths
-        return (paths if self.lattice_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+        return (paths if self.wanted_beam < 0 else (*paths, lattices)), work, sorted(found.bad)
+
+    def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
+        """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
+        windows = []
+        value_bytes = np.where(table[:, 3] != 0, 2, 4)
+        half_of_the_room = (self.pool.room() + self.staging.device_bytes()) // 2
+        most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
+        for begin, end in ((0, with_links), (with_links, len(table))):
+            cuts = [(0, end - begin)] if end > begin else []
+            if on_host:
+                cuts = search_plan.windows_of((table[:, 2] * columns * value_bytes)[begin:end], most)
+            windows += [(begin + first, begin + last) for first, last in cuts]
+        return windows
 
     cdef int _begin_boosts(self) except -1:
         """Sees to it that the lists of the batch are on the device."""
@@ -532,7 +560,7 @@ cdef class CudaEngine:
         self.params.search.lattice = NULL
         if self.lattice_beam >= 0:
             self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
-                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n), self.boosts)
+                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n), self.boosts, self.streams)
             self.params.search.lattice = self.lattices.address()
         with nogil:
             copy_to_device(self.batch.address, host, layout.sent, self.stream)
@@ -655,12 +683,16 @@ cdef class CudaEngine:
         """Makes room for the states that lanes wait to leave."""
         cdef LaneState* state
         cdef StreamView* view
+        cdef CudaStream stream
         cdef uint32_t i
         for i in range(self.num_lanes):
             state = self._states() + i
             if state.need == kNeedsStreamRoom:
                 view = self._views() + state.utterance
-                (<CudaStream> self.streams[members[state.utterance]]).grow(state.num_tokens, state.log_size, view)
+                stream = self.streams[members[state.utterance]]
+                stream.grow(state.num_tokens, state.log_size, view)
+                if stream.keeps_links:
+                    self.lattices.grow_stream(stream, state.utterance, self.lanes.links_of(i))
                 with nogil:
                     copy_to_device(self.batch.address + self.layout.streams + state.utterance * sizeof(StreamView), view,
                                    sizeof(StreamView), self.stream)
@@ -680,7 +712,7 @@ cdef class CudaEngine:
             if ended and i in ended:
                 frames, rule = ended[i]
             (<CudaStream> self.streams[i]).take(found.settled.data() + found.settled_begins[i],
-                                                found.settled_counts[i], frames, rule)
+                                                found.settled_counts[i], frames, rule, self.last[i])
         return 0
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:

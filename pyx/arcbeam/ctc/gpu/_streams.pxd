@@ -11,7 +11,7 @@ from arcbeam.ctc._endpoint cimport EndpointRules
 from arcbeam.ctc._kenlm_view cimport KenLmView
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
-from arcbeam.ctc.gpu._search cimport StreamView
+from arcbeam.ctc.gpu._search cimport StreamLinksView, StreamView
 from arcbeam.ctc.gpu._rescoring_search cimport SharedBits
 from arcbeam.ctc._saved_search cimport Heard
 from arcbeam.lm._lm_view cimport RescoringView
@@ -25,6 +25,12 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
         BoostView boost
 
 
+cdef enum Given:
+    NOTHING_GIVEN
+    LATTICE_GIVEN  # and nobody has said yet that it has arrived
+    LATTICE_TAKEN
+
+
 cdef class StateRoom:
     cdef DeviceBuffer memory
     cdef uint32_t tokens, entries
@@ -32,11 +38,19 @@ cdef class StateRoom:
     cdef uint64_t bytes(self) noexcept
 
 
+cdef class LinkRoom:
+    cdef DeviceBuffer memory
+    cdef uint32_t links, steps, entries
+    cdef int reserve(self, uint32_t links, uint32_t steps, uint32_t entries) except -1
+
+
 cdef class CudaStream(SearchState):
     cdef readonly BoostList boost
     cdef readonly uint64_t frames
     cdef readonly uint32_t fired
     cdef readonly bint has_begun
+    cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
+    cdef Given given
     cdef EndpointRules rules
     cdef object graph  # on the host
     cdef DeviceRescoring rescoring  # None: no language model
@@ -48,6 +62,7 @@ cdef class CudaStream(SearchState):
     cdef vector[uint8_t] histories  # these
     cdef object saved  # what the search goes on from, until it is on the device
     cdef StateRoom state, spare
+    cdef LinkRoom links, spare_links  # None unless it keeps links
     cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
     cdef int _number_histories(self) except -1
@@ -55,4 +70,8 @@ cdef class CudaStream(SearchState):
     cdef int _describe_next(self, StreamView* view) except -1
     cdef int _resume(self) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1
+    cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1
+    cdef int grow_links(self, uint32_t links, StreamLinksView* view) except -1
+    cdef int _describe_next_links(self, StreamLinksView* view) except -1
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired, bint last) except -1
+    cdef int _forget(self) except -1

@@ -14,6 +14,10 @@ class StateRoom:
     def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
 
 @final
+class LinkRoom:
+    def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
+
+@final
 class CudaStream(SearchState):
     @property
     def boost(self) -> BoostList | None: ...
@@ -23,6 +27,8 @@ class CudaStream(SearchState):
     def fired(self) -> int: ...
     @property
     def has_begun(self) -> bool: ...
+    @property
+    def keeps_links(self) -> bool: ...
     def __new__(
         cls,
         pool: MemoryPool,
@@ -33,6 +39,7 @@ class CudaStream(SearchState):
         rules: EndpointRules | None,
         heard: Heard | None,
         saved: SavedSearch | None,
+        keeps_links: bool = False,
     ) -> Self: ...
     @property
     def is_whole(self) -> bool: ...

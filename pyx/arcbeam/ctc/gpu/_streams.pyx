@@ -19,7 +19,7 @@ from arcbeam.ctc._saved_search cimport Heard, SavedSearch, fields_of, take_heard
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
 from arcbeam.ctc.gpu._requests cimport KenLmAnswerer
 from arcbeam.ctc.gpu._rescoring_search cimport SharedBits, rescoring_tokens_bytes
-from arcbeam.ctc.gpu._search cimport StreamView, kNoIndex, stream_bytes
+from arcbeam.ctc.gpu._search cimport StreamLinksView, StreamView, kNoIndex, stream_bytes, stream_links_bytes
 from arcbeam.graph._words cimport GrowingPath
 from arcbeam.lm._lm_view cimport RescoringView
 
@@ -71,6 +71,27 @@ cdef class StateRoom:
 
 @cython.final
 @cython.no_gc
+cdef class LinkRoom:
+    """Memory for what a stream keeps of a lattice: links, steps, and costs of the entries of its log."""
+
+    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
+        self.memory = DeviceBuffer(pool, stream, "the lattice of a stream")
+
+    cdef int reserve(self, uint32_t links, uint32_t steps, uint32_t entries) except -1:
+        """Makes room for at least so much; what was there is lost if it was less."""
+        if links <= self.links and steps <= self.steps and entries <= self.entries:
+            return 0
+        if steps > self.steps:
+            steps += steps // 2 + 64  # the sentence goes on
+        links, steps, entries = max(links, self.links), max(steps, self.steps), max(entries, self.entries)
+        self.links = self.steps = self.entries = 0
+        self.memory.reserve(stream_links_bytes(links, steps, entries), False)
+        self.links, self.steps, self.entries = links, steps, entries
+        return 0
+
+
+@cython.final
+@cython.no_gc
 cdef class CudaStream(SearchState):
     """A sentence of a stream of speech between two chunks.
 
@@ -89,15 +110,20 @@ cdef class CudaStream(SearchState):
     saved : arcbeam.ctc.sentences.SavedSearch or None
         What the `search` of another stream returned, on any engine, of the same graph, options and boost. It must be
         checked: a search trusts it.
+    keeps_links : bool
+        Whether the end of the sentence gives its lattice; not with `saved`.
     """
 
     def __cinit__(self, MemoryPool pool not None, Stream stream not None, graph, DeviceRescoring rescoring,
-                  BoostList boost, rules, heard, saved):
+                  BoostList boost, rules, heard, saved, bint keeps_links=False):
         self.graph, self.rescoring, self.boost, self.saved = graph, rescoring, boost, saved
         take_rules(rules, &self.rules)
         take_heard(heard, self.heard)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
         self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
+        self.keeps_links = keeps_links
+        if keeps_links:
+            self.links, self.spare_links = LinkRoom(pool, stream), LinkRoom(pool, stream)
         if saved is not None:
             self.frames, self.fired = saved.frames, saved.fired
         if rescoring is None:
@@ -111,19 +137,21 @@ cdef class CudaStream(SearchState):
 
     @property
     def is_whole(self):
-        """True: a chunk that is given up half-way leaves no trace."""
-        return True
+        """bool : a chunk that is given up half-way leaves no trace; but where the sentence's lattice was lost on the way to
+        its result, the stream cannot go on."""
+        return self.given != LATTICE_GIVEN
 
     @property
     def nbytes(self):
         """int : bytes on the device."""
-        return self.state.memory.capacity + self.spare.memory.capacity
+        of_links = 0 if not self.keeps_links else self.links.memory.capacity + self.spare_links.memory.capacity
+        return self.state.memory.capacity + self.spare.memory.capacity + of_links
 
     cdef uint64_t frames_taken(self) except? 0:
         return self.frames
 
     cdef bint can_go_on(self) except -1:
-        return True
+        return self.given != LATTICE_GIVEN
 
     cdef uint32_t rule_fired(self) except? 0:
         return self.fired
@@ -132,6 +160,8 @@ cdef class CudaStream(SearchState):
         if self.settled.size() > 0:
             path.add(self.settled.data(), self.settled.size())
             self.settled.clear()
+        if self.given == LATTICE_GIVEN:
+            self.given = LATTICE_TAKEN
         return 0
 
     def search(self):
@@ -236,11 +266,48 @@ cdef class CudaStream(SearchState):
         self.spare.reserve(2 * tokens, 2 * entries)
         return self._describe_next(view)
 
-    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired) except -1:
-        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled."""
+    cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1:
+        """The same of its links, once `describe` has made room: `steps` that the sentence may have, and at least so many
+        links."""
+        self.spare_links.reserve(max(links, self.links.links), steps, self.spare.entries)
+        view.before = <unsigned char*> <uintptr_t> (self.links.memory.address if self.has_begun else 0)
+        view.before_links, view.before_steps = self.links.links, self.links.steps
+        return self._describe_next_links(view)
+
+    cdef int _describe_next_links(self, StreamLinksView* view) except -1:
+        view.after = <unsigned char*> <uintptr_t> self.spare_links.memory.address
+        view.after_links, view.after_steps = self.spare_links.links, self.spare_links.steps
+        return 0
+
+    cdef int grow_links(self, uint32_t links, StreamLinksView* view) except -1:
+        """Makes more room for the next links, and for the costs of all entries that the next state has room for."""
+        self.spare_links.reserve(max(2 * links, self.spare_links.links), self.spare_links.steps, self.spare.entries)
+        return self._describe_next_links(view)
+
+    cdef int take(self, const uint32_t* arcs, size_t count, uint64_t frames, uint32_t fired, bint last) except -1:
+        """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `last`:
+        whether it was the stream's last chunk."""
+        if self.given != NOTHING_GIVEN:
+            return 0  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)
-        self.state, self.spare = self.spare, self.state
-        self.has_begun = True
         self.frames += frames
         self.fired = fired
+        if self.keeps_links and (last or fired != 0):
+            return self._forget()
+        self.state, self.spare = self.spare, self.state
+        self.links, self.spare_links = self.spare_links, self.links
+        self.has_begun = True
+        return 0
+
+    cdef int _forget(self) except -1:
+        """The sentence has given its lattice, and its state is no longer needed."""
+        cdef StateRoom room
+        cdef LinkRoom links
+        for room in (self.state, self.spare):
+            room.memory.clear()
+            room.tokens = room.entries = 0
+        for links in (self.links, self.spare_links):
+            links.memory.clear()
+            links.links = links.steps = links.entries = 0
+        self.given, self.has_begun = LATTICE_GIVEN, False
         return 0

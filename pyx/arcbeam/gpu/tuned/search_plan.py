@@ -147,6 +147,10 @@ LEAN = Room(spill_states=2048, log_entries=1 << 14, links=1 << 12, window_bytes=
 # The room that the state of a stream starts with, in a buffer of 64 KiB.
 STREAM_TOKENS, STREAM_ENTRIES = 512, 5760
 
+# The links that there is room for at first, where a lattice is asked for; and the entries and links, twice as many as
+# have been left by the last pruning or at least so many, above which a stream is pruned at the end of a chunk.
+STREAM_LINKS, STREAM_PRUNE_ABOVE = 4096, 1 << 12
+
 
 def first_room(max_active: int) -> Room:
     """The room to start with; `max_active` 0 means no limit."""

@@ -38,7 +38,7 @@ lattice::Lattice number(const GraphView& graph, const unsigned char* memory, con
     found.best_end = place.best_end;
     found.total_cost = place.total_cost;
     found.reached_final = place.reached_final != 0;
-    found.complete = place.frames == wanted.frames;
+    found.complete = place.alive != 0;
     return wanted.new_words == nullptr ? lattice::number(graph, found)
                                        : lattice::number(OpenGraph(graph, *wanted.new_words), found);
 }

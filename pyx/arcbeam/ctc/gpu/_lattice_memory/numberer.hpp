@@ -19,7 +19,6 @@ namespace arcbeam {
 // An utterance of a window whose lattice is wanted.
 struct WantedLattice {
     const LatticeResult* result;
-    std::uint32_t frames;  // that it has
     lattice::Lattice* into;
     const NewWordsView* new_words;  // null: none
 };

@@ -1,0 +1,122 @@
+"""Lattices of streams with a large language model on a GPU: under the emulator, the bytes of the CPU, in every
+placement."""
+
+import numpy as np
+import pytest
+
+from arcbeam.gpu.tuned import search_plan
+from tests.decode.emulated_gpu import TIGHT
+from tests.decode.lattices import numbered, packed
+from tests.decode.search_host import HostStream, Room, Shape
+from tests.decode.test_endpoints import RULES, SPEECH
+from tests.decode.test_stream_lattices import ASKED
+from tests.decode.test_stream_lattices_emulated import SOME
+from tests.decode.test_streams import BATCH
+from tests.decode.test_streams_emulated import answers, seen
+from tests.rescore.rescore_host import RescoreHost
+from tests.rescore.test_streams_emulated import (
+    BOOSTS,
+    GRAPH,
+    KERNELS,
+    LARGE,
+    LOOKED_UP,
+    OPTIONS,
+    PLACES,
+    CtcDecoder,
+    chunks,
+    gpu,
+    models_of,
+    pair,
+)  # fmt: skip
+from tests.simt.build import schedules
+
+__all__ = ["gpu"]  # a fixture
+LATTICE_BEAM = {"lattice_beam": 4.0}
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def pruned(monkeypatch):
+    """States are pruned now and then, and begin with room for one link."""
+    monkeypatch.setattr(search_plan, "STREAM_PRUNE_ABOVE", 64)
+    monkeypatch.setattr(search_plan, "STREAM_LINKS", 1)
+
+
+def sentences(place, boosted):
+    """Streams that stop at endpoints, and begin the next sentence with a history or without."""
+    decoders, rng = pair(place, **LATTICE_BEAM), np.random.default_rng(5)
+    boosts = [BOOSTS[i + 1] if boosted else None for i in range(2)]
+    speech = [np.roll(SPEECH, 20 * i, axis=0)[:60] for i in range(2)]
+    streams = [[decoder.stream(boost=one, endpoint=RULES, **ASKED) for one in boosts] for decoder in decoders]
+    heard, ended = set(), 0
+    for at in range(0, 60, 9):
+        parts = [one[at : at + 9] for one in speech]
+        found, wanted = (
+            decoder.decode_chunks(own, parts, last=at == 54) for decoder, own in zip(decoders, streams, strict=True)
+        )
+        assert list(map(seen, found)) == list(map(seen, wanted))
+        assert list(map(answers, found)) == list(map(answers, wanted))
+        for mine, other in zip(*streams, strict=True):
+            while mine.partial.endpoint and not mine.is_finished and rng.random() < 0.7:
+                ended, keep = ended + 1, bool(rng.random() < 0.7)
+                found, wanted = mine.reset(keep_history=keep), other.reset(keep_history=keep)
+                assert (seen(found), answers(found)) == (seen(wanted), answers(wanted))
+                assert found.rescoring_score == wanted.rescoring_score
+                heard.add(mine._sentence.heard)
+    assert ended > 2 and len(heard) > 1
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_chunks(gpu, place):
+    gpu.begin_with(TIGHT)
+    chunks(place, False, asked=SOME, **LATTICE_BEAM)
+
+
+@pytest.mark.parametrize("place", LOOKED_UP)
+def test_boosted_chunks(gpu, place):
+    """Streams that are asked for nothing have other kernels than their company, and keep other states."""
+    gpu.begin_with(TIGHT)
+    chunks(place, True, asked=SOME, **LATTICE_BEAM)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_sentences(gpu, place):
+    gpu.begin_with(TIGHT)
+    sentences(place, False)
+
+
+def test_boosted_sentences(gpu):
+    sentences("resident", True)
+
+
+@pytest.mark.parametrize("bytes_for_all", [0, 1 << 20])
+def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, bytes_for_all):
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", 4)
+    monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", bytes_for_all)
+    chunks("kenlm", False, asked=SOME, **LATTICE_BEAM)
+    sentences("kenlm", False)
+
+
+@pytest.mark.parametrize("place", KERNELS)
+def test_schedules(place):
+    """The kernel alone, whose host is of the simplest kind, with races detected."""
+    cpu = CtcDecoder(GRAPH, device="cpu", **models_of(place) | LATTICE_BEAM)
+    start = 0 if place == "kenlm" else LARGE.about["start"]
+    batch = [BATCH[0][:15], BATCH[5][:15], BATCH[4][:15]]
+    for schedule in schedules(2):
+        host = RescoreHost(
+            GRAPH, cpu._rescoring, beam=OPTIONS["beam"], max_active=OPTIONS["max_active"], hypotheses_per_state=3,
+            cache=16, room=Room(capacity=32, spill_capacity=32, log=256, links=256), lattice_beam=4.0, **KERNELS[place],
+        )  # fmt: skip
+        states, streams = [HostStream(large_start=start) for _ in batch], [cpu.stream(lattice=True) for _ in batch]
+        for first in range(0, 15, 6):
+            parts = [np.ascontiguousarray(logp[first : first + 6]) for logp in batch]
+            found = host.decode(parts, Shape(lanes=2, block=64), streams=states, last=first == 12, **schedule)
+            wanted = cpu.decode_chunks(streams, parts, last=first == 12)
+            for state, got, want in zip(states, found, wanted, strict=True):
+                assert state.settled == want.arcs[: len(want._settled)].tolist()
+                assert state.settled + got.arcs.tolist() == want.arcs.tolist()
+                assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+        for got, want in zip(found, wanted, strict=True):
+            got.arcs, got.work = want.arcs, (1,)
+            assert packed(numbered(GRAPH, got, 1)) == packed(want.lattice._arrays)
