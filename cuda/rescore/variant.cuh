@@ -22,6 +22,7 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kLattices = lattices;  // whether lattices are asked for
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
+    static constexpr bool kHasNewWords = false;  // see new_words.cuh
 };
 
 template <bool lattices>

@@ -21,11 +21,11 @@ SOURCES = {
     "bucketed": "cuda/rescore/bucketed.cu",
     "boosted": "cuda/rescore/boosted.cu",
     "boosted_rescore": "cuda/rescore/boosted_rescore.cu",
+    "new_words": "cuda/rescore/new_words.cu",
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
-SOURCES["new_words"] = "cuda/rescore/new_words.cu"
-# Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {name: 208 if "search" in name else 576 for name in SOURCES} | {"new_words": 600}
+# Of their Params; search_host.py, rescore_host.py and boost_host.py spell them out.
+PARAMETER_BYTES = {name: 208 if "search" in name else 608 if "new_words" in name else 576 for name in SOURCES}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs", "boosted"), ("wide", "dense")
 )

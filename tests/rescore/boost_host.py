@@ -4,6 +4,7 @@ import numpy as np
 
 from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu import graph_layout, new_words_layout
+from arcbeam.graph.new_words import first_new_word
 from tests.decode.lattices import lattices, numbered, of_kernel, packed
 from tests.decode.search_host import DECODED
 from tests.rescore.rescore_host import REQUESTS, RescoreHost, bits_view
@@ -47,13 +48,13 @@ class BoostHost(RescoreHost):
         return params
 
 
-ON_DEVICE = np.dtype([(name, "u8") for name in ("states", "targets", "labels", "finals", "words")] + [
+ON_DEVICE = np.dtype([(name, "u8") for name in ("states", "targets", "labels", "finals", "words", "columns")] + [
     ("has_words", "u4"), ("unused", "u4")
 ])  # fmt: skip
 
 
 class NewWordsHost(BoostHost):
-    """Its lists may have new words. It makes lattices always."""
+    """Its lists may have new words."""
 
     source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
 
@@ -74,14 +75,10 @@ class NewWordsHost(BoostHost):
                 self.keep[f"{name} of {number}"] = column
                 row[name] = (column.ctypes.data - before) % 2**64
 
-    @staticmethod
-    def of_lattices(source, entry):
-        return source, entry
-
     def params(self, search):
         slot = kernel_params(
             of_utterances=self.own, entrances=self.entrances, num_states=np.uint32(self.graph.num_states),
-            num_arcs=np.uint32(self.graph.num_arcs),
+            num_arcs=np.uint32(self.graph.num_arcs), first_word=np.uint32(first_new_word(self.graph)),
         )  # fmt: skip
         return kernel_params(rescoring=super().params(search), slot=slot)
 
@@ -138,7 +135,7 @@ def check_new_words(graph, boosts, batch, *, lattice_beam, shape=None, schedule=
     more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
     decoder = CtcDecoder(graph, device="cpu", threads=1, **of_both, **more)
     lists = [boost.compiled(graph) for boost in boosts]
-    host = NewWordsHost(graph, lists, **options, lattice_beam=lattice_beam or 0.0)
+    host = NewWordsHost(graph, lists, **options, **more)
     found = host.decode(batch, shape, **(schedule or {}))
     _same_paths(found, decoder, boosts, batch)
     if lattice_beam is not None:

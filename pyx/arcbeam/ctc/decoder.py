@@ -474,8 +474,8 @@ class CtcDecoder:
         """A sentence of a stream that begins, or goes on from what was saved."""
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
-        if self._ordinal is not None:
-            refuse_new_words(compiled, f"streams on {self.device} do not have new ones yet")
+        if self._ordinal is not None and self._rescoring is not None:
+            refuse_new_words(compiled, f"{self.device} does not decode new ones together with a language_model yet")
         links = {} if asked is None else {"lattice_beam": self._options.lattice_beam}
         made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made

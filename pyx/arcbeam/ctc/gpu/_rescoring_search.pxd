@@ -72,6 +72,7 @@ cdef extern from "rescore/new_words.hpp" namespace "arcbeam" nogil:
         const uint16_t* labels
         const float* finals
         const uint32_t* words
+        const uint16_t* columns
         uint32_t has_words
 
     cdef struct SlotView:
@@ -79,6 +80,7 @@ cdef extern from "rescore/new_words.hpp" namespace "arcbeam" nogil:
         const Entrance* entrances
         uint32_t num_states
         uint32_t num_arcs
+        uint32_t first_word
 
     cdef struct NewWordsParams:
         RescoringParams rescoring

@@ -244,20 +244,17 @@ cdef class CudaEngine:
         if boosted and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
         has_new_words = boosted and any_new_words(lists)
-        if has_new_words and (self.rescoring is not None or streams is not None):
-            raise UnsupportedError("boost: on a GPU expected lists without new words for streams and with a "
-                                   "language_model; use device='cpu'")
+        if has_new_words and self.rescoring is not None:
+            raise UnsupportedError("boost: on a GPU expected lists without new words with a language_model; use device='cpu'")
         with turn:
             self.lattice_beam = -1.0 if lattice_beam is None else lattice_beam
-            if has_new_words and lattice_beam is None:  # their kernel makes lattices always: the smallest
-                self.lattice_beam = 0.0
             self.boosts, self.has_new_words = lists if boosted else None, has_new_words
             self.streams, self.last = streams, last
             try:
                 paths, work, bad = self._decode_somehow(utterances, columns, on_host, looks)
             finally:
                 self.boosts = self.streams = self.last = None
-        return (paths[: len(paths) - 1] if has_new_words and lattice_beam is None else paths), work, bad
+        return paths, work, bad
 
     def new_stream(self, boost=None, rules=None, heard=None, saved=None):
         """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU.
@@ -418,7 +415,6 @@ cdef class CudaEngine:
         if self.has_new_words:
             if self.opened_searches is None:
                 self.opened_searches = Searches(NEW_WORDS, self.pool, self.stream)
-                self.opened_searches.of_lattices = self.opened_searches.of_paths
             self.boosting.describe_slot(&self.all_params.slot)
         return 0
 

@@ -9,7 +9,7 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from arcbeam.ctc._rounds cimport SearchState
-from arcbeam.graph._graph_view cimport GraphView, view_of
+from arcbeam.graph._graph_view cimport OpenGraph, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc._boost cimport BoostList, no_phrases
@@ -36,7 +36,7 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
     cbool number_histories(const vector[uint8_t]& histories, KenLmAnswerer& numbers, const HostState& into) except +
     SavedSearch saved_search(const HostState& state, const StreamModels& models,
                              const vector[uint8_t]& histories) except +
-    void resume_search(const SavedSearch& saved, const GraphView& graph, const StreamModels& models, const Heard& heard,
+    void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const Heard& heard,
                        const EndpointRules& rules, const HostState& into, vector[uint8_t]& histories) except +
 
 cdef BoostList NOTHING = no_phrases()
@@ -155,6 +155,11 @@ cdef class CudaStream(SearchState):
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found)
 
+    cdef OpenGraph _open_graph(self) except *:
+        if self.boost is None or self.boost.new_words is None:
+            return OpenGraph(view_of(self.graph))
+        return OpenGraph(view_of(self.graph), self.boost.new_words_view)
+
     cdef int _resume(self) except -1:
         """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
         cdef SavedSearch search
@@ -165,7 +170,7 @@ cdef class CudaStream(SearchState):
         self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
         made = bytearray(self.state.bytes())
         memory = made
-        resume_search(search, view_of(self.graph), self.models, self.heard, self.rules,
+        resume_search(search, self._open_graph(), self.models, self.heard, self.rules,
                       HostState(&memory[0], self.state.tokens, self.state.entries), self.histories)
         if self.numbers is None:
             self.state.memory.write(memory)

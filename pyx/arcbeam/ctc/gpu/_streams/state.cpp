@@ -39,10 +39,10 @@ std::uint64_t bits_of(const History& history) {
 // Follows the words of all paths with the twin's models, and writes the log and the tokens with their histories,
 // which on_device(models, history) gives.
 template <typename Twin, typename OnDevice>
-void write_paths(const Twin& twin, const twin::SavedSearch& saved, const GraphView& graph,
+void write_paths(const Twin& twin, const twin::SavedSearch& saved, const OpenGraph& graph,
                  const StreamModels& models, const twin::Heard& heard, const Places& into, OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
-    state.models.boost_with(models.boost);
+    state.models.boost_with(models.boost, graph.first_word);
     state.resume(graph, heard, saved, twin::TokenLog::kNever);
     for (std::uint32_t i = 0; i < state.log.size(); ++i) {
         into.log[i] = {state.log[i].source, state.log[i].arc};
@@ -137,7 +137,7 @@ twin::SavedSearch saved_search(const HostState& from, const StreamModels& models
     return saved;
 }
 
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
                    KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);

@@ -8,10 +8,10 @@
 #include "arcbeam/ctc/gpu/_requests/kenlm_answerer.hpp"
 #include "decode/models.hpp"
 #include "decode/saved_search.hpp"
+#include "graph/open_graph.hpp"
 #include "rescore/rescoring_search.hpp"
 #include "shared/boost.hpp"
 #include "shared/endpoint.hpp"
-#include "shared/graph_view.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {
@@ -50,7 +50,7 @@ bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& 
 twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories);
 
 // Writes the state with which a search goes on; with a KenLM, its histories apart.
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
                    KenLmHistories& histories);
 
