@@ -80,12 +80,9 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
             return {true, 0U};
         }
     } else {
-        AskedWords asked;
-        if constexpr (Params::kAsked == Asks::arcs) {
-            asked = ask_arcs(params, questions, control);
-        } else {
-            asked = ask_words(params, questions, control);
-        }
+        const AskedWords asked = as_asked(
+            params, [&] { return ask_arcs(params, questions, control); },
+            [&] { return ask_words(params, questions, control); });
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;
         if (!asked.answered) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rescore/rescoring_search.hpp"
+#include "shared/simt.cuh"
 
 namespace arcbeam {
 
@@ -25,6 +26,29 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kHasNewWords = false;  // see new_words.cuh
 };
 
+// Calls of_arcs() where lanes ask the host for arcs, else of_model().
+template <class Params, class OfArcs, class OfModel>
+ARCBEAM_DEVICE auto as_asked(const Params& params, OfArcs of_arcs, OfModel of_model) {
+    if constexpr (Params::kAsked == Asks::arcs) {
+        return of_arcs();
+    } else if constexpr (Params::kAsked == Asks::either) {
+        return params.history_words == nullptr ? of_arcs() : of_model();
+    } else {
+        return of_model();
+    }
+}
+
+template <class Params>
+ARCBEAM_DEVICE bool asks_for_arcs(const Params& params) {
+    return as_asked(params, [] { return true; }, [] { return false; });
+}
+
+// Whether histories are the host's numbers, which are compared by their words.
+template <class Params>
+ARCBEAM_DEVICE bool numbers_histories(const Params& params) {
+    return Params::kLanesAsk && !asks_for_arcs(params);
+}
+
 template <bool lattices>
 using Resident = RescoringVariant<Asks::nobody, LmForm::columns, lattices>;
 template <bool lattices>
@@ -37,6 +61,8 @@ template <bool lattices>
 using Boosted = RescoringVariant<Asks::nobody, LmForm::columns, lattices, Adds::boosts>;
 template <bool lattices>
 using BoostedRescoring = RescoringVariant<Asks::nobody, LmForm::either, lattices, Adds::both>;
+template <bool lattices>
+using BoostedAsking = RescoringVariant<Asks::either, LmForm::columns, lattices, Adds::both>;
 
 static_assert(sizeof(Resident<false>) == sizeof(RescoringParams), "the host passes RescoringParams");
 

@@ -23,7 +23,7 @@ cdef class DeviceBoosts:
     cdef object nothing  # the list of an utterance that has none
     cdef DeviceGraph graph
     cdef DeviceBuffer entrances  # of the graph's open slot; empty until a list has new words
-    cdef uint32_t first_word  # the id of the first of these
+    cdef uint32_t first_word  # the id of the first of these; larger than all others until then
     cdef int describe(self, RescoringParams* params) except -1
     cdef int have(self, list lists) except -1
     cdef list _pieces(self, BoostList boost)

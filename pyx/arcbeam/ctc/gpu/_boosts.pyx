@@ -77,6 +77,7 @@ cdef class DeviceBoosts:
         self.nothing = no_phrases()
         self.graph = device_graph(graph, context)
         self.entrances = DeviceBuffer(pool, stream, "the entrances of new words")
+        self.first_word = 0xffffffff
         self.counters.resize(sizeof(LookupCounters))
         self.counters.fill(0)
 

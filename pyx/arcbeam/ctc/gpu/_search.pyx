@@ -106,7 +106,9 @@ ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
+BOOSTED_ASKING = SearchKind("boosted_asking", ("wide",), True)  # with new words or without
 NEW_WORDS = SearchKind("new_words", ("wide",), True)
+NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 
 
 cdef SearchKind with_lattices(SearchKind kind):

@@ -32,8 +32,10 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
 
     uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
     vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const Heard& heard) except +
-    vector[uint8_t] histories_of(const HostState& state, const KenLmAnswerer& numbers) except +
-    cbool number_histories(const vector[uint8_t]& histories, KenLmAnswerer& numbers, const HostState& into) except +
+    vector[uint8_t] histories_of(const HostState& state, const StreamModels& models,
+                                 const KenLmAnswerer& numbers) except +
+    cbool number_histories(const vector[uint8_t]& histories, const StreamModels& models, KenLmAnswerer& numbers,
+                           const HostState& into) except +
     SavedSearch saved_search(const HostState& state, const StreamModels& models,
                              const vector[uint8_t]& histories) except +
     void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const Heard& heard,
@@ -102,8 +104,9 @@ cdef class CudaStream(SearchState):
             self.frames, self.fired = saved.frames, saved.fired
         if rescoring is None:
             return
+        self.models.bits = rescoring.bits
         if rescoring.large is not None:
-            self.models.lms, self.models.bits = &rescoring.host_view.rescoring, rescoring.bits
+            self.models.lms = &rescoring.host_view.rescoring
             self.large_start = lm_start(self.models.lms[0], self.heard)
         else:
             self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
@@ -151,7 +154,8 @@ cdef class CudaStream(SearchState):
             if self.numbers is None or self.apart is not None:
                 found = saved_search(state, self.models, self.histories)
             else:
-                found = saved_search(state, self.models, histories_of(state, self.numbers.lookups.kenlm[0]))
+                found = saved_search(state, self.models,
+                                     histories_of(state, self.models, self.numbers.lookups.kenlm[0]))
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found)
 
@@ -188,7 +192,7 @@ cdef class CudaStream(SearchState):
         if self.apart is None and self.has_begun:
             read = self.state.memory.read(self.state.bytes())
             memory = read
-            self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries),
+            self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries), self.models,
                                           self.numbers.lookups.kenlm[0])
             self.apart = read
         return self.histories.size() // self.numbers.lookups.kenlm.state_size()
@@ -200,7 +204,7 @@ cdef class CudaStream(SearchState):
         cdef unsigned char[::1] memory
         if self.apart is not None:
             memory = self.apart
-            while not number_histories(self.histories, numbers[0],
+            while not number_histories(self.histories, self.models, numbers[0],
                                        HostState(&memory[0], self.state.tokens, self.state.entries)):
                 self.numbers.make_room()
             self.state.memory.write(memory)

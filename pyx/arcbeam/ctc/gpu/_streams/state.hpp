@@ -29,7 +29,8 @@ struct HostState {
 using KenLmHistories = std::vector<unsigned char>;
 
 // What gives tokens their histories: models of the host, and a boost. At most one is not null: models whose states
-// have the device's numbers, or those with a KenLM.
+// have the device's numbers, or those with a KenLM. With either, histories share their bits where a boost has
+// phrases.
 struct StreamModels {
     const RescoringView* lms;
     const twin::KenLmView* kenlm;
@@ -42,8 +43,10 @@ std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard);
 KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard);
 
 // The histories of the tokens, and the reverse: false if there is no room for their numbers.
-KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers);
-bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into);
+KenLmHistories histories_of(const HostState& from, const StreamModels& models,
+                            const requests::KenLmAnswerer& numbers);
+bool number_histories(const KenLmHistories& histories, const StreamModels& models,
+                      requests::KenLmAnswerer& numbers, const HostState& into);
 
 // Lacks what the host knows without the device: what is settled, `frames` and `fired`. `histories`: those of a
 // KenLM.
