@@ -24,7 +24,7 @@ namespace arcbeam {
 template <class Params>
 ARCBEAM_DEVICE std::uint32_t known_word(const Params& params, std::uint32_t word) {
     if constexpr (Params::kHasNewWords) {
-        return word < params.first_word ? word : params.first_word;
+        return word < params.slot.first_word ? word : params.slot.first_word;
     } else {
         return word;
     }

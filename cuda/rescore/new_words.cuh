@@ -78,16 +78,20 @@ struct OpenSearchParams : SearchParams {
 };
 
 template <class Variant>
+struct WithNewWords;
+
+template <class Variant>
 struct OpenVariant : Variant {
-    static constexpr bool kHasNewWords = true;
+    static constexpr bool kIsOpened = true;
     OpenSearchParams search;
     OpenColumn<std::uint32_t> words;
-    std::uint32_t first_word;
+    const WithNewWords<Variant>* of_kernel;
 };
 
 // The parameter of a kernel.
 template <class Variant>
 struct WithNewWords : Variant {
+    static constexpr bool kHasNewWords = true;
     SlotView slot;
 };
 
@@ -111,7 +115,7 @@ ARCBEAM_DEVICE OpenVariant<Variant> opened(const WithNewWords<Variant>& params, 
                                       slot.num_arcs,
                                       own.has_words};
     made.words = {params.words, own.words, slot.num_arcs};
-    made.first_word = slot.first_word;
+    made.of_kernel = &params;
     made.epsilon_words = params.epsilon_words | own.has_words;
     return made;
 }

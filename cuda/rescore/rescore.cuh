@@ -74,15 +74,15 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
         questions.num_distinct = simt::load(&control.num_distinct[slot]);
     }
     if constexpr (!Params::kLanesAsk) {
-        answer_words<Team>(params, questions, lane.lookups);
+        answer_words<Team>(of_kernel(params), questions, lane.lookups);
         Team::barrier();
         if (each_alone) {
             return {true, 0U};
         }
     } else {
         const AskedWords asked = as_asked(
-            params, [&] { return ask_arcs(params, questions, control); },
-            [&] { return ask_words(params, questions, control); });
+            params, [&] { return ask_arcs(of_kernel(params), questions, control); },
+            [&] { return ask_words(of_kernel(params), questions, control); });
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;
         if (!asked.answered) {

@@ -23,7 +23,8 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kLattices = lattices;  // whether lattices are asked for
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
-    static constexpr bool kHasNewWords = false;  // see new_words.cuh
+    static constexpr bool kIsOpened = false;  // see new_words.cuh
+    static constexpr bool kHasNewWords = false;
 };
 
 // Calls of_arcs() where lanes ask the host for arcs, else of_model().
@@ -47,6 +48,17 @@ ARCBEAM_DEVICE bool asks_for_arcs(const Params& params) {
 template <class Params>
 ARCBEAM_DEVICE bool numbers_histories(const Params& params) {
     return Params::kLanesAsk && !asks_for_arcs(params);
+}
+
+// The parameter of the kernel itself, for stages that read models through an address: that of a copy would lie in
+// local memory.
+template <class Params>
+ARCBEAM_DEVICE const auto& of_kernel(const Params& params) {
+    if constexpr (Params::kIsOpened) {
+        return *params.of_kernel;
+    } else {
+        return params;
+    }
 }
 
 template <bool lattices>
