@@ -32,14 +32,14 @@ ARCBEAM_DEVICE std::uint64_t silence_at(const typename Search::Params& params, s
     if (view.columns == nullptr) {
         return 0U;
     }
-    const auto columns = Search::columns(params, utterance, view);
     std::uint64_t silence = 0U;
     ARCBEAM_ROLLED
     for (std::uint32_t at = end; at != kNoIndex;) {
         const LogEntry entry = simt::load(log + at);
         at = entry.source;
         const std::uint16_t column =
-            entry.arc == kNoIndex ? kEpsilonColumn : simt::load_readonly(columns + entry.arc);
+            entry.arc == kNoIndex ? kEpsilonColumn
+                                  : simt::load_readonly(Search::columns(params, utterance, view) + entry.arc);
         if (column == kEpsilonColumn) {
             continue;
         }

@@ -1,6 +1,6 @@
 """A host for the search kernel with a large language model under the emulator."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def bits_view(bits):
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
     of_buckets = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
-    of_those_that_ask = {ARCS: "asking_arcs", MODEL: "asking"}
+    of_those_that_ask: ClassVar[dict[int, str]] = {ARCS: "asking_arcs", MODEL: "asking"}
     control_bytes = 208 + 160
 
     def __init__(

@@ -87,7 +87,10 @@ def test_random_slots(seed):
     check_new_words(graph, boosts, BATCH, beam=8.0, lattice_beam=6.0, room=GENEROUS)
 
 
-SOON = Endpoint({"pause": EndpointRule(min_trailing_silence=0.3), "long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.2)})
+SOON = Endpoint({
+    "pause": EndpointRule(min_trailing_silence=0.3),
+    "long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.2),
+})  # fmt: skip
 SPOKEN = [np.concatenate([graphs.random_log_probs(20 + i, 9, 4, sharpness=3.0), said("-----")]) for i in range(4)]
 
 

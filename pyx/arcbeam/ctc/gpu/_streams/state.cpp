@@ -108,8 +108,8 @@ KenLmHistories histories_of(const HostState& from, const StreamModels& models,
     return found;
 }
 
-bool number_histories(const KenLmHistories& histories, const StreamModels& models,
-                      requests::KenLmAnswerer& numbers, const HostState& into) {
+bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
+                      const HostState& into) {
     const Places places(into);
     for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
         const std::uint32_t number = numbers.number(histories.data() + i * numbers.state_size());

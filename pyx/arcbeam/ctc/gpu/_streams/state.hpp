@@ -45,8 +45,8 @@ KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& hear
 // The histories of the tokens, and the reverse: false if there is no room for their numbers.
 KenLmHistories histories_of(const HostState& from, const StreamModels& models,
                             const requests::KenLmAnswerer& numbers);
-bool number_histories(const KenLmHistories& histories, const StreamModels& models,
-                      requests::KenLmAnswerer& numbers, const HostState& into);
+bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
+                      const HostState& into);
 
 // Lacks what the host knows without the device: what is settled, `frames` and `fired`. `histories`: those of a
 // KenLM.
