@@ -123,8 +123,8 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions&
             asked = questions.extension[candidate];
             label = simt::load_readonly(labels + known_word(params, asked.word));
         }
-        const History models = models_part(params, asked.history);
-        const std::uint32_t state = is_large ? models.large : models.small;
+        const std::uint32_t state =
+            is_large ? models_part(params, asked.history).large : models_part(params, asked.history).small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         const bool is_kept = has && 2U * at + 1U < requests.kept().size;
         Pieces pieces{cache, requests, is_large, false, {kNoLmArc, kLmEmptyHistory}};

@@ -25,12 +25,10 @@ ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a
 
 template <class Params>
 ARCBEAM_DEVICE bool precedes(const Params& params, const History& a, const History& b) {
-    if (!numbers_histories(params)) {
+    if (!numbers_histories(params) || models_part(params, a).large == models_part(params, b).large) {
         return a < b;
     }
-    const std::uint32_t first = models_part(params, a).large;
-    const std::uint32_t second = models_part(params, b).large;
-    return first == second ? a < b : words_precede(params, first, second);
+    return words_precede(params, models_part(params, a).large, models_part(params, b).large);
 }
 
 // Of all numbers that threads offer, the first in order stays; kNoPacked stands for none yet.

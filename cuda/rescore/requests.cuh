@@ -206,9 +206,12 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];
-        const Answer answer = as_asked(
-            params, [&]() -> Answer { return copied_answer(requests.answer_buffer, first + i); },
-            [&]() -> Answer { return requests.replies()[i]; });
+        Answer answer;
+        if (!asks_for_arcs(params)) {
+            answer = requests.replies()[i];
+        } else {
+            answer = copied_answer(requests.answer_buffer, first + i);
+        }
         requests.answers()[place] = answer;
         if (params.cache.size != 0U) {
             const std::uint64_t key = requests.keys()[place];

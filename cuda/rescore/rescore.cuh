@@ -80,9 +80,12 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
             return {true, 0U};
         }
     } else {
-        const AskedWords asked = as_asked(
-            params, [&] { return ask_arcs(of_kernel(params), questions, control); },
-            [&] { return ask_words(of_kernel(params), questions, control); });
+        AskedWords asked;
+        if (asks_for_arcs(params)) {
+            asked = ask_arcs(of_kernel(params), questions, control);
+        } else {
+            asked = ask_words(of_kernel(params), questions, control);
+        }
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;
         if (!asked.answered) {

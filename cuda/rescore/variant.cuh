@@ -27,21 +27,13 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kHasNewWords = false;
 };
 
-// Calls of_arcs() where lanes ask the host for arcs, else of_model().
-template <class Params, class OfArcs, class OfModel>
-ARCBEAM_DEVICE auto as_asked(const Params& params, OfArcs of_arcs, OfModel of_model) {
-    if constexpr (Params::kAsked == Asks::arcs) {
-        return of_arcs();
-    } else if constexpr (Params::kAsked == Asks::either) {
-        return params.history_words == nullptr ? of_arcs() : of_model();
-    } else {
-        return of_model();
-    }
-}
-
 template <class Params>
 ARCBEAM_DEVICE bool asks_for_arcs(const Params& params) {
-    return as_asked(params, [] { return true; }, [] { return false; });
+    if constexpr (Params::kAsked == Asks::either) {
+        return params.history_words == nullptr;
+    } else {
+        return Params::kAsked == Asks::arcs;
+    }
 }
 
 // Whether histories are the host's numbers, which are compared by their words.
