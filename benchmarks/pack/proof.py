@@ -22,8 +22,9 @@ from benchmarks.data.datasets import CACHE
 from benchmarks.harness import record
 from benchmarks.harness.registry import Column, Context, Row
 
-SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", "boosted", "boosted_rescore")
-KERNELS = (*SEARCHES, *(f"{name}_lattice" for name in SEARCHES), "new_words", "transducer", "transducer_fused")
+BOOSTED = ("boosted", "boosted_rescore", "boosted_asking", "new_words", "new_words_rescore")
+SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", *BOOSTED)
+KERNELS = (*SEARCHES, *(f"{name}_lattice" for name in SEARCHES), "transducer", "transducer_fused")
 KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes

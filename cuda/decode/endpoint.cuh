@@ -26,7 +26,9 @@ ARCBEAM_DEVICE std::uint64_t dead_before(const StreamView& view) {
 
 // Frames of silence at the end of the path to an entry of the log; kNoIndex: to what has left the log. One thread
 // calls this.
-ARCBEAM_DEVICE std::uint64_t silence_at(const StreamView& view, const LogEntry* log, std::uint32_t end) {
+template <class Search>
+ARCBEAM_DEVICE std::uint64_t silence_at(const typename Search::Params& params, std::uint32_t utterance,
+                                        const StreamView& view, const LogEntry* log, std::uint32_t end) {
     if (view.columns == nullptr) {
         return 0U;
     }
@@ -36,7 +38,8 @@ ARCBEAM_DEVICE std::uint64_t silence_at(const StreamView& view, const LogEntry* 
         const LogEntry entry = simt::load(log + at);
         at = entry.source;
         const std::uint16_t column =
-            entry.arc == kNoIndex ? kEpsilonColumn : simt::load_readonly(view.columns + entry.arc);
+            entry.arc == kNoIndex ? kEpsilonColumn
+                                  : simt::load_readonly(Search::columns(params, utterance, view) + entry.arc);
         if (column == kEpsilonColumn) {
             continue;
         }
@@ -90,8 +93,10 @@ ARCBEAM_DEVICE Ending first_ending(const StreamView& view, const LaneState& stat
 
 // Returns whether the end has to be found with final weights, and judged again. `of_end`: it has been. What is
 // known by then waits in the histogram.
-ARCBEAM_DEVICE bool look(const SearchParams& params, const Lane& lane, const Bounds& bounds, bool of_end,
+template <class Search>
+ARCBEAM_DEVICE bool look(const typename Search::Params& given, const Lane& lane, const Bounds& bounds, bool of_end,
                          bool reached_final) {
+    const SearchParams& params = Search::common(given);
     Control& control = *lane.control;
     const Array<std::uint32_t> kept = lane.histogram;
     if (simt::thread_rank() == 0U) {
@@ -103,7 +108,8 @@ ARCBEAM_DEVICE bool look(const SearchParams& params, const Lane& lane, const Bou
         if (!of_end) {
             const std::uint32_t first_token = lane.state.log_size - lane.state.num_tokens;
             const std::uint64_t silence =
-                dead_before(view) + silence_at(view, lane.state.log, first_token + simt::load(&control.end_index));
+                dead_before(view) + silence_at<Search>(given, lane.state.utterance, view, lane.state.log,
+                                                       first_token + simt::load(&control.end_index));
             found = first_ending(view, lane.state, bounds, silence);
             asks = alive && found.rule != kNoEndpoint && asks_for_end(view.rules.rules[found.rule - 1U]);
             kept[0] = static_cast<std::uint32_t>(silence);

@@ -40,6 +40,11 @@ struct PlainSearch {
         copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
     }
 
+    // The columns of all arcs that a stream may take, where endpoints read them.
+    ARCBEAM_DEVICE static const std::uint16_t* columns(const Params&, std::uint32_t, const StreamView& view) {
+        return view.columns;
+    }
+
     // The begin and the end of a launch; one thread calls close().
     ARCBEAM_DEVICE static void open(const Params&, Lane&) {}
     ARCBEAM_DEVICE static void close(const Params&, const Lane&) {}

@@ -151,7 +151,8 @@ ARCBEAM_DEVICE bool save_stream(const typename Search::Params& params, const Lan
         simt::store(&memory.words->offset, state.offset);
         const std::uint32_t dead = state.alive != 0U ? 0U : simt::load(taken) - state.frame;
         simt::store(&memory.words->dead_frames, dead_before(view) + dead);
-        simt::store(&memory.words->settled_silence, silence_at(view, state.log, settled.deepest));
+        simt::store(&memory.words->settled_silence,
+                    silence_at<Search>(params, state.utterance, view, state.log, settled.deepest));
     }
     return true;
 }

@@ -387,7 +387,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
         return Search::lacks(lane);
     }
     if (bounds.looks) {
-        of_end = look(common, lane, bounds, of_end, reached_final);
+        of_end = look<Search>(params, lane, bounds, of_end, reached_final);
         return kLooked;
     }
     const bool dead = lane.state.alive == 0U;

@@ -30,9 +30,9 @@ ARCBEAM_DEVICE bool ask(std::uint32_t state, std::uint32_t label, RescoringContr
 
 // Like answer_some(), for a model that the host has. Candidates that stay open are marked. `again`: looks only at
 // marked ones.
-template <bool kTogether>
-ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questions questions,
-                                     RescoringControl& control, bool again) {
+template <bool kTogether, class Params>
+ARCBEAM_DEVICE LookupCounts ask_some(const Params& params, const Questions questions, RescoringControl& control,
+                                     bool again) {
     LookupCounts counts;
     constexpr std::uint32_t kHalf = kTogether ? kSearching : 1U;
     const std::uint32_t lane = simt::warp_thread();
@@ -48,9 +48,11 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
         }
         const std::uint32_t candidate = entry & ~kOpen;
         const Extension asked = questions.extension[candidate];
+        const std::uint32_t word = known_word(params, asked.word);
         const std::uint32_t label =
-            simt::load_readonly((is_large ? params.lms.large_labels : params.lms.small_labels) + asked.word);
-        const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
+            simt::load_readonly((is_large ? params.lms.large_labels : params.lms.small_labels) + word);
+        const History models = models_part(params, asked.history);
+        const std::uint32_t state = is_large ? models.large : models.small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         const std::uint32_t key = is_large ? state : state | kOfSmallModel;
         LmStep step{};
@@ -77,7 +79,8 @@ ARCBEAM_DEVICE LookupCounts ask_some(const RescoringParams& params, const Questi
             questions.asked[asked.place] = kNoIndex;
             std::uint32_t bits;
             std::memcpy(&bits, &deviation.cost, sizeof bits);
-            questions.extension[candidate] = Extension{deviation.next, bits, asked.word};
+            const History next = with_models_part(params, asked.history, deviation.next);
+            questions.extension[candidate] = Extension{next, bits, asked.word};
             ++counts.distinct;
         }
         if (is_first) {

@@ -91,8 +91,8 @@ ARCBEAM_DEVICE void ask_for(const RescoringParams& params, const Requests& reque
 
 // Like answer_some(), where the large model is read in pieces. Words that lack a piece stay open and are marked.
 // `again`: looks only at marked ones. `open` says whether this thread has marked any.
-template <std::uint32_t kHalf>
-ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Questions& questions,
+template <std::uint32_t kHalf, class Params>
+ARCBEAM_DEVICE LookupCounts ask_some_arcs(const Params& params, const Questions& questions,
                                           RescoringControl& control, bool again, bool& open) {
     LookupCounts counts;
     constexpr std::uint32_t kGroups = simt::kWarpSize / (2U * kHalf);  // of a warp
@@ -121,9 +121,10 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
         Extension asked{};
         if (has) {
             asked = questions.extension[candidate];
-            label = simt::load_readonly(labels + asked.word);
+            label = simt::load_readonly(labels + known_word(params, asked.word));
         }
-        const std::uint32_t state = is_large ? asked.history.large : asked.history.small;
+        const std::uint32_t state =
+            is_large ? models_part(params, asked.history).large : models_part(params, asked.history).small;
         const std::uint32_t wanted = is_large ? label & ~kKeepsSmallCost : label;
         const bool is_kept = has && 2U * at + 1U < requests.kept().size;
         Pieces pieces{cache, requests, is_large, false, {kNoLmArc, kLmEmptyHistory}};
@@ -167,7 +168,8 @@ ARCBEAM_DEVICE LookupCounts ask_some_arcs(const RescoringParams& params, const Q
                 questions.asked[asked.place] = kNoIndex;
                 std::uint32_t bits;
                 std::memcpy(&bits, &deviation.cost, sizeof bits);
-                questions.extension[candidate] = Extension{deviation.next, bits, asked.word};
+                const History next = with_models_part(params, asked.history, deviation.next);
+                questions.extension[candidate] = Extension{next, bits, asked.word};
                 counts.distinct += reads.others;
             }
             questions.distinct[at] = is_open ? candidate | kOpen : candidate;

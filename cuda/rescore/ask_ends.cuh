@@ -10,7 +10,7 @@ template <class Params>
 ARCBEAM_DEVICE void ask_end(const Params& params, std::uint32_t history, RescoringControl& control) {
     const LmView& lm = params.lms.large;
     LookupCounts uncounted;
-    if constexpr (Params::kAsked == Asks::arcs) {
+    if (asks_for_arcs(params)) {
         LmPlace place{lm.find(history, lm.num_labels), history};
         while (place.arc == kNoLmArc) {
             place.from = lm.backoff_state(place.from);
@@ -32,7 +32,7 @@ ARCBEAM_DEVICE bool ask_ends(const Params& params, const RescoringLane& lane) {
         const float cost = simt::load(&lane.tokens.token.at(i)->cost);
         if (is_finite(extend_epsilon(cost, simt::load_readonly(params.search.graph.finals + state)))) {
             const History history = lane.histories[i];
-            ask_end(params, history.large, *lane.words);
+            ask_end(params, models_part(params, history).large, *lane.words);
         }
     }
     return send_questions(params, *lane.words).answered;
@@ -44,7 +44,7 @@ ARCBEAM_DEVICE float asked_end_deviation(const Params& params, const History& hi
     const Requests requests = requests_of(control);
     const LmView& lm = params.lms.large;
     LmStep large{};
-    if constexpr (Params::kAsked == Asks::arcs) {
+    if (asks_for_arcs(params)) {
         const ArcCacheView none{};
         Pieces pieces{none, requests, true, false, {kNoLmArc, kLmEmptyHistory}};
         Reads uncounted;

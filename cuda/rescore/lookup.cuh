@@ -20,6 +20,16 @@
 
 namespace arcbeam {
 
+// The word that models look up: all new words of an utterance are one, the unknown word; see new_words.cuh.
+template <class Params>
+ARCBEAM_DEVICE std::uint32_t known_word(const Params& params, std::uint32_t word) {
+    if constexpr (Params::kHasNewWords) {
+        return word < params.slot.first_word ? word : params.slot.first_word;
+    } else {
+        return word;
+    }
+}
+
 // Adds a candidate to those whose words are looked up.
 template <class Team, class Work>
 ARCBEAM_DEVICE void want(std::uint32_t candidate, bool wanted, std::uint32_t slot, const Work& work,
@@ -342,7 +352,7 @@ ARCBEAM_DEVICE LookupCounts answer_some(const Params& params, const Questions& q
         if (has) {
             candidate = questions.distinct[at];
             asked = questions.extension[candidate];
-            label = simt::load_readonly(labels + asked.word);
+            label = simt::load_readonly(labels + known_word(params, asked.word));
         }
         const History models = models_part(params, asked.history);
         const std::uint32_t state = is_large ? models.large : models.small;

@@ -1,7 +1,6 @@
-// The search kernel with new words: as boosted_lattice.cu, for graphs with open slots. It also serves where no
-// lattice is asked for, with the smallest one, so that there is one kernel for new words and not two.
+// The search kernel with new words and a boost for each utterance: as boosted.cu, for graphs with open slots.
 #include "rescore/new_words.cuh"
 
-ARCBEAM_KERNEL_OCCUPANCY(arcbeam_new_words_wide, 512, 1, arcbeam::WithNewWords<true>) {
-    arcbeam::work<arcbeam::NewWordsSearch<true>, false>(params);
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_new_words_wide, 512, 1, arcbeam::WithNewWords<arcbeam::Boosted<false>>) {
+    arcbeam::work<arcbeam::NewWordsSearch<arcbeam::Boosted<false>>, false>(params);
 }

@@ -5,8 +5,8 @@
 //     states, targets, finals, words    the graph's [0, n) . . . . . . . . the utterance's [n, ...)
 //     labels                            the graph's whole chunks . . . . . the rest of them, then the utterance's
 //
-// A state of the graph that leads into the slot says so in its row. The search differs from that of boosted.cu in
-// the type of the graph alone.
+// A state of the graph that leads into the slot says so in its row. The search differs from that of its Variant, as
+// boosted.cu has one, in the type of the graph alone.
 #pragma once
 
 #include "rescore/new_words.hpp"
@@ -77,28 +77,34 @@ struct OpenSearchParams : SearchParams {
     OpenGraphView graph;
 };
 
-template <bool lattices>
-struct OpenVariant : Boosted<lattices> {
+template <class Variant>
+struct WithNewWords;
+
+template <class Variant>
+struct OpenVariant : Variant {
+    static constexpr bool kIsOpened = true;
     OpenSearchParams search;
     OpenColumn<std::uint32_t> words;
+    const WithNewWords<Variant>* of_kernel;
 };
 
-// The parameter of the kernel.
-template <bool lattices>
-struct WithNewWords : Boosted<lattices> {
+// The parameter of a kernel.
+template <class Variant>
+struct WithNewWords : Variant {
+    static constexpr bool kHasNewWords = true;
     SlotView slot;
 };
 
-static_assert(sizeof(WithNewWords<true>) == sizeof(NewWordsParams), "the host passes NewWordsParams");
+static_assert(sizeof(WithNewWords<Boosted<true>>) == sizeof(NewWordsParams), "the host passes NewWordsParams");
 
-template <bool lattices>
-ARCBEAM_DEVICE OpenVariant<lattices> opened(const WithNewWords<lattices>& params, std::uint32_t utterance) {
+template <class Variant>
+ARCBEAM_DEVICE OpenVariant<Variant> opened(const WithNewWords<Variant>& params, std::uint32_t utterance) {
     const SlotView& slot = params.slot;
     const NewWordsOnDevice own = slot.of_utterances[utterance];
     const DeviceGraphView& graph = params.search.graph;
     const std::uint32_t whole_labels = own.has_words != 0U ? slot.num_arcs / kChunk * kChunk : kNoIndex;
-    OpenVariant<lattices> made{};
-    static_cast<Boosted<lattices>&>(made) = params;
+    OpenVariant<Variant> made{};
+    static_cast<Variant&>(made) = params;
     static_cast<SearchParams&>(made.search) = params.search;
     made.search.graph = OpenGraphView{{graph.states, own.states, slot.num_states},
                                       {graph.targets, own.targets, slot.num_arcs},
@@ -109,16 +115,22 @@ ARCBEAM_DEVICE OpenVariant<lattices> opened(const WithNewWords<lattices>& params
                                       slot.num_arcs,
                                       own.has_words};
     made.words = {params.words, own.words, slot.num_arcs};
+    made.of_kernel = &params;
     made.epsilon_words = params.epsilon_words | own.has_words;
     return made;
 }
 
-template <bool lattices>
-struct NewWordsSearch : RescoringSearch<WithNewWords<lattices>> {
-    using Params = WithNewWords<lattices>;
+// The search of a Variant that boosts, for utterances with new words and without.
+template <class Variant>
+struct NewWordsSearch : RescoringSearch<WithNewWords<Variant>> {
+    using Params = WithNewWords<Variant>;
     using Lane = RescoringLane;
-    using Opened = RescoringSearch<OpenVariant<lattices>>;
+    using Opened = RescoringSearch<OpenVariant<Variant>>;
 
+    ARCBEAM_DEVICE static OpenColumn<std::uint16_t> columns(const Params& params, std::uint32_t utterance,
+                                                            const StreamView& view) {
+        return {view.columns, params.slot.of_utterances[utterance].columns, params.slot.num_arcs};
+    }
     template <class Team>
     ARCBEAM_DEVICE static FrameEnd advance(const Params& params, Lane& lane, float cut, Room room) {
         return Opened::template advance<Team>(opened(params, lane.state.utterance), lane, cut, room);

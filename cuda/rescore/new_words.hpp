@@ -1,4 +1,4 @@
-// The structs, beyond those of rescoring_search.hpp, through which the host and the search kernel with new words
+// The structs, beyond those of rescoring_search.hpp, through which the host and a search kernel with new words
 // talk to each other.
 #pragma once
 
@@ -20,7 +20,8 @@ struct NewWordsOnDevice {
     const std::uint16_t* labels;  // begin with those of the graph that do not fill a chunk
     const float* finals;
     const std::uint32_t* words;
-    std::uint32_t has_words;  // 0: the utterance has none, and no address
+    const std::uint16_t* columns;  // as the twin has them
+    std::uint32_t has_words;       // 0: the utterance has none, and no address
 };
 
 struct SlotView {
@@ -28,6 +29,7 @@ struct SlotView {
     const Entrance* entrances;              // ascending, and one behind the last, of the state kNoIndex
     std::uint32_t num_states;               // of the graph
     std::uint32_t num_arcs;
+    std::uint32_t first_word;  // the id of the first new word, under which models have the unknown one
 };
 
 struct NewWordsParams {

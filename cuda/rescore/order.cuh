@@ -25,16 +25,16 @@ ARCBEAM_DEVICE bool words_precede(const RescoringParams& params, std::uint32_t a
 
 template <class Params>
 ARCBEAM_DEVICE bool precedes(const Params& params, const History& a, const History& b) {
-    if (Params::kAsked != Asks::model || a.large == b.large) {
+    if (!numbers_histories(params) || models_part(params, a).large == models_part(params, b).large) {
         return a < b;
     }
-    return words_precede(params, a.large, b.large);
+    return words_precede(params, models_part(params, a).large, models_part(params, b).large);
 }
 
 // Of all numbers that threads offer, the first in order stays; kNoPacked stands for none yet.
 template <class Team, class Params>
 ARCBEAM_DEVICE void keep_first(const Params& params, std::uint64_t* least, std::uint64_t bits) {
-    if (Params::kAsked != Asks::model) {
+    if (!numbers_histories(params)) {
         simt::atomic_min<Team::kScope>(least, bits);
         return;
     }

@@ -178,7 +178,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         const std::uint32_t round = simt::load(&control.request_round);
         const std::uint64_t wanted = static_cast<std::uint64_t>(round) << 32U | posted;
         bool came;
-        if constexpr (Params::kAsked != Asks::arcs) {
+        if (!asks_for_arcs(params)) {
             came = wait_for_mapped(requests.head(), wanted, params.search.wait_cycles);
         } else {
             const std::uint32_t first = wait_for_copied(requests.answer_buffer, simt::load(&control.request_slot),
@@ -201,13 +201,13 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
     if (count == kNoIndex) {
         return false;
     }
-    if constexpr (Params::kAsked == Asks::model) {
+    if (numbers_histories(params)) {
         simt::fence<Scope::system>();  // whoever finds a number in the cache may read its words; see ask_some()
     }
     for (std::uint32_t i = simt::thread_rank(); i < count; i += simt::block_size()) {
         const std::uint32_t place = requests.places()[i];
         Answer answer;
-        if constexpr (Params::kAsked != Asks::arcs) {
+        if (!asks_for_arcs(params)) {
             answer = requests.replies()[i];
         } else {
             answer = copied_answer(requests.answer_buffer, first + i);
@@ -217,7 +217,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
             const std::uint64_t key = requests.keys()[place];
             const auto state = static_cast<std::uint32_t>(key >> 32U);
             const auto label = static_cast<std::uint32_t>(key);
-            if constexpr (Params::kAsked == Asks::arcs) {
+            if (asks_for_arcs(params)) {
                 keep_single(params.cache, Single{state, label}, answer);
             } else {
                 keep_cached(params.cache, params.counters, state, label,
@@ -226,7 +226,7 @@ ARCBEAM_DEVICE bool take_answers(const Params& params, std::uint32_t posted, Res
         }
     }
     simt::block_barrier();
-    if (Params::kAsked == Asks::arcs && simt::thread_rank() == 0U) {
+    if (asks_for_arcs(params) && simt::thread_rank() == 0U) {
         const std::uint64_t round = simt::load(&control.request_round);
         leave_copied(requests.head(), round << 32U | posted);
     }

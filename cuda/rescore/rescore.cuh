@@ -74,17 +74,17 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
         questions.num_distinct = simt::load(&control.num_distinct[slot]);
     }
     if constexpr (!Params::kLanesAsk) {
-        answer_words<Team>(params, questions, lane.lookups);
+        answer_words<Team>(of_kernel(params), questions, lane.lookups);
         Team::barrier();
         if (each_alone) {
             return {true, 0U};
         }
     } else {
         AskedWords asked;
-        if constexpr (Params::kAsked == Asks::arcs) {
-            asked = ask_arcs(params, questions, control);
+        if (asks_for_arcs(params)) {
+            asked = ask_arcs(of_kernel(params), questions, control);
         } else {
-            asked = ask_words(params, questions, control);
+            asked = ask_words(of_kernel(params), questions, control);
         }
         lane.lookups.distinct += asked.counts.distinct;
         lane.lookups.misses += asked.counts.misses;

@@ -39,6 +39,9 @@ struct ArcCacheView {
 constexpr std::uint32_t kCacheWords = 4U;
 constexpr std::uint32_t kSingleWords = 2U;
 
+// How many histories of a model of its own the host numbers at a time. The numbers are states of the large model.
+constexpr std::uint64_t kMostHistories = std::uint64_t{1} << 28U;
+
 // How many bits of a history the state of the small model and that of the boost take, where histories have both;
 // the large model's state has the rest. See history.cuh.
 struct SharedBits {

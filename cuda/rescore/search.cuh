@@ -61,6 +61,10 @@ struct RescoringSearch {
         copy_tokens(spilled_tokens(from, 0U), spilled_tokens(to, 0U), n);
     }
 
+    ARCBEAM_DEVICE static const std::uint16_t* columns(const Params&, std::uint32_t, const StreamView& view) {
+        return view.columns;
+    }
+
     ARCBEAM_DEVICE static void open(const Params& params, Lane& lane) {
         if (Params::kLanesAsk && simt::thread_rank() == 0U) {
             open_requests(params.views[lane_number()], *lane.words);

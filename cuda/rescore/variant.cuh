@@ -4,6 +4,7 @@
 #pragma once
 
 #include "rescore/rescoring_search.hpp"
+#include "shared/simt.cuh"
 
 namespace arcbeam {
 
@@ -23,7 +24,35 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
     static constexpr bool kLimits = kDeviates;  // whether a state may have too many hypotheses
+    static constexpr bool kIsOpened = false;  // see new_words.cuh
+    static constexpr bool kHasNewWords = false;
 };
+
+template <class Params>
+ARCBEAM_DEVICE bool asks_for_arcs(const Params& params) {
+    if constexpr (Params::kAsked == Asks::either) {
+        return params.history_words == nullptr;
+    } else {
+        return Params::kAsked == Asks::arcs;
+    }
+}
+
+// Whether histories are the host's numbers, which are compared by their words.
+template <class Params>
+ARCBEAM_DEVICE bool numbers_histories(const Params& params) {
+    return Params::kLanesAsk && !asks_for_arcs(params);
+}
+
+// The parameter of the kernel itself, for stages that read models through an address: that of a copy would lie in
+// local memory.
+template <class Params>
+ARCBEAM_DEVICE const auto& of_kernel(const Params& params) {
+    if constexpr (Params::kIsOpened) {
+        return *params.of_kernel;
+    } else {
+        return params;
+    }
+}
 
 template <bool lattices>
 using Resident = RescoringVariant<Asks::nobody, LmForm::columns, lattices>;
@@ -37,6 +66,8 @@ template <bool lattices>
 using Boosted = RescoringVariant<Asks::nobody, LmForm::columns, lattices, Adds::boosts>;
 template <bool lattices>
 using BoostedRescoring = RescoringVariant<Asks::nobody, LmForm::either, lattices, Adds::both>;
+template <bool lattices>
+using BoostedAsking = RescoringVariant<Asks::either, LmForm::columns, lattices, Adds::both>;
 
 static_assert(sizeof(Resident<false>) == sizeof(RescoringParams), "the host passes RescoringParams");
 

@@ -17,6 +17,7 @@ enum class Asks : std::uint32_t {
     nobody = 0,  // nothing: the model's view is on the device
     arcs = 1,    // the index is on the device; the host has arcs and back-off weights
     model = 2,   // the host has the model, and numbers its states
+    either = 3,  // of a kernel alone: the parameters tell which of these
 };
 
 // With Asks::arcs, a question is for an arc (its cost and next state) or for a state's back-off weight; see

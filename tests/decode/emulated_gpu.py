@@ -21,15 +21,18 @@ SOURCES = {
     "bucketed": "cuda/rescore/bucketed.cu",
     "boosted": "cuda/rescore/boosted.cu",
     "boosted_rescore": "cuda/rescore/boosted_rescore.cu",
+    "boosted_asking": "cuda/rescore/boosted_asking.cu",
+    "new_words": "cuda/rescore/new_words.cu",
+    "new_words_rescore": "cuda/rescore/new_words_rescore.cu",
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
-SOURCES["new_words"] = "cuda/rescore/new_words.cu"
-# Of their Params; search_host.py and rescore_host.py spell them out.
-PARAMETER_BYTES = {name: 208 if "search" in name else 576 for name in SOURCES} | {"new_words": 600}
+# Of their Params; search_host.py, rescore_host.py and boost_host.py spell them out.
+OPENED = ("new_words", "boosted_asking")  # the kernels of these read new words
+PARAMETER_BYTES = {name: 208 if "search" in name else 608 if name.startswith(OPENED) else 576 for name in SOURCES}
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs"), ("wide", "dense")
 )
-SHAPES["boosted_rescore"] = SHAPES["new_words"] = ("wide",)
+SHAPES |= dict.fromkeys(("boosted_rescore", "boosted_asking", "new_words", "new_words_rescore"), ("wide",))
 SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, FormatError, Graph, SymbolTable, TokenTable, UnsupportedError
-from arcbeam.ctc.boost import compiled_for, refuse_new_words
+from arcbeam import Boost, CtcDecoder, FormatError, Graph, SymbolTable, TokenTable
 from arcbeam.graph.graph import OpenSlot
 from arcbeam.graph.new_words import Joined
 from tests.decode import graphs, lattice_oracle, rescoring_oracle
@@ -332,14 +331,6 @@ def test_one_boost_serves_graphs_with_a_slot_and_without():
         assert boost.new_words(plain) == {}
     assert boost.compiled(graph).new_words is not None
     assert boost.compiled(plain).new_words is None
-
-
-def test_what_is_refused_is_named():
-    graph = small_graph(1)
-    with pytest.raises(UnsupportedError, match=r"because of a reason, got 'zz'; .*device='cpu'"):
-        refuse_new_words(compiled_for(graph, [None, Boost(["zz"])]), "of a reason")
-    refuse_new_words(compiled_for(graph, Boost(["a"])), "of a reason")
-    refuse_new_words(None, "of a reason")
 
 
 def test_arcs_of_a_graph_that_has_none():

@@ -20,7 +20,7 @@ from arcbeam import Boost, CtcDecoder, Graph, KenLM, SymbolTable
 from arcbeam.gpu.tuned import search_plan
 from tests.baseline.ngrams import NGrams
 from tests.decode.equality import same
-from tests.decode.language_models import random_model
+from tests.decode.language_models import over, random_model
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_streams_emulated import on_both
@@ -48,7 +48,10 @@ RUNS = [
     ("wide", 3, ("host", 0, None)),
     ("dense", None, ("host", 512, None)),
 ]
-BOOSTED = [(3, ("resident", 512, None)), (None, ("host-direct", 96, 96))]
+BOOSTED = [(3, ("resident", 512, None)), (None, ("host-direct", 96, 96)), (2, ("host", 512, None))]
+BOOSTED_OF_KENLM = (3, ("cpu", 512, None))
+# Of new words, without models and with them.
+OPENED = [None, ("resident", 512, None), ("host-direct", 96, 96), ("host", 0, None)]
 OF_KENLM = [("dense", 3, ("cpu", 0, None)), ("wide", None, ("cpu", 512, None))]
 # The same for streams; the last is boosted.
 STREAMED = [
@@ -106,10 +109,13 @@ def main() -> None:
         if shape == "wide":  # the one that kernels with lattices have, and those with boosts
             of_gpu, of_cpu = lattices(gpu, batch), lattices(cpu, batch)
             assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
-    for n, (placement, cache, budget) in BOOSTED:
+    boosted = [(models, run) for run in BOOSTED]
+    if find_spec("kenlm") is not None:
+        boosted.append((models | {"language_model": kenlm(), "unknown_words": "unk"}, BOOSTED_OF_KENLM))
+    for given, (n, (placement, cache, budget)) in boosted:
         if not step(f"boosts, hypotheses a state {n}, {placement}, cache {cache}, budget {budget}"):
             continue
-        options = models | {"beam": 5.0, "hypotheses_per_state": n}
+        options = given | {"beam": 5.0, "hypotheses_per_state": n}
         gpu = CtcDecoder(graph, device="cuda", placement=placement, arc_cache=cache, gpu_budget=budget, **options)
         cpu = CtcDecoder(graph, device="cpu", **options)
         boosts = [Boost({"w1 w2": 2.0, "w3": 1.0, "w2 w5 w1": 3.0, "w4": -1.0}), None, Boost(["w7"]), Boost(["w2"])]
@@ -118,11 +124,20 @@ def main() -> None:
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
     opened = open_graph(4)
     new_words = [*random_boosts(opened, 2), None, Boost(["w1"])]
-    if step("new words"):
-        gpu, cpu = (CtcDecoder(opened, device=device, beam=5.0) for device in ("cuda", "cpu"))
+    for where in OPENED:
+        if not step(f"new words, {where}"):
+            continue
+        options = {"beam": 5.0} | ({} if where is None else models | {"graph": over(opened, small)})
+        options = {"graph": opened} | options
+        on_gpu = {} if where is None else dict(zip(("placement", "arc_cache", "gpu_budget"), where, strict=True))
+        gpu, cpu = CtcDecoder(device="cuda", **options | on_gpu), CtcDecoder(device="cpu", **options)
         same(gpu.decode(batch, boost=new_words), cpu.decode(batch, boost=new_words))
         of_gpu, of_cpu = (lattices(decoder, batch, boost=new_words) for decoder in (gpu, cpu))
         assert [packed(lattice) for lattice in of_gpu] == [packed(lattice) for lattice in of_cpu]
+    if step("streams of new words"):
+        search_plan.launch_shapes = lambda *_: (SHAPES["wide"],)
+        short = [random_log_probs(seed, 7, 12) for seed in range(3)]
+        on_both(short, np.random.default_rng(1), new_words[:3], opened, beam=5.0, max_active=60)
     streamed = [(models, run) for run in STREAMED]
     if find_spec("kenlm") is not None:
         streamed.insert(0, (models | {"language_model": kenlm(), "unknown_words": "unk"}, STREAMED_OF_KENLM))
@@ -131,9 +146,9 @@ def main() -> None:
             boosts = [Boost({"w1 w2": 2.0, "w3": 1.0}), None, None] if run is STREAMED[-1] else None
             streams(given | {"graph": graph}, *run, boosts)
     without = "" if len(runs) > len(RUNS) else ", without KenLM's placement"
-    times = len(runs) + len(BOOSTED) + 1
+    times = len(runs) + len(boosted) + len(OPENED)
     print(
-        f"rescored {len(batch)} utterances {times} times, and streams {len(streamed)} times, the same as on the "
+        f"rescored {len(batch)} utterances {times} times, and streams {len(streamed) + 1} times, the same as on the "
         f"CPU{without}; share {SHARE}"
     )
 

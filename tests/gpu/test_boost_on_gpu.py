@@ -6,17 +6,24 @@ import pytest
 from arcbeam import Boost, CtcDecoder, Graph, SymbolTable
 from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
+from tests.decode import kenlm_files
 from tests.decode.equality import same
+from tests.decode.language_models import over
 from tests.decode.lattices import lattices, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
+from tests.decode.test_stream_states import with_moves
+from tests.decode.test_streams_emulated import on_both
 from tests.gpu.test_lattice_on_gpu import AS_SHIPPED, TIGHT
 from tests.gpu.test_rescoring_on_gpu import WORDS, made
+from tests.rescore import test_new_words_cuda_engine as of_engine
+from tests.rescore import test_new_words_rescored_emulated as rescored
 from tests.rescore.test_new_words_emulated import open_graph
 from tests.rescore.test_new_words_emulated import random_boosts as new_words
 
-# Those of a large model that the GPU looks up itself: where it is, the cache, and the budget.
+# Of a large model: where it is, the cache, and the budget.
 PLACES = [
     ("resident", None, None), ("resident", "64kB", None), ("host-direct", 0, None), ("host-direct", "1kB", 1000),
+    ("host", None, None), ("host", 0, None),
 ]  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
@@ -84,6 +91,17 @@ def test_with_a_language_model(room, place, n):
     assert decoder._engine.placement == place[0]
 
 
+@pytest.mark.parametrize("cache", [None, 0])
+def test_with_kenlm(room, cache):
+    """Histories are numbered as they are met, on a machine whose answers come in any order."""
+    kenlm_files.need_kenlm()
+    graph, models = made(6, 3000, 32)
+    models |= {"language_model": rescored.kenlm(), "unknown_words": "unk"}
+    batch = [random_log_probs(i, 1 + 37 * i % 50) for i in range(60)]
+    where = {"placement": "cpu", "arc_cache": cache}
+    agree(graph, batch, boosts_of(batch), where, beam=8.0, max_active=400, hypotheses_per_state=3, **models)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_graphs_with_a_language_model(seed):
     """Costs that are often equal among them; one list for all utterances, and a long one."""
@@ -115,6 +133,33 @@ def test_new_words(room, seed, topology):
     ]
     known = {text for _, text in graph.word_symbols.items()}
     assert any(word.word not in known for one in found for word in one.words)
+
+
+@pytest.mark.parametrize("place", of_engine.PLACES)
+def test_new_words_with_a_language_model(room, place):
+    """Small ones, streams among them, and larger ones."""
+    if place == "kenlm":
+        kenlm_files.need_kenlm()
+    of_engine.with_a_language_model(place)
+    models = {"language_model": rescored.kenlm() if place == "kenlm" else rescored.LARGE, "unknown_words": "unk"}
+    graph = over(open_graph(2, entrances=200), rescored.SMALL)
+    batch = [random_log_probs(i, 1 + 37 * i % 80, 12) for i in range(60)]
+    boosts = [one if i % 5 else None for i, one in enumerate(new_words(open_graph(2), len(batch)))]
+    options = {"graph_language_model": rescored.SMALL, "beam": 9.0, "max_active": 800, "hypotheses_per_state": 3}
+    agree(graph, batch, boosts, of_engine.PLACES[place], **models | options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_streams_of_new_words(room, seed):
+    """In company with lists without new words and without lists; and with endpoints, saved and restored on the way."""
+    graph = open_graph(seed, entrances=40)
+    batch = [random_log_probs(i, 1 + 37 * i % 50, 12) for i in range(12)]
+    boosts = [one if i % 3 else None for i, one in enumerate(new_words(graph, len(batch)))]
+    on_both(batch, np.random.default_rng(seed), boosts, graph, beam=8.0, max_active=400)
+    decoders = list(of_engine.both(graph, beam=8.0, max_active=400))
+    found = with_moves(decoders, batch, np.random.default_rng(seed), boosts)
+    same(found, decoders[1].decode(batch, boost=boosts))
+    assert of_engine.sentences(seed) > 2
 
 
 def test_nbest_lists(room):

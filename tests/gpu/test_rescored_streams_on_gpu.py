@@ -15,8 +15,7 @@ from tests.rescore import test_streams_emulated as emulated
 __all__ = ["needs_kernels", "room"]  # fixtures
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning", "ignore:log_probs. expected:UserWarning")
 SHAPES = [search_plan.WIDE, search_plan.DENSE, search_plan.RESCORING_CLUSTER]
-BOOSTED = [(place, boosted) for place in emulated.PLACES for boosted in (False, True)
-           if place in emulated.LOOKED_UP or not boosted]  # fmt: skip
+BOOSTED = [(place, boosted) for place in emulated.PLACES for boosted in (False, True)]
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arcbeam import CtcDecoder, LanguageModel
+from arcbeam import Boost, CtcDecoder, LanguageModel
 from tests.decode import graphs, kenlm_files
 from tests.decode import test_lattice_emulated as lattice_emulated
 from tests.decode import test_search_emulated as search_emulated
@@ -17,12 +17,14 @@ from tests.decode.lattices import lattices as lattices_of
 from tests.decode.lattices import of_kernel, packed
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.search_host import FromHost, Room, SearchHost, Shape
+from tests.decode.test_new_words import small_graph
 from tests.decode.test_settled import check_a_frame_backwards, check_kernel
 from tests.rescore import rescore_host
 from tests.rescore import test_boost_emulated as boost_emulated
 from tests.rescore import test_boost_rescored_emulated as boost_rescored_emulated
 from tests.rescore import test_lattice_emulated as rescored_lattice_emulated
 from tests.rescore import test_new_words_emulated as new_words_emulated
+from tests.rescore import test_new_words_rescored_emulated as new_words_rescored_emulated
 from tests.rescore import test_requests_emulated as requests_emulated
 from tests.rescore import test_rescore_emulated as rescore_emulated
 from tests.rescore import test_rescoring_stages_emulated as stages_emulated
@@ -239,6 +241,37 @@ def new_words():
         new_words_emulated.test_schedules(4.0)
         for seed in range(6):
             new_words_emulated.test_random_slots(seed)
+
+
+def new_words_in_streams():
+    """Sentences that end at pauses, one of which has new words at its end."""
+    lists = [Boost({"zz": 6.0, "xy": 6.0}), None, Boost(["a"]), Boost({"x": 6.0, "yx": 7.0})]
+    for number in range(3):
+        new_words_emulated.by_the_kernel(small_graph(number), lists, 5, new_words_emulated.SOON)
+
+
+def new_words_with_models():
+    _new_words_of("resident")
+
+
+def boosts_with_arcs_asked():
+    _new_words_of("arcs asked")
+
+
+def boosts_with_kenlm():
+    """And ties that the words of histories settle."""
+    for seed in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            new_words_rescored_emulated.test_ties_by_words(Path(folder), seed, 2)
+    _new_words_of("kenlm")
+
+
+def _new_words_of(place):
+    for lattice_beam in (None, 4.0):
+        new_words_rescored_emulated.check(
+            place, new_words_emulated.random_boosts(new_words_emulated.GRAPH, 3), new_words_emulated.BATCH[:3],
+            hypotheses_per_state=2, lattice_beam=lattice_beam, room=ROOM, cache=16,
+        )  # fmt: skip
 
 
 def boosts_with_models():

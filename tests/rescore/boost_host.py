@@ -4,9 +4,9 @@ import numpy as np
 
 from arcbeam import CtcDecoder
 from arcbeam.ctc.gpu import graph_layout, new_words_layout
-from tests.decode.lattices import lattices, numbered, of_kernel, packed
-from tests.decode.search_host import DECODED
-from tests.rescore.rescore_host import REQUESTS, RescoreHost, bits_view
+from tests.decode.lattices import lattices, numbered, packed
+from tests.decode.search_host import DECODED, NONE, SearchHost
+from tests.rescore.rescore_host import ARCS, MODEL, REQUESTS, RescoreHost, bits_view
 from tests.simt.build import kernel_params
 
 VIEW = np.dtype([("states", "u8"), ("arcs", "u8"), ("mask", "u4"), ("unused", "u4")])
@@ -47,26 +47,24 @@ class BoostHost(RescoreHost):
         return params
 
 
-ON_DEVICE = np.dtype([(name, "u8") for name in ("states", "targets", "labels", "finals", "words")] + [
+ON_DEVICE = np.dtype([(name, "u8") for name in ("states", "targets", "labels", "finals", "words", "columns")] + [
     ("has_words", "u4"), ("unused", "u4")
 ])  # fmt: skip
 
 
-class NewWordsHost(BoostHost):
-    """Its lists may have new words. It makes lattices always."""
+class SlotHost(SearchHost):
+    """Mixed into a host with boosts: its lists may have new words."""
 
-    source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
-    has_clusters = False
-
-    def __init__(self, graph, lists, **options):
-        super().__init__(graph, lists, **options)
+    def have_new_words(self, graph, lists):
         self.own = np.zeros(len(lists), ON_DEVICE)
-        self.entrances = new_words_layout.entrances(graph.states, graph.open_slot)
+        self.first_word, self.entrances = NONE, np.zeros(1, new_words_layout.ENTRANCE)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         last = new_words_layout.last_labels(labels, graph.num_arcs)
         for number, (row, made) in enumerate(zip(self.own, lists, strict=True)):
             if made.new_words is None:
                 continue
+            self.first_word = made.new_words.first_word
+            self.entrances = new_words_layout.entrances(graph.states, graph.open_slot)
             row["has_words"] = 1
             for name, (column, before) in zip(
                 ON_DEVICE.names, new_words_layout.columns(graph, made.new_words, last), strict=False
@@ -75,16 +73,21 @@ class NewWordsHost(BoostHost):
                 self.keep[f"{name} of {number}"] = column
                 row[name] = (column.ctypes.data - before) % 2**64
 
-    @staticmethod
-    def of_lattices(source, entry):
-        return source, entry
-
     def params(self, search):
         slot = kernel_params(
             of_utterances=self.own, entrances=self.entrances, num_states=np.uint32(self.graph.num_states),
-            num_arcs=np.uint32(self.graph.num_arcs),
+            num_arcs=np.uint32(self.graph.num_arcs), first_word=np.uint32(self.first_word),
         )  # fmt: skip
         return kernel_params(rescoring=super().params(search), slot=slot)
+
+
+class NewWordsHost(SlotHost, BoostHost):
+    source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
+    has_clusters = False
+
+    def __init__(self, graph, lists, **options):
+        super().__init__(graph, lists, **options)
+        self.have_new_words(graph, lists)
 
 
 def aligned(column, to=32):
@@ -124,6 +127,18 @@ class BoostRescoreHost(RescoreHost):
         return params
 
 
+class NewWordsRescoreHost(SlotHost, BoostRescoreHost):
+    """With lists that have new words, or with a model that lanes ask the host for (`asks`)."""
+
+    source, entry = "cuda/rescore/new_words_rescore.cu", "arcbeam_new_words_rescore_{}"
+    of_buckets = source, entry
+    of_those_that_ask = dict.fromkeys((ARCS, MODEL), "boosted_asking")
+
+    def __init__(self, graph, rescoring, lists, bits, **options):
+        super().__init__(graph, rescoring, lists, bits, **options)
+        self.have_new_words(graph, lists)
+
+
 def check(graph, boosts, batch, *, shape=None, schedule=None, lattice_beam=None, **options):
     """Decodes with the kernel and with the twin: the same paths, or the same lattices, in every byte."""
     of_both = {name: options[name] for name in ("beam", "max_active", "acoustic_scale") if name in options}
@@ -139,28 +154,25 @@ def check_new_words(graph, boosts, batch, *, lattice_beam, shape=None, schedule=
     more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
     decoder = CtcDecoder(graph, device="cpu", threads=1, **of_both, **more)
     lists = [boost.compiled(graph) for boost in boosts]
-    host = NewWordsHost(graph, lists, **options, lattice_beam=lattice_beam or 0.0)
-    found = host.decode(batch, shape, **(schedule or {}))
-    _same_paths(found, decoder, boosts, batch)
-    if lattice_beam is not None:
-        wanted = lattices(decoder, batch, boost=boosts)
-        for one, logp, made, lattice in zip(found, batch, lists, wanted, strict=True):
-            assert packed(numbered(WholeGraph(graph, made.new_words), one, len(logp))) == packed(lattice)
-    return host
+    host = NewWordsHost(graph, lists, **options, **more)
+    return _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule)
 
 
 def check_rescored(
-    graph, models, boosts, batch, *, bits, shape=None, schedule=None, lattice_beam=None, lm_scale=1.0, **options
-):
-    """The same with a large language model."""
+    graph, models, boosts, batch, *, bits, shape=None, schedule=None, lattice_beam=None, lm_scale=1.0,
+    unknown_words="error", **options,
+):  # fmt: skip
+    """The same with a large language model; `asks`, with others, of :class:`RescoreHost`."""
     of_both = {name: options[name] for name in ("beam", "max_active", "hypotheses_per_state") if name in options}
     more = {} if lattice_beam is None else {"lattice_beam": lattice_beam}
     decoder = CtcDecoder(
         graph, language_model=models[0], graph_language_model=models[1], lm_scale=lm_scale, device="cpu", threads=1,
-        **of_both, **more,
+        unknown_words=unknown_words, **of_both, **more,
     )  # fmt: skip
     lists = [boost.compiled(graph) for boost in boosts]
-    host = BoostRescoreHost(graph, decoder._rescoring, lists, bits, **options, **more)
+    opens = "asks" in options or any(one.new_words is not None for one in lists)
+    kind = NewWordsRescoreHost if opens else BoostRescoreHost
+    host = kind(graph, decoder._rescoring, lists, bits, **options, **more)
     _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule)
     if lattice_beam is None:
         assert host.counters[0] == decoder.stats.lookups
@@ -169,11 +181,12 @@ def check_rescored(
 
 def _check_same(host, decoder, graph, boosts, batch, lattice_beam, shape, schedule):
     found = host.decode(batch, shape, **(schedule or {}))
+    _same_paths(found, decoder, boosts, batch)
     if lattice_beam is not None:
         wanted = lattices(decoder, batch, boost=boosts)
-        assert of_kernel(graph, batch, found) == [packed(lattice) for lattice in wanted]
-        return host
-    _same_paths(found, decoder, boosts, batch)
+        for one, logp, boost, lattice in zip(found, batch, boosts, wanted, strict=True):
+            whole = WholeGraph(graph, boost.compiled(graph).new_words)
+            assert packed(numbered(whole, one, len(logp))) == packed(lattice)
     return host
 
 

@@ -1,6 +1,6 @@
 """A host for the search kernel with a large language model under the emulator."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ def bits_view(bits):
 class RescoreHost(SearchHost):
     source, entry = "cuda/rescore/rescore.cu", "arcbeam_rescore_{}"
     of_buckets = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
+    of_those_that_ask: ClassVar[dict[int, str]] = {ARCS: "asking_arcs", MODEL: "asking"}
     control_bytes = 208 + 160
 
     def __init__(
@@ -66,7 +67,7 @@ class RescoreHost(SearchHost):
             self.source, self.entry = self.of_buckets
             self.buckets = Buckets(rescoring.large.columns, rescoring.large.about, in_buckets)
         if asks != NOBODY:
-            name = "asking_arcs" if asks == ARCS else "asking"
+            name = self.of_those_that_ask[asks]
             self.source, self.entry = f"cuda/rescore/{name}.cu", f"arcbeam_{name}_{{}}"
             self.sources_of_the_host = answering.SOURCES
         super().__init__(graph, beam=beam, **options)

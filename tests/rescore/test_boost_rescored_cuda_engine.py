@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arcbeam import Boost, CtcDecoder, KenLM, UnsupportedError
+from arcbeam import Boost, CtcDecoder, UnsupportedError
 from arcbeam.ctc.gpu import _models
 from arcbeam.gpu.tuned import search_plan
-from tests.decode import graphs, kenlm_files
+from tests.decode import graphs
 from tests.decode.emulated_gpu import TIGHT
 from tests.decode.equality import same
 from tests.decode.lattices import lattices, packed
@@ -18,10 +18,10 @@ from tests.decode.test_boost import DEPTH_SCALINGS, PHRASES, boost_of
 from tests.decode.test_lattice import BEAMS
 from tests.decode.test_rescoring import language_models, with_words
 from tests.rescore.test_lattice_cuda_engine import PLACES
-from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, LARGE, MODELS, OPTIONS, ROOMY, WORDS
+from tests.rescore.test_new_words_rescored_emulated import kenlm
+from tests.rescore.test_rescore_cuda_engine import BATCH, GRAPH, MODELS, OPTIONS, ROOMY, WORDS
 
-TAKEN = {name: PLACES[name] for name in ("resident", "bucketed")}
-TAKEN |= {"index on the device": {"placement": "host-direct", "arc_cache": 512}}
+TAKEN = PLACES | {"index on the device": {"placement": "host-direct", "arc_cache": 512}}
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
@@ -53,7 +53,8 @@ def equal(on_gpu, on_cpu, batch, boost):
 def test_equal_bytes(emulated_gpu, place, room, n, monkeypatch):
     emulated_gpu.begin_with(room)
     monkeypatch.setattr(search_plan, "launch_shapes", lambda *_: (search_plan.DENSE, search_plan.WIDE))
-    on_gpu, on_cpu = decoders(where=TAKEN[place], hypotheses_per_state=n)
+    models = {"language_model": kenlm(), "unknown_words": "unk"} if place == "kenlm" else {}
+    on_gpu, on_cpu = decoders(where=TAKEN[place], hypotheses_per_state=n, **models)
     boosts = [random_boost(seed) for seed in range(len(BATCH))]
     boosts[2] = None
     found = equal(on_gpu, on_cpu, BATCH, boosts)
@@ -85,7 +86,7 @@ def test_n_best_lists_have_boosts(emulated_gpu):
     st.sampled_from([0.5, 2.0, math.inf]),
     st.sampled_from(BEAMS),
     st.sampled_from([None, 1, 2, 4]),
-    st.sampled_from(["resident", "bucketed"]),
+    st.sampled_from(["resident", "bucketed", "arcs asked"]),
     DEPTH_SCALINGS,
 )
 def test_random_graphs(emulated_gpu, graph, models, phrases, batch, beam, lattice_beam, n, place, depth_scaling):
@@ -114,26 +115,13 @@ def test_memory_counts_the_lists_and_is_given_back(emulated_gpu):
     equal(on_gpu, on_cpu, BATCH, boost)
 
 
-@pytest.mark.parametrize("place", ["arcs asked", "kenlm"])
-def test_models_that_lanes_ask_the_host_for_are_refused(emulated_gpu, place, tmp_path):
-    emulated_gpu.begin_with(ROOMY)
-    model, advice = LARGE, "placement 'host'.*use placement='resident' or 'host-direct', or decode with device='cpu'"
-    if place == "kenlm":
-        kenlm_files.need_kenlm()
-        model = KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(tmp_path / "lm.arpa"))
-        advice = "placement 'cpu'.*give an arcbeam.LanguageModel, which arcbeam build-lm makes"
-    on_gpu, on_cpu = decoders(where=PLACES[place], language_model=model, unknown_words="unk", placement="auto")
-    with pytest.raises(UnsupportedError, match=f"boost: on a GPU expected .* looks up itself, got .*{advice}"):
-        on_gpu.decode(BATCH, boost=random_boost(1))
-    same(on_gpu.decode(BATCH, boost=[None] * len(BATCH)), on_cpu.decode(BATCH))
-
-
 def test_more_beginnings_than_a_history_has_room_for(emulated_gpu, monkeypatch):
     emulated_gpu.begin_with(ROOMY)
     on_gpu, on_cpu = decoders()
     assert _models.most_beginnings(1 << 31, 1 << 31) == 2
     assert _models.most_beginnings((1 << 25) + 1, 1 << 20) == 1 << 17
     assert _models.most_beginnings(1, 1) == 1 << 31
+    assert _models.most_beginnings(1 << 28, 1 << 20) == 1 << 15  # of a KenLM
     boost = random_boost(1)
     beginnings = len(boost.compiled(GRAPH).states)
     monkeypatch.setattr(_models, "most_beginnings", lambda *states: beginnings)

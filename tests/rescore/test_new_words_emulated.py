@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from arcbeam import Boost, CtcDecoder, Graph, SymbolTable, TokenTable
+from arcbeam import Boost, CtcDecoder, Endpoint, EndpointRule, Graph, SymbolTable, TokenTable
+from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.graph.graph import OpenSlot
 from tests.decode import graphs
-from tests.decode.search_host import Shape
-from tests.decode.test_new_words import arcs_of, small_graph
-from tests.rescore.boost_host import check_new_words
+from tests.decode.search_host import HostStream, Room, Shape
+from tests.decode.test_new_words import arcs_of, said, small_graph
+from tests.rescore.boost_host import NewWordsHost, check_new_words
 from tests.rescore.test_boost_emulated import GENEROUS, WORDS
 from tests.simt.build import schedules
 
@@ -84,6 +85,47 @@ def test_random_slots(seed):
     graph = open_graph(seed, entrances=(1, 40, 200)[seed % 3], **meta)
     boosts = random_boosts(graph, len(BATCH))
     check_new_words(graph, boosts, BATCH, beam=8.0, lattice_beam=6.0, room=GENEROUS)
+
+
+SOON = Endpoint({
+    "pause": EndpointRule(min_trailing_silence=0.3),
+    "long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.2),
+})  # fmt: skip
+SPOKEN = [np.concatenate([graphs.random_log_probs(20 + i, 9, 4, sharpness=3.0), said("-----")]) for i in range(4)]
+
+
+def by_the_kernel(graph, lists, cut, endpoint=None, **schedule):
+    """Chunks that the kernel alone decodes, its host being of the simplest kind, against the CPU's partial results."""
+    limits = {"beam": 12.0, "max_active": 60}
+    cpu = CtcDecoder(graph, device="cpu", frame_shift=0.1, **limits)
+    compiled = [(one or Boost({})).compiled(graph) for one in lists]
+    host = NewWordsHost(graph, compiled, room=Room(capacity=32, spill_capacity=32), **limits)
+    rules = None if endpoint is None else EndpointRules.of(endpoint, graph, 0.1)
+    states = [HostStream(rules=rules) for _ in lists]
+    streams = [cpu.stream(boost=one, endpoint=endpoint) for one in lists]
+    for first in range(0, len(SPOKEN[0]), cut):
+        last = first + cut >= len(SPOKEN[0])
+        chunks = [np.ascontiguousarray(logp[first : first + cut]) for logp in SPOKEN]
+        found = host.decode(chunks, Shape(lanes=2, block=64), streams=states, last=last, **schedule)
+        wanted = cpu.decode_chunks(streams, chunks, last=last)
+        for state, got, want in zip(states, found, wanted, strict=True):
+            assert state.settled == want.arcs[: len(want._settled)].tolist()
+            assert state.settled + got.arcs.tolist() == want.arcs.tolist()
+            assert np.float64(got.total_cost).tobytes() == np.float64(0.0 - want.partial_score).tobytes()
+        assert [state.frames for state in states] == [stream.num_frames for stream in streams]
+        assert [state.fired for state in states] == [stream._state.fired for stream in streams]
+    return streams
+
+
+@pytest.mark.parametrize("endpoint", [None, SOON])
+def test_streams(endpoint):
+    """One has no list, and one a list without new words."""
+    lists, found, fired = [Boost({"zz": 6.0, "xy": 6.0}), None, Boost(["a"]), Boost({"x": 6.0, "yx": 7.0})], 0, set()
+    for number, schedule in enumerate(schedules(3)):
+        streams = by_the_kernel(small_graph(number), lists, (2, 5, 14)[number % 3], endpoint, **schedule)
+        found += sum(int((stream.partial.arcs >= small_graph(number).num_arcs).any()) for stream in streams)
+        fired |= {stream._state.fired for stream in streams}
+    assert found > 5 and (endpoint is None or fired >= {1, 2})
 
 
 def test_slots_are_reached():

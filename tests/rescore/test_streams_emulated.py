@@ -35,13 +35,10 @@ LARGE, SMALL = (random_model(RNG, WORDS, order, share=0.2) for order in (3, 2))
 GRAPH = over(SILENCE, SMALL, WORDS)
 MODELS = {"language_model": LARGE, "graph_language_model": SMALL, "hypotheses_per_state": 3} | OPTIONS
 BOOSTS = [boost(i) if i % 3 else None for i in range(len(BATCH))]
-# Of the models that a GPU looks up itself; those of a boosted search, and one whose arcs it asks for.
-LOOKED_UP = {
+PLACES = {
     "resident": {"placement": "resident"},
     "index on the device": {"placement": "host-direct", "arc_cache": 512},
     "bucketed": {"placement": "host-direct", "gpu_budget": 512},
-}
-PLACES = LOOKED_UP | {
     "arcs asked": {"placement": "host", "threads": 2},
     "kenlm": {"placement": "cpu", "threads": 2},
 }
@@ -135,7 +132,7 @@ def test_chunks(gpu, place, room):
 
 
 @pytest.mark.parametrize("room", [TIGHT, AS_SHIPPED])
-@pytest.mark.parametrize("place", LOOKED_UP)
+@pytest.mark.parametrize("place", PLACES)
 def test_boosted_chunks(gpu, monkeypatch, place, room):
     gpu.begin_with(room)
     chunks(place, True)
@@ -147,7 +144,7 @@ def test_moves(gpu, place):
     moves(place, False)
 
 
-@pytest.mark.parametrize("place", LOOKED_UP)
+@pytest.mark.parametrize("place", PLACES)
 def test_boosted_moves(gpu, place):
     gpu.begin_with(TIGHT)
     moves(place, True)
@@ -159,7 +156,7 @@ def test_sentences(gpu, place):
     sentences(place, False)
 
 
-@pytest.mark.parametrize("place", ["resident", "bucketed"])
+@pytest.mark.parametrize("place", ["resident", "bucketed", "arcs asked", "kenlm"])
 def test_boosted_sentences(gpu, place):
     sentences(place, True)
 
@@ -232,15 +229,14 @@ def test_history_goes_on(emulated_gpu, graph, models, speech, keeps, beam, place
 def test_the_bytes_depend_on_the_frames_alone(gpu, place):
     """Not on the engine, on chunks, or on company: that of boosted streams has other kernels."""
     gpu.begin_with(TIGHT)
-    boosted = place in LOOKED_UP
-    for one in [None, Boost({}), BOOSTS[1]][: 3 if boosted else 1]:
+    for one in (None, Boost({}), BOOSTS[1]):
         states = set()
         for decoder in pair(place):
             for chunk in (1, 9, 100):
                 stream = decoder.stream(boost=one)
                 decoder.decode_chunks([stream], [BATCH[5][:0]])
                 for at in range(0, 27, chunk):
-                    rounds = [decoder.stream(boost=BOOSTS[2] if boosted and at // chunk % 2 else None), stream]
+                    rounds = [decoder.stream(boost=BOOSTS[2] if at // chunk % 2 else None), stream]
                     decoder.decode_chunks(rounds, [BATCH[3], BATCH[5][at : min(at + chunk, 27)]])
                 states.add(stream.save())
         assert len(states) == 1
@@ -267,13 +263,15 @@ def test_a_failed_batch_leaves_all_streams_as_they_were(gpu):
         same([stream.partial for stream in streams], cpu.decode(BATCH))
 
 
+@pytest.mark.parametrize("boosted", [False, True])
 @pytest.mark.parametrize("first_room", [4, 1 << 10])
-def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, first_room):
+def test_numbers_of_kenlm_begin_anew(gpu, monkeypatch, first_room, boosted):
     """Between chunks, as often as can be; streams wait, are saved, and hear words before their first chunk."""
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES", first_room)
     monkeypatch.setattr(search_plan, "REQUEST_HISTORIES_BYTES", 0)
     decoders, rng = pair("kenlm"), np.random.default_rng(2)
-    streams = [[decoder.stream() for _ in range(4)] for decoder in decoders]
+    boosts = BOOSTS[:4] if boosted else [None] * 4
+    streams = [[decoder.stream(boost=one) for one in boosts] for decoder in decoders]
     numbers, sizes = decoders[0]._engine.host_lookups, []
     for number in range(24):
         chosen = rng.permutation(4)[: rng.integers(1, 4)].tolist()
@@ -316,7 +314,8 @@ def test_without_memory_for_more_numbers_of_kenlm(gpu, monkeypatch):
 
 def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
     """Are refused when a stream begins, goes on, or has another list."""
-    for place in ("arcs asked", "kenlm"):
+    monkeypatch.setattr(_models, "most_beginnings", lambda *states: 3)
+    for place in PLACES:
         decoder, cpu = pair(place)
         data = cpu.stream(boost=BOOSTS[1]).save()
         stream = decoder.stream()
@@ -325,13 +324,9 @@ def test_boosts_that_no_kernel_takes(gpu, monkeypatch):
             lambda on=decoder, data=data: on.restore(data, boost=BOOSTS[1]),
             lambda one=stream: one.reset(boost=BOOSTS[1]),
         ):
-            with pytest.raises(UnsupportedError, match="boost: on a GPU expected a language model that the GPU looks"):
+            with pytest.raises(UnsupportedError, match="boost: on a GPU expected phrases with at most 3 different"):
                 ask()
         assert stream.num_frames == 0
-    decoder, _ = pair("resident")
-    monkeypatch.setattr(_models, "most_beginnings", lambda *states: 3)
-    with pytest.raises(UnsupportedError, match="boost: on a GPU expected phrases with at most 3 different beginnings"):
-        decoder.stream(boost=BOOSTS[1])
 
 
 def after_a_sentence(cpu, starts):

@@ -400,18 +400,6 @@ def graphs_of(graph: Graph, boosts: Boosts, utterances: int) -> list[Graph | Ope
     return [opened(graph, boost_of(boosts, index)) for index in range(utterances)]
 
 
-def refuse_new_words(lists: BoostList | list[BoostList | None] | None, reason: str) -> None:
-    """UnsupportedError with this reason if a list has new words."""
-    for one in lists if isinstance(lists, list) else [lists]:
-        if one is not None and one.new_words is not None:
-            names = [name for _, name in itertools.islice(one.new_words.symbols.items(), SHOWN)]
-            raise UnsupportedError(
-                f"boost: expected words that the graph has, because {reason}, got "
-                f"{', '.join(map(repr, names))}; decode with CtcDecoder(graph, device='cpu') (on the command line: "
-                "--device cpu)"
-            )
-
-
 def _restored(phrases: dict[str, float], depth_scaling: float, spellings: Spellings) -> Boost:
     made = Boost(phrases, depth_scaling=depth_scaling)
     made._spellings = spellings
@@ -474,4 +462,4 @@ def _index_of(graph: Graph) -> WordIndex:
     return index
 
 
-__all__ = ["Boost", "Boosted", "Boosts", "boost_of", "compiled_for", "graphs_of", "opened", "refuse_new_words"]
+__all__ = ["Boost", "Boosted", "Boosts", "boost_of", "compiled_for", "graphs_of", "opened"]

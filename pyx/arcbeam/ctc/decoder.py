@@ -20,7 +20,7 @@ from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
 from arcbeam.ctc._rounds import Round, taking
-from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of, refuse_new_words
+from arcbeam.ctc.boost import Boost, Boosts, compiled_for, graphs_of
 from arcbeam.ctc.engines import make_engine
 from arcbeam.ctc.frame_confidences import FrameConfidences
 from arcbeam.ctc.hypothesis import Asked, Hypotheses, Hypothesis, Paths, Results
@@ -347,8 +347,8 @@ class CtcDecoder:
         FormatError
             A file that the graph or a language model is mapped from has been changed in place.
         UnsupportedError
-            On a GPU: a boost meets a language model, and has words that the graph lacks, or the lanes ask the host for
-            the model, or there are more beginnings of phrases than there is room for beside large models.
+            On a GPU: a boost meets a language model, and has more beginnings of phrases than there is room for beside
+            large models.
         MemoryError, CudaOutOfMemoryError, CapacityError
             The search does not fit; the decoder can still be used.
         CudaError
@@ -367,8 +367,6 @@ class CtcDecoder:
         self._check_files()
         beam = self._options.lattice_beam if asked.needs_lattices else None
         boosts = compiled_for(self._graph, boost, self._options.threads or usable_cores())
-        if self._ordinal is not None and self._rescoring is not None:
-            refuse_new_words(boosts, f"{self.device} does not decode new ones together with a language_model yet")
         found = self._intake.decode(
             self._engine, log_probs, lengths, errors, cuda_stream, lattice_beam=beam, boosts=boosts
         )
@@ -466,8 +464,6 @@ class CtcDecoder:
         """A sentence of a stream that begins, or goes on from what was saved."""
         engine: Any = self._engine
         compiled = None if boost is None else boost.compiled(self._graph)
-        if self._ordinal is not None:
-            refuse_new_words(compiled, f"streams on {self.device} do not have new ones yet")
         links = {} if asked is None else {"lattice_beam": self._options.lattice_beam}
         made: SearchState = engine.new_stream(compiled, rules, heard, saved, **links)
         return made

@@ -1,6 +1,7 @@
 """Boost lists on a device, and what a search with boosts needs beside them."""
 
 from libc.stddef cimport size_t
+from libc.stdint cimport uint32_t
 
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._host_buffers cimport HostBuffer
@@ -22,6 +23,7 @@ cdef class DeviceBoosts:
     cdef object nothing  # the list of an utterance that has none
     cdef DeviceGraph graph
     cdef DeviceBuffer entrances  # of the graph's open slot; empty until a list has new words
+    cdef uint32_t first_word  # the id of the first of these; larger than all others until then
     cdef int describe(self, RescoringParams* params) except -1
     cdef int have(self, list lists) except -1
     cdef list _pieces(self, BoostList boost)

@@ -47,6 +47,7 @@ cdef NewWordsOnDevice on_device(list addresses) except *:
         made.labels = <const uint16_t*> <uintptr_t> addresses[2]
         made.finals = <const float*> <uintptr_t> addresses[3]
         made.words = <const uint32_t*> <uintptr_t> addresses[4]
+        made.columns = <const uint16_t*> <uintptr_t> addresses[5]
         made.has_words = 1
     return made
 
@@ -76,6 +77,7 @@ cdef class DeviceBoosts:
         self.nothing = no_phrases()
         self.graph = device_graph(graph, context)
         self.entrances = DeviceBuffer(pool, stream, "the entrances of new words")
+        self.first_word = 0xffffffff
         self.counters.resize(sizeof(LookupCounters))
         self.counters.fill(0)
 
@@ -133,6 +135,7 @@ cdef class DeviceBoosts:
         if self.entrances.capacity == 0:
             table = new_words_layout.entrances(graph.states, graph.open_slot)
             self.entrances.write(table.view(np.uint8))
+            self.first_word = boost.new_words.first_word  # the same in all lists
         return made + new_words_layout.columns(graph, boost.new_words, self.graph.last_labels)
 
     cdef BoostView view(self, boost) except *:
@@ -147,6 +150,7 @@ cdef class DeviceBoosts:
         """Tells a kernel everything of the graph's slot except the words of a batch."""
         slot.entrances = <const Entrance*> <uintptr_t> self.entrances.address
         slot.num_states, slot.num_arcs = self.graph.source.num_states, self.graph.source.num_arcs
+        slot.first_word = self.first_word
         return 0
 
     cdef size_t device_bytes(self):

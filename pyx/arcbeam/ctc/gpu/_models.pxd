@@ -1,7 +1,7 @@
 """Language models as kernels read them, and everything else that rescoring needs on a device."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 
 from arcbeam.gpu._cuda cimport Context
 from arcbeam.gpu._launch cimport Stream
@@ -61,6 +61,7 @@ cdef class DeviceRescoring:
     cdef DeviceBuffer _send(self, column, Stream stream)
     cdef int describe(self, RescoringParams* params) except -1
     cdef int check_boosts(self, list lists) except -1
+    cdef uint64_t _large_states(self) noexcept
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream)
     cdef int begin_batch(self, Stream stream) except -1
     cdef int begin(self, uint32_t lanes, RescoringParams* params) except -1

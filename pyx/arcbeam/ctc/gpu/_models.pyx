@@ -19,7 +19,9 @@ from arcbeam.ctc._kenlm_view cimport kenlm_view_of
 from arcbeam.lm._lm_view cimport LmArc, LmView, lm_view_of
 from arcbeam.gpu._registered_memory cimport RegisteredMemory
 from arcbeam.ctc._boost cimport BoostList
-from arcbeam.ctc.gpu._rescoring_search cimport LookupCounters, RescoringParams, kCacheWords, shared_bits
+from arcbeam.ctc.gpu._rescoring_search cimport (
+    LookupCounters, RescoringParams, kCacheWords, kMostHistories, shared_bits,
+)
 
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.lm import lm_file
@@ -224,8 +226,7 @@ cdef class DeviceRescoring:
         if self.placement.name == "resident":
             self._check_limit(memory_limit, taken + model_bytes)
         self._place_large(context, model_bytes, index_bytes, free_bytes, gpu_budget, arc_cache)
-        if self.large is not None:
-            self.bits = shared_bits(self.large.view.num_states, self.small.view.num_states)
+        self.bits = shared_bits(self._large_states(), self.small.view.num_states)
         self.pool = MemoryPool(context)
         self.large_labels = self._send(rescoring.large_labels, stream)
         self.small_labels = self._send(rescoring.small_labels, stream)
@@ -313,9 +314,9 @@ cdef class DeviceRescoring:
         params.lms.small = self.small.view
         if self.large is not None:
             params.lms.large, params.buckets = self.large.view, self.large.buckets
-            params.bits = self.bits
         else:  # the beginning of a sentence has the number 0
             params.lms.large.num_labels = self.rescoring.kenlm.end_sentence
+        params.bits = self.bits
         params.lms.large_labels = <const uint32_t*> <uintptr_t> self.large_labels.address
         params.lms.small_labels = <const uint32_t*> <uintptr_t> self.small_labels.address
         params.lms.large_scale, params.lms.small_scale = self.rescoring.large_scale, self.rescoring.small_scale
@@ -331,22 +332,19 @@ cdef class DeviceRescoring:
     cdef int check_boosts(self, list lists) except -1:
         """Raises UnsupportedError for lists that no kernel takes with these models."""
         cdef BoostList boost
-        cdef size_t most
-        if self.large is None or self.placement.name == "host":
-            raise UnsupportedError(
-                f"boost: on a GPU expected a language model that the GPU looks up itself, got one that it asks the host "
-                f"for (placement {self.placement.name!r}); " + (
-                    "give an arcbeam.LanguageModel, which arcbeam build-lm makes from the ARPA" if self.large is None else
-                    "use placement='resident' or 'host-direct'") + ", or decode with device='cpu'")
-        most = most_beginnings(self.large.view.num_states, self.small.view.num_states)
+        cdef size_t most = most_beginnings(self._large_states(), self.small.view.num_states)
         for boost in lists:
             if boost is not None and len(boost.states) > most:
                 raise UnsupportedError(
                     f"boost: on a GPU expected phrases with at most {most:,} different beginnings, which is what a token "
-                    f"has room for beside histories of {self.large.view.num_states:,} and "
+                    f"has room for beside histories of {self._large_states():,} and "
                     f"{self.small.view.num_states:,} states, got {len(boost.states):,}; use fewer phrases, or decode "
                     "with device='cpu'")
         return 0
+
+    cdef uint64_t _large_states(self) noexcept:
+        """How many states the large model may have; those of a KenLM are numbered as they are met."""
+        return kMostHistories if self.large is None else self.large.view.num_states
 
     cdef LaneRequests open_requests(self, MemoryPool pool, Stream stream):
         """The requests with which lanes ask the host, with tables in the engine's pool; None if lanes do not ask."""

@@ -15,6 +15,7 @@ from arcbeam.gpu._memory cimport set_bytes
 from arcbeam.ctc.gpu._requests cimport (
     Answer, Question, answer_buffer_bytes, answer_buffer_start_bytes, kHalves, kRequestHeadBytes, request_table_bytes, request_buffer_bytes,
 )
+from arcbeam.ctc.gpu._rescoring_search cimport kMostHistories
 from arcbeam.ctc.gpu._search cimport padded
 
 from arcbeam.gpu.tuned import search_plan
@@ -23,7 +24,6 @@ from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 cdef enum:
     GRAIN = 128  # buffers begin at cache lines
     MOST_ENTRIES = 1 << 24  # of a lane's table
-    MOST_HISTORIES = 1 << 30  # of KenLM in one batch
 
 
 @cython.no_gc
@@ -181,8 +181,8 @@ cdef class LaneRequests:
     cdef int make_room(self) except -1:
         """Makes room for the words of more histories."""
         cdef SharedBuffer more = SharedBuffer(self.context)
-        if self.histories >= MOST_HISTORIES:
-            raise CapacityError("a batch has more than 2**30 histories: use smaller batches")
+        if self.histories >= kMostHistories:
+            raise CapacityError("a batch has more than 2**28 histories: use smaller batches")
         self._share(more, 8 * self.histories * self.lookups.words_a_history)
         self.lookups.kenlm.move(<uint32_t*> more.data, 2 * self.histories)
         self.words, self.histories = more, 2 * self.histories

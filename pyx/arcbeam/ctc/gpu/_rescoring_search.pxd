@@ -12,6 +12,7 @@ from arcbeam.graph._graph_view cimport ArcTarget
 
 cdef extern from "rescore/rescoring_search.hpp" namespace "arcbeam" nogil:
     const uint32_t kCacheWords
+    const uint64_t kMostHistories
     const Need kNeedsRequestRoom
 
     cdef struct History:
@@ -72,6 +73,7 @@ cdef extern from "rescore/new_words.hpp" namespace "arcbeam" nogil:
         const uint16_t* labels
         const float* finals
         const uint32_t* words
+        const uint16_t* columns
         uint32_t has_words
 
     cdef struct SlotView:
@@ -79,6 +81,7 @@ cdef extern from "rescore/new_words.hpp" namespace "arcbeam" nogil:
         const Entrance* entrances
         uint32_t num_states
         uint32_t num_arcs
+        uint32_t first_word
 
     cdef struct NewWordsParams:
         RescoringParams rescoring

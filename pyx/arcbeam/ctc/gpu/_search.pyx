@@ -106,13 +106,13 @@ ASKING_ARCS = SearchKind("asking_arcs", ("wide", "dense"), True)
 BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
-NEW_WORDS = SearchKind("new_words", ("wide",), True)  # gives lattices always
+BOOSTED_ASKING = SearchKind("boosted_asking", ("wide",), True)  # with new words or without
+NEW_WORDS = SearchKind("new_words", ("wide",), True)
+NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 
 
 cdef SearchKind with_lattices(SearchKind kind):
     """The kind that also gives lattices."""
-    if kind is NEW_WORDS:
-        return kind
     return SearchKind(f"{kind.name}_lattice", ("wide",) if kind.rescores else kind.entries, kind.rescores)
 
 

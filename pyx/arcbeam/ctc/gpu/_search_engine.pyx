@@ -31,8 +31,8 @@ from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._streams cimport CudaStream
 from arcbeam.ctc.gpu._rescoring_search cimport NewWordsOnDevice, NewWordsParams, RescoringParams
 from arcbeam.ctc.gpu._search cimport (
-    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, PLAIN, RESCORING, DeviceGraph, LaneState, Need,
-    SearchKind, StreamView, UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
+    ASKING, ASKING_ARCS, BOOSTED, BOOSTED_ASKING, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, NEW_WORDS_RESCORING, PLAIN,
+    RESCORING, DeviceGraph, LaneState, Need, SearchKind, StreamView, UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
 from arcbeam.ctc.gpu._staging cimport Staging
@@ -40,7 +40,7 @@ from arcbeam.ctc.gpu._staging cimport Staging
 from arcbeam.gpu import _cuda
 from arcbeam.gpu.tuned import search_plan
 from arcbeam.ctc.gpu._search import TooManyTokens
-from arcbeam.errors import CapacityError, CudaOutOfMemoryError, UnsupportedError
+from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
@@ -145,10 +145,10 @@ cdef class CudaEngine:
     cdef Lanes lanes
     cdef Launches launches
     cdef Searches searches
-    cdef Searches boosted_searches, opened_searches  # made when there is a first boost, and first new words
+    cdef Searches boosted_searches, opened_searches  # made when a batch first needs them
     cdef DeviceBoosts boosting
     cdef list boosts  # of the batch's utterances; None: there is none
-    cdef bint has_new_words  # whether one of them has
+    cdef bint opens  # whether the kernel reads new words of utterances, if there are any
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
     cdef DeviceBuffer columns  # of the graph's arcs; empty until a stream has endpoints
@@ -255,21 +255,16 @@ cdef class CudaEngine:
         boosted = has_some(lists)
         if boosted and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
-        has_new_words = boosted and any_new_words(lists)
-        if has_new_words and (self.rescoring is not None or streams is not None):
-            raise UnsupportedError("boost: on a GPU expected lists without new words for streams and with a "
-                                   "language_model; use device='cpu'")
         with turn:
             self.wanted_beam = -1.0 if lattice_beam is None else lattice_beam
-            if has_new_words and lattice_beam is None:  # their kernel makes lattices always: the smallest
-                self.wanted_beam = 0.0
-            self.boosts, self.has_new_words = lists if boosted else None, has_new_words
+            self.boosts = lists if boosted else None
+            self.opens = boosted and (self.requests is not None or any_new_words(lists))
             self.streams, self.last = streams, last
             try:
                 paths, work, bad = self._decode_somehow(utterances, columns, on_host, looks)
             finally:
                 self.boosts = self.streams = self.last = None
-        return (paths[: len(paths) - 1] if has_new_words and lattice_beam is None else paths), work, bad
+        return paths, work, bad
 
     def new_stream(self, boost=None, rules=None, heard=None, saved=None, lattice_beam=None):
         """A CudaStream that begins, or goes on from what another one has saved, here or on a CPU. With a `lattice_beam` it
@@ -437,17 +432,19 @@ cdef class CudaEngine:
     cdef int _begin_boosts(self) except -1:
         """Sees to it that the lists of the batch are on the device."""
         if self.boosting is None:
-            kind = BOOSTED if self.rescoring is None else BOOSTED_RESCORING
-            self.boosted_searches = Searches(kind, self.pool, self.stream)
             self.boosting = DeviceBoosts(self.source, self.context, self.stream, self.pool)
             if self.rescoring is None:
                 self.boosting.describe(self.params)
         self.boosting.have(self.boosts)
-        if self.has_new_words:
+        if self.opens:
             if self.opened_searches is None:
-                self.opened_searches = Searches(NEW_WORDS, self.pool, self.stream)
-                self.opened_searches.of_lattices = self.opened_searches.of_paths
+                of_models = NEW_WORDS_RESCORING if self.requests is None else BOOSTED_ASKING
+                self.opened_searches = Searches(
+                    NEW_WORDS if self.rescoring is None else of_models, self.pool, self.stream)
             self.boosting.describe_slot(&self.all_params.slot)
+        elif self.boosted_searches is None:
+            self.boosted_searches = Searches(
+                BOOSTED if self.rescoring is None else BOOSTED_RESCORING, self.pool, self.stream)
         return 0
 
     cdef int _begin_streams(self) except -1:
@@ -458,9 +455,9 @@ cdef class CudaEngine:
 
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the kernel and the shape of its launch, and prepares the lanes."""
-        cdef Searches searches = self.searches if self.boosts is None else self.boosted_searches
-        if self.has_new_words:
-            searches = self.opened_searches
+        cdef Searches searches = self.searches
+        if self.boosts is not None:
+            searches = self.opened_searches if self.opens else self.boosted_searches
         if self.lattice_beam >= 0 and searches.of_lattices is None:
             searches.of_lattices = Launches(self.context, with_lattices(searches.kind))
         self.kind, self.lanes = searches.kind, searches.lanes
@@ -504,7 +501,7 @@ cdef class CudaEngine:
         layout.pieces = padded(layout.order + n * sizeof(uint32_t))
         layout.boosts = padded(layout.pieces + pieces * sizeof(uint32_t))
         layout.new_words = padded(layout.boosts + (0 if self.boosts is None else n * sizeof(BoostView)))
-        layout.streams = padded(layout.new_words + (n * sizeof(NewWordsOnDevice) if self.has_new_words else 0))
+        layout.streams = padded(layout.new_words + (n * sizeof(NewWordsOnDevice) if self.opens else 0))
         layout.sent = padded(layout.streams + (0 if self.streams is None else n * sizeof(StreamView)))
         layout.bytes = layout.sent + 16
         self.batch_host.reserve(layout.bytes)
@@ -523,7 +520,7 @@ cdef class CudaEngine:
             (<uint32_t*> (host + layout.order))[i] = i
             if self.boosts is not None:
                 (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
-            if self.has_new_words:
+            if self.opens:
                 (<NewWordsOnDevice*> (host + layout.new_words))[i] = self.boosting.new_words(self.boosts[members[i]])
             if self.streams is not None:
                 (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],

@@ -14,6 +14,7 @@ from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._search cimport StreamLinksView, StreamView
 from arcbeam.ctc.gpu._rescoring_search cimport SharedBits
 from arcbeam.ctc._saved_search cimport Heard
+from arcbeam.graph._graph_view cimport OpenGraph
 from arcbeam.lm._lm_view cimport RescoringView
 
 
@@ -68,6 +69,7 @@ cdef class CudaStream(SearchState):
     cdef int _number_histories(self) except -1
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
+    cdef OpenGraph _open_graph(self) except *
     cdef int _resume(self) except -1
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1
     cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1

@@ -9,7 +9,7 @@ from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
 from arcbeam.ctc._rounds cimport SearchState
-from arcbeam.graph._graph_view cimport GraphView, view_of
+from arcbeam.graph._graph_view cimport OpenGraph, view_of
 from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool, set_bytes
 from arcbeam.ctc._boost cimport BoostList, no_phrases
@@ -32,11 +32,13 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
 
     uint32_t lm_start "arcbeam::large_start"(const RescoringView& lms, const Heard& heard) except +
     vector[uint8_t] kenlm_start "arcbeam::large_start"(const KenLmView& kenlm, const Heard& heard) except +
-    vector[uint8_t] histories_of(const HostState& state, const KenLmAnswerer& numbers) except +
-    cbool number_histories(const vector[uint8_t]& histories, KenLmAnswerer& numbers, const HostState& into) except +
+    vector[uint8_t] histories_of(const HostState& state, const StreamModels& models,
+                                 const KenLmAnswerer& numbers) except +
+    cbool number_histories(const vector[uint8_t]& histories, const StreamModels& models, KenLmAnswerer& numbers,
+                           const HostState& into) except +
     SavedSearch saved_search(const HostState& state, const StreamModels& models,
                              const vector[uint8_t]& histories) except +
-    void resume_search(const SavedSearch& saved, const GraphView& graph, const StreamModels& models, const Heard& heard,
+    void resume_search(const SavedSearch& saved, const OpenGraph& graph, const StreamModels& models, const Heard& heard,
                        const EndpointRules& rules, const HostState& into, vector[uint8_t]& histories) except +
 
 cdef BoostList NOTHING = no_phrases()
@@ -128,8 +130,9 @@ cdef class CudaStream(SearchState):
             self.frames, self.fired = saved.frames, saved.fired
         if rescoring is None:
             return
+        self.models.bits = rescoring.bits
         if rescoring.large is not None:
-            self.models.lms, self.models.bits = &rescoring.host_view.rescoring, rescoring.bits
+            self.models.lms = &rescoring.host_view.rescoring
             self.large_start = lm_start(self.models.lms[0], self.heard)
         else:
             self.models.kenlm, self.numbers = &rescoring.host_view, rescoring.requests
@@ -181,9 +184,15 @@ cdef class CudaStream(SearchState):
             if self.numbers is None or self.apart is not None:
                 found = saved_search(state, self.models, self.histories)
             else:
-                found = saved_search(state, self.models, histories_of(state, self.numbers.lookups.kenlm[0]))
+                found = saved_search(state, self.models,
+                                     histories_of(state, self.models, self.numbers.lookups.kenlm[0]))
         found.frames, found.fired = self.frames, self.fired
         return fields_of(found)
+
+    cdef OpenGraph _open_graph(self) except *:
+        if self.boost is None or self.boost.new_words is None:
+            return OpenGraph(view_of(self.graph))
+        return OpenGraph(view_of(self.graph), self.boost.new_words_view)
 
     cdef int _resume(self) except -1:
         """Makes the state that the search goes on from, and sends it unless its histories lack numbers."""
@@ -195,7 +204,7 @@ cdef class CudaStream(SearchState):
         self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
         made = bytearray(self.state.bytes())
         memory = made
-        resume_search(search, view_of(self.graph), self.models, self.heard, self.rules,
+        resume_search(search, self._open_graph(), self.models, self.heard, self.rules,
                       HostState(&memory[0], self.state.tokens, self.state.entries), self.histories)
         if self.numbers is None:
             self.state.memory.write(memory)
@@ -213,7 +222,7 @@ cdef class CudaStream(SearchState):
         if self.apart is None and self.has_begun:
             read = self.state.memory.read(self.state.bytes())
             memory = read
-            self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries),
+            self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries), self.models,
                                           self.numbers.lookups.kenlm[0])
             self.apart = read
         return self.histories.size() // self.numbers.lookups.kenlm.state_size()
@@ -225,7 +234,7 @@ cdef class CudaStream(SearchState):
         cdef unsigned char[::1] memory
         if self.apart is not None:
             memory = self.apart
-            while not number_histories(self.histories, numbers[0],
+            while not number_histories(self.histories, self.models, numbers[0],
                                        HostState(&memory[0], self.state.tokens, self.state.entries)):
                 self.numbers.make_room()
             self.state.memory.write(memory)

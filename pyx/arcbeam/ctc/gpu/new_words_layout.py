@@ -50,7 +50,7 @@ def columns(graph: Graph, new_words: NewWords, last: npt.NDArray[np.uint16]) -> 
     labels[len(last) : len(last) + len(new_words.columns)] = own[: len(new_words.columns)]
     made = [
         (rows, first_state), (new_words.targets, first_arc), (labels, first_arc - len(last)),
-        (new_words.finals, first_state), (new_words.words, first_arc),
+        (new_words.finals, first_state), (new_words.words, first_arc), (new_words.columns, first_arc),
     ]  # fmt: skip
     return [
         (np.ascontiguousarray(column).reshape(-1).view(np.uint8), before * column.itemsize) for column, before in made

@@ -36,13 +36,35 @@ std::uint64_t bits_of(const History& history) {
     return static_cast<std::uint64_t>(history.large) << 32U | history.small;
 }
 
+// A history as a state keeps it, of models and a boost.
+History kept_history(const StreamModels& models, const History& lm, std::uint32_t boost) {
+    return has_phrases(models.boost) ? shared_history(models.bits, lm, boost) : lm;
+}
+
+// The number of the large model's state in a history, and the reverse.
+std::uint32_t large_of(const StreamModels& models, const History& history) {
+    return has_phrases(models.boost)
+               ? static_cast<std::uint32_t>(bits_of(history) >> (models.bits.small + models.bits.boost))
+               : history.large;
+}
+
+History with_large(const StreamModels& models, const History& history, std::uint32_t large) {
+    if (!has_phrases(models.boost)) {
+        return {large, history.small};
+    }
+    const std::uint32_t others = models.bits.small + models.bits.boost;
+    const std::uint64_t kept = bits_of(history) & ((std::uint64_t{1} << others) - 1U);
+    const std::uint64_t bits = std::uint64_t{large} << others | kept;
+    return {static_cast<std::uint32_t>(bits >> 32U), static_cast<std::uint32_t>(bits)};
+}
+
 // Follows the words of all paths with the twin's models, and writes the log and the tokens with their histories,
 // which on_device(models, history) gives.
 template <typename Twin, typename OnDevice>
-void write_paths(const Twin& twin, const twin::SavedSearch& saved, const GraphView& graph,
+void write_paths(const Twin& twin, const twin::SavedSearch& saved, const OpenGraph& graph,
                  const StreamModels& models, const twin::Heard& heard, const Places& into, OnDevice on_device) {
     twin::HistoryState<Twin> state(twin);
-    state.models.boost_with(models.boost);
+    state.models.boost_with(models.boost, graph.first_word);
     state.resume(graph, heard, saved, twin::TokenLog::kNever);
     for (std::uint32_t i = 0; i < state.log.size(); ++i) {
         into.log[i] = {state.log[i].source, state.log[i].arc};
@@ -75,24 +97,26 @@ KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& hear
     return found;
 }
 
-KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers) {
+KenLmHistories histories_of(const HostState& from, const StreamModels& models,
+                            const requests::KenLmAnswerer& numbers) {
     const Places places(from);
     const std::size_t size = numbers.state_size();
     KenLmHistories found(size * places.words->counts.num_tokens);
     for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
-        numbers.read(places.histories[i].large, found.data() + i * size);
+        numbers.read(large_of(models, places.histories[i]), found.data() + i * size);
     }
     return found;
 }
 
-bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into) {
+bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
+                      const HostState& into) {
     const Places places(into);
     for (std::uint32_t i = 0; i < places.words->counts.num_tokens; ++i) {
         const std::uint32_t number = numbers.number(histories.data() + i * numbers.state_size());
         if (number == requests::Histories::kNone) {
             return false;
         }
-        places.histories[i].large = number;
+        places.histories[i] = with_large(models, places.histories[i], number);
     }
     return true;
 }
@@ -137,7 +161,7 @@ twin::SavedSearch saved_search(const HostState& from, const StreamModels& models
     return saved;
 }
 
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
                    KenLmHistories& histories) {
     twin::EndpointWatch watch(rules);
@@ -152,12 +176,12 @@ void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const
         histories.clear();
         const auto apart = [&](BoostedKenLm& twin, const BoostedKenLm::History& history) {
             add_state(twin.models().state(history.lm), models.kenlm->lm->state_size(), histories);
-            return History{0U, history.lm.small};
+            return kept_history(models, History{0U, history.lm.small}, history.boost);
         };
         write_paths(BoostedKenLm(*models.kenlm), saved, graph, models, heard, places, apart);
     } else if (models.lms != nullptr) {
         const auto as_kept = [&](const BoostedAutomaton&, const BoostedAutomaton::History& history) {
-            return has_phrases(models.boost) ? shared_history(models.bits, history.lm, history.boost) : history.lm;
+            return kept_history(models, history.lm, history.boost);
         };
         write_paths(BoostedAutomaton(*models.lms), saved, graph, models, heard, places, as_kept);
     } else {

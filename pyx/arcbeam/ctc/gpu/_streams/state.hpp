@@ -8,10 +8,10 @@
 #include "arcbeam/ctc/gpu/_requests/kenlm_answerer.hpp"
 #include "decode/models.hpp"
 #include "decode/saved_search.hpp"
+#include "graph/open_graph.hpp"
 #include "rescore/rescoring_search.hpp"
 #include "shared/boost.hpp"
 #include "shared/endpoint.hpp"
-#include "shared/graph_view.hpp"
 #include "shared/rescoring.hpp"
 
 namespace arcbeam {
@@ -29,7 +29,8 @@ struct HostState {
 using KenLmHistories = std::vector<unsigned char>;
 
 // What gives tokens their histories: models of the host, and a boost. At most one is not null: models whose states
-// have the device's numbers, or those with a KenLM.
+// have the device's numbers, or those with a KenLM. With either, histories share their bits where a boost has
+// phrases.
 struct StreamModels {
     const RescoringView* lms;
     const twin::KenLmView* kenlm;
@@ -42,15 +43,17 @@ std::uint32_t large_start(const RescoringView& lms, const twin::Heard& heard);
 KenLmHistories large_start(const twin::KenLmView& kenlm, const twin::Heard& heard);
 
 // The histories of the tokens, and the reverse: false if there is no room for their numbers.
-KenLmHistories histories_of(const HostState& from, const requests::KenLmAnswerer& numbers);
-bool number_histories(const KenLmHistories& histories, requests::KenLmAnswerer& numbers, const HostState& into);
+KenLmHistories histories_of(const HostState& from, const StreamModels& models,
+                            const requests::KenLmAnswerer& numbers);
+bool number_histories(const KenLmHistories& histories, const StreamModels& models, requests::KenLmAnswerer& numbers,
+                      const HostState& into);
 
 // Lacks what the host knows without the device: what is settled, `frames` and `fired`. `histories`: those of a
 // KenLM.
 twin::SavedSearch saved_search(const HostState& from, const StreamModels& models, const KenLmHistories& histories);
 
 // Writes the state with which a search goes on; with a KenLM, its histories apart.
-void resume_search(const twin::SavedSearch& saved, const GraphView& graph, const StreamModels& models,
+void resume_search(const twin::SavedSearch& saved, const OpenGraph& graph, const StreamModels& models,
                    const twin::Heard& heard, const EndpointRules& rules, const HostState& into,
                    KenLmHistories& histories);
 

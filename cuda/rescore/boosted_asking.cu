@@ -1,0 +1,9 @@
+// The search kernel with a large language model that lanes ask the host for, and a boost for each utterance, with
+// new words or without. It asks for arcs or for what a model says, as its parameters tell: a lane waits for answers
+// most of the time, so that one kernel is as fast as four, and takes a fourth of their time to compile.
+#include "rescore/new_words.cuh"
+
+ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_asking_wide, 512, 1,
+                         arcbeam::WithNewWords<arcbeam::BoostedAsking<false>>) {
+    arcbeam::work<arcbeam::NewWordsSearch<arcbeam::BoostedAsking<false>>, false>(params);
+}

@@ -1,0 +1,137 @@
+"""The search kernels with new words and a large language model, in every place of it, give the twin's bytes; so do
+those with boosts where lanes ask the host for the model."""
+
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arcbeam import Boost, Graph, KenLM
+from tests.decode import graphs, kenlm_files
+from tests.decode.language_models import WORDS, all_costs_equal, over, random_model
+from tests.decode.search_host import Room, Shape
+from tests.rescore.boost_host import check_rescored
+from tests.rescore.rescore_host import ARCS, MODEL
+from tests.rescore.test_boost_emulated import GENEROUS
+from tests.rescore.test_boost_emulated import random_boosts as known_words
+from tests.rescore.test_new_words_emulated import BATCH, GRAPH, random_boosts
+from tests.rescore.test_requests_emulated import tied_by_words
+from tests.simt.build import schedules
+
+RNG = np.random.default_rng(4)
+# Both know <unk>, as which new words count.
+LARGE, SMALL = (
+    random_model(RNG, [*WORDS, "<unk>"], order, share=share, cost=lambda r: float(r.gamma(4.0)))
+    for order, share in ((3, 0.2), (2, 0.3))
+)
+BITS = (12, 12)
+OPEN, CLOSED = over(GRAPH, SMALL), over(graphs.random_graph(4, states=120, columns=12), SMALL)
+OPTIONS = {"beam": 6.0, "max_active": 40, "bits": BITS}
+BESIDE = {"requests": 256, "histories": 5000, "wait_cycles": 3000}  # with answers that come while the kernel runs
+ASKED = {"arcs asked": {"asks": ARCS}, "kenlm": {"asks": MODEL}}
+LOOKED_UP = {"resident": {}, "bucketed": {"in_buckets": 0.85, "cache": 16}}
+LATTICE_BEAMS = [None, 4.0]
+pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
+
+
+@lru_cache
+def kenlm():
+    kenlm_files.need_kenlm()
+    with tempfile.TemporaryDirectory() as folder:
+        return KenLM(kenlm_files.random_ngrams(WORDS[:44], 3, 5).write(Path(folder, "lm.arpa")))
+
+
+def check(place, boosts, batch, graph=OPEN, models=None, **options):
+    of_place = (LOOKED_UP | ASKED)[place]
+    if place == "kenlm":
+        options = {"unknown_words": "unk"} | options
+    models = models or (kenlm() if place == "kenlm" else LARGE, SMALL)
+    return check_rescored(graph, models, boosts, batch, **OPTIONS | of_place | options)
+
+
+@pytest.mark.parametrize("lattice_beam", LATTICE_BEAMS)
+@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+def test_schedules(place, lattice_beam):
+    beside = BESIDE if place in ASKED else {}
+    for number, schedule in enumerate(schedules(3)):
+        answers = {"answers_every": (50, 400)[number % 2]} if place in ASKED else {}
+        check(
+            place, random_boosts(GRAPH, 3), BATCH[:3], hypotheses_per_state=(None, 2)[number % 2],
+            lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1 + number % 2, block=(32, 64)[number % 2]),
+            schedule=schedule, **beside | answers,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("lattice_beam", LATTICE_BEAMS)
+@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+def test_schedules_with_little_room(place, lattice_beam):
+    """Frames are given up and redone, and everything grows, in lanes of which one has no new words."""
+    first, second, third, *_ = (WORDS[word - 1] for word in np.unique(GRAPH.words) if word)
+    boosts = [*random_boosts(GRAPH, 3), Boost({first: 2.0, f"{second} {third}": 1.5}), Boost({})]
+    for schedule in schedules(2):
+        host = check(
+            place, boosts, BATCH, hypotheses_per_state=2, lattice_beam=lattice_beam, schedule=schedule, cache=16,
+        )  # fmt: skip
+        assert host.launches > 3
+
+
+@pytest.mark.parametrize("place", ASKED)
+@pytest.mark.parametrize("bits", [(10, 10), (20, 12), (20, 20)])
+def test_bits(place, bits):
+    """States take any share of a history's bits, also where none has a new word."""
+    for number, n in enumerate((None, 2)):
+        check(place, known_words(3), BATCH[:3], CLOSED, bits=bits, hypotheses_per_state=n, room=GENEROUS, cache=16,
+              lattice_beam=LATTICE_BEAMS[number], **BESIDE, answers_every=50)  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [2, None])
+def test_ties(n):
+    """Paths of equal cost and arc meet with different states: those of the models count before the boost's."""
+    boosts = [Boost({"w1 w2 w3": 0.0, "w2 w4": 0.0, "w3 w1": 0.0, "w4 w5 w1": 0.0, "w5 w5": 0.0})]
+    for seed in range(3):
+        graph, models = all_costs_equal(seed, arcs=48)
+        for lattice_beam in (None, 2.0):
+            check(
+                "arcs asked", boosts, [np.full((10, 3), -1.0, np.float32)], graph, models, beam=2.0,
+                hypotheses_per_state=n, lattice_beam=lattice_beam, room=GENEROUS, shape=Shape(lanes=1),
+                schedule={"seed": seed}, **BESIDE, answers_every=20,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [2, None])
+@pytest.mark.parametrize("seed", range(3))
+def test_ties_by_words(tmp_path, seed, n):
+    """Histories of KenLM compare by their words, wherever in a history's bits their numbers are."""
+    kenlm_files.need_kenlm()
+    graph, models = tied_by_words(tmp_path, seed)
+    boosts = [Boost({"a b": 0.0, "b c": 0.0, "e d": 0.0, "d a c": 0.0})]
+    for lattice_beam in (None, 2.0):
+        check(
+            "kenlm", boosts, [np.full((10, 3), -1.0, np.float32)], graph, models, beam=2.0, hypotheses_per_state=n,
+            lattice_beam=lattice_beam, room=GENEROUS, schedule={"seed": seed}, answers_every=20, cache=16,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("place", LOOKED_UP | ASKED)
+def test_more_words_than_a_block_has_threads(place):
+    """Some candidates share the answer of another one, and their histories after it with a boost of their own."""
+    rng = np.random.default_rng(1)
+    source, target, labels = rng.integers(0, 8, 200), rng.integers(0, 8, 200), rng.integers(1, 6, 200)
+    weights = rng.gamma(1.0, size=200).astype(np.float32)
+    plain = Graph.from_arcs(
+        (source, target, labels, rng.integers(1, 5, 200), weights), num_states=8, num_columns=6,
+        finals=dict.fromkeys(range(8), 0.0),
+    )  # fmt: skip
+    boosts = [Boost({" ".join(rng.choice(WORDS[:4], rng.integers(1, 6))): 1.0 + i / 16 for i in range(40)})]
+    beside = BESIDE if place in ASKED else {}
+    check(place, boosts, [graphs.random_log_probs(1, 6, 6)], over(plain, SMALL), room=GENEROUS, cache=16,
+          shape=Shape(lanes=1, block=32), schedule={"seed": 1}, **beside)  # fmt: skip
+
+
+def test_log_probs_of_few_frames_with_little_room_for_answers():
+    """A frame that waits for answers, or for room for questions, is given up and leaves no trace."""
+    for place in ASKED:
+        host = check(place, random_boosts(GRAPH, 2), BATCH[2:4], room=Room(), requests=8, schedule={"seed": 3})
+        assert host.launches > 5
