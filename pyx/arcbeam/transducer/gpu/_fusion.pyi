@@ -7,6 +7,7 @@ from arcbeam.gpu._memory import DeviceBuffer
 
 VIEW: np.dtype[Any]
 ARRAYS: tuple[str, ...]
+NOTHING: bytes
 
 class Table:
     view: npt.NDArray[Any]
