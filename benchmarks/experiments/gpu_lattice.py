@@ -75,13 +75,13 @@ COLUMNS = [
     Column("over n-best", "nbest_ratio", "{:.1f}"),
     Column("spread", "nbest_spread", "{:.1f}"),
     Column("riva decode_mbr, ms", "riva_mbr_ms", "{:.1f}"),
-    Column("over MBR", "mbr_ratio", "{:.1f}"),
-    Column("spread", "mbr_spread", "{:.1f}"),
+    Column("over MBR", "riva_mbr_ratio", "{:.1f}"),
+    Column("spread", "riva_mbr_spread", "{:.1f}"),
     Column("its entries among ours, %", "among", "{:.2f}"),
     Column("the others", "why_missing"),
     Column("MBR words of either", "mbr_words", "{:,}"),
     Column("of one alone", "mbr_of_one"),
-    Column("confidences within 0.02, %", "within", "{:.2f}"),
+    Column("confidences within 0.02, %", "confidences_within", "{:.2f}"),
     Column("largest difference", "largest_difference", "{:.2f}"),
     Column("why", "why_other_confidence"),
     Column("not explained", "not_explained"),
@@ -166,7 +166,7 @@ def one(
     row["lattice_ratio"], row["lattice_spread"] = timing.ratio(timings["lattice"], timings["best"])
     if theirs is not None:
         row["nbest_ratio"], row["nbest_spread"] = timing.ratio(timings["riva_nbest"], timings["nbest"])
-        row["mbr_ratio"], row["mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["mbr"])
+        row["riva_mbr_ratio"], row["riva_mbr_spread"] = timing.ratio(timings["riva_mbr"], timings["mbr"])
     yield row
 
 
@@ -254,7 +254,7 @@ def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any], lat
         "other_words": others[:SHOWN],
         "mbr_words": compared.words,
         "mbr_of_one": compared.of_one,
-        "within": 100 - 100 * len(compared.differences) / max(1, compared.words),
+        "confidences_within": 100 - 100 * len(compared.differences) / max(1, compared.words),
         "largest_difference": compared.largest,
         "not_explained": causes.pop(riva_confidences.UNEXPLAINED, 0),
         "why_other_confidence": "; ".join(f"{count} {cause}" for cause, count in causes.items()),

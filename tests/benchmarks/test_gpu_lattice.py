@@ -23,11 +23,11 @@ def test_rows(small, monkeypatch):
     rows = rows_of("gpu_lattice")
     assert [(row["search"], row["lattice_beam"]) for row in rows] == [("17 / 10,000", 8.0), ("12 / 5,000", 4.0)]
     for row in rows:
-        assert (row["among"], row["within"], row["missing"], row["other_words"]) == (100.0, 100.0, [], [])
+        assert (row["among"], row["confidences_within"], row["missing"], row["other_words"]) == (100.0, 100.0, [], [])
         assert (row["mbr_of_one"], row["largest_difference"], row["other_confidences"]) == (0, 0.0, [])
         assert (row["why_other_confidence"], row["not_explained"]) == ("", 0)
         assert row["oracle_10"] <= row["oracle_1"] == 0.0 == row["riva_oracle_1"] == row["riva_oracle_10"]
-        assert min(row["nbest_ratio"], row["mbr_ratio"], row["alone_mbr_ms"]) > 0
+        assert min(row["nbest_ratio"], row["riva_mbr_ratio"], row["alone_mbr_ms"]) > 0
         assert (row["lattice_kernel_ms"], row["lattice_copies_ms"], row["lattice_kernel_count"]) == (2.5, 0.25, 2)
         assert row["links"] >= row["tokens"] - 1 > 1 and row["entries"] == row["riva_entries"] > 1
         assert 0 < row["numbering_ms"] < row["lattice_ms"] * 10 and row["answers_ms"] > 0
@@ -71,7 +71,7 @@ def test_riva_says_something_else(small, monkeypatch):
         ]
         assert row["why_missing"] == "1 not in our lattice"
         assert row["other_words"][0].endswith("riva: ['what']") and len(row["other_words"]) == 1
-        assert row["among"] < 100 and row["within"] == 0 and row["largest_difference"] == 1.0
+        assert row["among"] < 100 and row["confidences_within"] == 0 and row["largest_difference"] == 1.0
         assert row["not_explained"] == row["mbr_words"] > 1 and row["why_other_confidence"] == ""
         assert row["mbr_of_one"] >= 1 and len(row["other_confidences"]) == min(20, row["mbr_words"])
 

@@ -170,14 +170,14 @@ class Alternative(WordPath):
     @cached_property
     def word_ids(self) -> np.ndarray:
         """uint32[m]: the output labels of the path."""
-        return super().word_ids if self._labels is None else self._labels.of(self._place)[0].copy()
+        return super().word_ids if self._labels is None else self._labels.labels_of(self._place).copy()
 
     @cached_property
     def text(self) -> str:
         """The words, with a space between them."""
         if self._labels is None:
             return super().text
-        return self._graph.word_reader.text_of_labels(self._labels.of(self._place)[0])
+        return self._graph.word_reader.text_of_labels(self._labels.labels_of(self._place))
 
     def _timed_words(self, confidences: npt.NDArray[np.float64] | None) -> list[Word]:
         if self._labels is None or confidences is not None:

@@ -69,6 +69,10 @@ class EntryLabels:
     starts: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
 
+    def labels_of(self, entry: int) -> npt.NDArray[np.uint32]:
+        """The labels of one entry."""
+        return self.labels[self.first_label.item(entry) : self.first_label.item(entry + 1)]
+
     def of(self, entry: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Those of one entry: labels, and the frames where each begins and ends."""
         place = slice(*self.first_label[entry : entry + 2].tolist())
