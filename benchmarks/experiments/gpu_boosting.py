@@ -35,6 +35,7 @@ TAKES = {
     "graph": "only this one, as in spm512-3gram",
     "lists": f"only {', '.join(map(repr, KINDS))}",
     "shared": "KiB of shared memory that the blocks of a multiprocessor take with a boost, for tuning",
+    "hot": "tokens from which on one of the last utterances gets a cluster, and how many are left then; 128,0: never",
 }
 COLUMNS = [
     Column("graph", "graph"),
@@ -81,6 +82,9 @@ def each_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Data
     gpu.require()
     if "shared" in context.options:
         search_plan.BOOSTED_SHARED_BYTES = int(context.options["shared"]) << 10
+    if "hot" in context.options:
+        tokens, lanes = map(int, context.options["hot"].split(","))
+        search_plan.RESCORING_HOT_TOKENS, search_plan.RESCORING_HOT_LANES = tokens, lanes
     lists = Vocabulary(files.graph).lists(
         dataset.references, PHRASES, NEW_WORDS if kind == NEW else 0, 0 if kind == OTHERS else SAID
     )
@@ -97,6 +101,7 @@ def each_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Data
             "lists": kind,
             "goal": goal(kind, options),
             "shared_kib": search_plan.BOOSTED_SHARED_BYTES >> 10,
+            "hot": [search_plan.RESCORING_HOT_TOKENS, search_plan.RESCORING_HOT_LANES],
             **measured(context, files.graph, options, arrays, utterances, boosts, dataset.seconds),
         }
 

@@ -3,6 +3,7 @@
 import pytest
 
 from arcbeam import Graph, LanguageModel, SymbolTable
+from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import gpu as on_gpu
 from benchmarks.data import graphs
 from benchmarks.engine import profiler
@@ -62,6 +63,14 @@ def test_answers_that_are_not_the_twins_are_not_timed(worded, monkeypatch):
     monkeypatch.setattr(on_gpu, "decoder", another)
     with pytest.raises(on_gpu.Wrong):
         list(gpu_boosting.run(Context(1, 6, {"lists": gpu_boosting.KNOWN})))
+
+
+def test_launches_can_be_tuned(worded, monkeypatch):
+    for name in ("BOOSTED_SHARED_BYTES", "RESCORING_HOT_TOKENS", "RESCORING_HOT_LANES"):
+        monkeypatch.setattr(search_plan, name, getattr(search_plan, name))
+    options = {"lists": gpu_boosting.KNOWN, "shared": "100", "hot": "64,3"}
+    for row in gpu_boosting.run(Context(1, 3, options)):
+        assert (row["shared_kib"], row["hot"]) == (100, [64, 3])
 
 
 def test_rows_of_new_lists(worded):
