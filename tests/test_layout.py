@@ -266,7 +266,7 @@ MAY_INCLUDE = {
     PYX + "transducer/_boosting_tree": {PYX + "transducer/_boosting_tree", "shared"},
     PYX + "transducer/_token_ngrams": {PYX + "transducer/_token_ngrams", "kenlm", "shared"},
     PYX + "ctc/gpu/_staging": {PYX + "ctc/gpu/_staging", "pool", "decode"},
-    PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost"},
+    PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost", "pool"},
     PYX + "ctc/gpu/_lattice_memory": {PYX + "ctc/gpu/_lattice_memory", "decode", "graph", "lattice", "pool", "shared"},
     PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
     PYX + "ctc/gpu/_streams": {

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import arcbeam
+from arcbeam.gpu.tuned import search_plan
 from benchmarks.adapters import SearchOptions, gpu
 from benchmarks.data import datasets, graphs
 from benchmarks.engine import profiler
@@ -30,7 +31,12 @@ TITLE = "Boosting: a list of 1,000 phrases for each utterance"
 PLAIN, BOOSTED = "plain", "boosted"
 KNOWN, OTHERS, NEW = "known words", "not said", "new words"
 KINDS = {KNOWN: "", OTHERS: "", NEW: graphs.OPEN}  # and what stands behind the name of their graph
-TAKES = {"graph": "only this one, as in spm512-3gram", "lists": f"only {', '.join(map(repr, KINDS))}"}
+TAKES = {
+    "graph": "only this one, as in spm512-3gram",
+    "lists": f"only {', '.join(map(repr, KINDS))}",
+    "shared": "KiB of shared memory that the blocks of a multiprocessor take with a boost, for tuning",
+    "hot": "tokens from which on one of the last utterances gets a cluster, and how many are left then; 128,0: never",
+}
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),
@@ -74,6 +80,11 @@ def goal(kind: str, options: SearchOptions) -> int:
 
 def each_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Dataset, kind: str) -> Iterator[Row]:
     gpu.require()
+    if "shared" in context.options:
+        search_plan.BOOSTED_SHARED_BYTES = int(context.options["shared"]) << 10
+    if "hot" in context.options:
+        tokens, lanes = map(int, context.options["hot"].split(","))
+        search_plan.RESCORING_HOT_TOKENS, search_plan.RESCORING_HOT_LANES = tokens, lanes
     lists = Vocabulary(files.graph).lists(
         dataset.references, PHRASES, NEW_WORDS if kind == NEW else 0, 0 if kind == OTHERS else SAID
     )
@@ -89,6 +100,8 @@ def each_beam(context: Context, files: graphs.GraphFiles, dataset: datasets.Data
             "search": gpu.beam_text(options),
             "lists": kind,
             "goal": goal(kind, options),
+            "shared_kib": search_plan.BOOSTED_SHARED_BYTES >> 10,
+            "hot": [search_plan.RESCORING_HOT_TOKENS, search_plan.RESCORING_HOT_LANES],
             **measured(context, files.graph, options, arrays, utterances, boosts, dataset.seconds),
         }
 

@@ -2,7 +2,9 @@
 //
 //     expand > note_words > (claim > answer > rescore) > recombine > a level of the closure, the same > prune
 //
-// The stages in brackets are left out where no candidate has a word.
+// The stages in brackets are left out where no candidate has a word. Without models, note_or_boost() takes the
+// place of note_words, and boost_words() that of the brackets, where note_or_boost() has not boosted the words
+// already.
 #pragma once
 
 #include "rescore/closure.cuh"

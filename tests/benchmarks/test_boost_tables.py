@@ -301,7 +301,8 @@ def test_rows_beside_hotwords(few, monkeypatch):
         assert len(used) == 2 and {row["score"] for row in used} == {best}
     timed = [row for row in rows if row.get("why") == "timed"]
     assert [row["decoder"] for row in timed if "ratio" not in row] == ["pyctcdecode"]
-    assert sum("new lists" in row["decoder"] for row in timed) == 2 and len(timed) == 5
+    assert sum("new lists" in row["decoder"] for row in timed) == 4 and len(timed) == 9  # tuned, and the default
+    assert {row["score"] for row in timed if row["decoder"] != "pyctcdecode"} >= {DEFAULT_BOOST}
     assert all(len(row["wall"]) == 2 for row in timed)
 
 

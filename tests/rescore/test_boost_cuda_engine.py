@@ -138,3 +138,11 @@ def test_utterances_with_errors_or_without_frames(planned_gpu):
     same(found[1:], wanted[1:])
     assert str(found[0].error) == str(wanted[0].error)
     assert [one.complete for one in found] == [False, False, True, True]
+
+
+def test_a_boost_alone_takes_the_shared_memory_of_the_plain_search():
+    from arcbeam.gpu.tuned import search_plan
+
+    for name in ("boosted", "boosted_lattice"):
+        assert search_plan.shared_bytes(name, True) == search_plan.shared_bytes("search", False)
+    assert search_plan.shared_bytes("boosted_rescore", True) == search_plan.RESCORING_SHARED_BYTES

@@ -345,7 +345,7 @@ def boost_of(boosts: Boosts, index: int) -> Boost | None:
     return boosts if boosts is None or isinstance(boosts, Boost) else boosts[index]
 
 
-def compiled_for(graph: Graph, boosts: Boosts, threads: int) -> BoostList | list[BoostList | None] | None:
+def compiled_for(graph: Graph, boosts: Boosts, threads: int = 1) -> BoostList | list[BoostList | None] | None:
     """The boosts of a call as its engine takes them; the new ones are compiled side by side, on so many threads.
 
     Raises TypeError for something else, and errors as `Boost.compiled` does.
