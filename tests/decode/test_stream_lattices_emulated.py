@@ -116,6 +116,7 @@ def test_a_state_is_given_back_with_its_lattice(gpu):
         ended.decode_chunk(wrong)
     waiting = ended.num_waiting
     assert ended.decode_chunk(SPEECH[:9]) is final and ended.num_waiting == waiting + 9
+    assert decoder.memory().streams == 0
     check([last.partial, final], decoder.decode([SPEECH[:20], SPEECH[: final.num_frames]], **ASKED))
 
 

@@ -297,11 +297,12 @@ cdef class CudaStream(SearchState):
         """The chunk has been decoded, as far as the sentence goes: its state counts, and these arcs are settled. `last`:
         whether it was the stream's last chunk."""
         if self.given != NOTHING_GIVEN:
-            return 0  # the sentence has ended before
+            return self._forget()  # the sentence has ended before
         self.settled.insert(self.settled.end(), arcs, arcs + count)
         self.frames += frames
         self.fired = fired
         if self.keeps_links and (last or fired != 0):
+            self.given, self.has_begun = LATTICE_GIVEN, False
             return self._forget()
         self.state, self.spare = self.spare, self.state
         self.links, self.spare_links = self.spare_links, self.links
@@ -309,7 +310,7 @@ cdef class CudaStream(SearchState):
         return 0
 
     cdef int _forget(self) except -1:
-        """The sentence has given its lattice, and its state is no longer needed."""
+        """Gives the memory back once the sentence has given its lattice."""
         cdef StateRoom room
         cdef LinkRoom links
         for room in (self.state, self.spare):
@@ -318,5 +319,4 @@ cdef class CudaStream(SearchState):
         for links in (self.links, self.spare_links):
             links.memory.clear()
             links.links = links.steps = links.entries = 0
-        self.given, self.has_begun = LATTICE_GIVEN, False
         return 0
