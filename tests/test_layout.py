@@ -269,14 +269,8 @@ MAY_INCLUDE = {
     PYX + "ctc/_boost": {PYX + "ctc/_boost", "boost", "pool"},
     PYX + "ctc/gpu/_lattice_memory": {PYX + "ctc/gpu/_lattice_memory", "decode", "graph", "lattice", "pool", "shared"},
     PYX + "ctc/gpu/_requests": {PYX + "ctc/gpu/_requests", "kenlm", "shared"},
-    PYX + "ctc/gpu/_streams": {
-        PYX + "ctc/gpu/_streams",
-        PYX + "ctc/gpu/_requests",
-        "decode",
-        "graph",
-        "rescore",
-        "shared",
-    },
+    PYX + "ctc/gpu/_streams": {PYX + f"ctc/gpu/_{name}" for name in ("streams", "requests")}
+    | {"decode", "graph", "rescore", "shared"},
     PYX + "gpu": {PYX + "gpu"},
     PYX + "ctc/gpu": {PYX + "ctc/gpu", PYX + "ctc/gpu/_requests", PYX + "gpu"},
 }

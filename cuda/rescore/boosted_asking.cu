@@ -1,6 +1,6 @@
 // The search kernel with a large language model that lanes ask the host for, and a boost for each utterance, with
-// new words or without. It asks for arcs or for what a model says, as its parameters tell: a lane waits for answers
-// most of the time, so that one kernel is as fast as four, and takes a fourth of their time to compile.
+// new words or without. It asks for arcs or for what a model says, as its parameters tell: lanes wait for answers
+// most of the time, so there is one kernel to compile and not four.
 #include "rescore/new_words.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_boosted_asking_wide, 512, 1,

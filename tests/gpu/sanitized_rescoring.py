@@ -137,7 +137,8 @@ def main() -> None:
     if step("streams of new words"):
         search_plan.launch_shapes = lambda *_: (SHAPES["wide"],)
         short = [random_log_probs(seed, 7, 12) for seed in range(3)]
-        on_both(short, np.random.default_rng(1), new_words[:3], opened, beam=5.0, max_active=60)
+        boosts = [*new_words[:2], new_words[3]]
+        on_both(short, np.random.default_rng(1), boosts, opened, beam=5.0, max_active=60)
     streamed = [(models, run) for run in STREAMED]
     if find_spec("kenlm") is not None:
         streamed.insert(0, (models | {"language_model": kenlm(), "unknown_words": "unk"}, STREAMED_OF_KENLM))
