@@ -8,6 +8,7 @@ threshold; contexts of what stays are kept, and back-off weights are made anew s
 
 import argparse
 import lzma
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +177,7 @@ def prune_file(source: str | Path, target: str | Path, threshold: float) -> list
     """Prunes an ARPA file; returns the number of n-grams of each order that stay."""
     names, orders = read(source)
     kept = prune(orders, threshold)
-    partial = Path(target).with_suffix(".partial")
+    partial = Path(target).with_suffix(f".{os.getpid()}.partial")  # another process may make the same
     with partial.open("w", encoding="utf-8") as file:
         file.writelines(lines(names, kept))
     partial.replace(target)
