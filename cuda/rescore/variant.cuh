@@ -24,7 +24,7 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
     static constexpr bool kLimits = kDeviates;  // whether a state may have too many hypotheses
-    static constexpr bool kIsOpened = false;  // see new_words.cuh
+    static constexpr bool kIsOpened = false;    // see new_words.cuh
     static constexpr bool kHasNewWords = false;
 };
 

@@ -293,7 +293,7 @@ ARCBEAM_DEVICE bool run_stages(const Params& params, RescoringLane& lane, bool w
     const bool few = num_tokens <= lane.room.candidate().size;
     const Array<Candidate> scratch = few ? lane.room.candidate() : spilled_rescoring(params.spill).candidate();
     const bool reached_final = best_rescored_end(params.rescoring, lane, scratch, true);
-    const bool fits = write_path(search, lane);
+    const bool fits = write_path<false>(search, lane);
     clock.stop(Stage::backtrack);
     RescoringSearch<decltype(params.rescoring)>::template report_counts<false>(params.rescoring, lane);
     if (write && simt::thread_rank() == 0U) {

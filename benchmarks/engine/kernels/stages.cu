@@ -144,7 +144,7 @@ ARCBEAM_DEVICE bool run_stages(const StagesParams& params, Lane& lane, bool writ
 
     clock.start();
     const bool reached_final = best_end(params.search.graph, lane.tokens, num_states, true, control);
-    const bool fits = write_path(params.search, lane);
+    const bool fits = write_path<false>(params.search, lane);
     clock.stop(Stage::backtrack);
     if (writes) {
         result->end = simt::load(&control.best_end);
