@@ -46,15 +46,17 @@ def speech(monkeypatch, tmp_path):
 
 def test_words_that_were_taken_out_are_found_again(speech):
     rows = list(boost_new_words.run(Context()))
-    tuning, tested = rows[: len(boost_new_words.SCORES)], rows[len(boost_new_words.SCORES) :]
-    assert [row["why"] for row in tuning] == ["tuning"] * len(boost_new_words.SCORES)
     assert {row["listed"] for row in rows} == {3}  # gaga, cafe, bead
-    whole, without = tested[:2]
-    assert (whole["wer"], whole["recall"]) == (0.0, 100.0) and whole["vocabulary"] == boost_new_words.WHOLE
-    assert without["recall"] == 0.0 and without["wer"] > 30.0
-    given_back = [row for row in tested[2:] if row["vocabulary"] == boost_new_words.NEW]
-    assert [row["others"] for row in given_back] == list(boost_new_words.OTHERS)
-    assert all(row["recall"] == 100.0 and row["wer"] == 0.0 and row["false"] == 0.0 for row in given_back)
+    slots = {round(row["slot"], 1) for row in rows if row["why"] == "tuning"}
+    assert slots == {-10.0, -8.0, -6.0, -4.0, -2.3}  # the last is the score of <unk>
+    for beam in boost_new_words.BEAMS:
+        tested = [row for row in rows if row["beam"] == beam and row["why"] != "tuning"]
+        whole, default, without = tested[:3]
+        assert (whole["wer"], whole["recall"]) == (default["wer"], default["recall"]) == (0.0, 100.0)
+        assert whole["vocabulary"] == boost_new_words.WHOLE
+        assert without["recall"] == 0.0 and without["wer"] > 30.0
+        assert [row["others"] for row in tested[3:]] == [*boost_new_words.OTHERS] * 2 + [boost_new_words.TUNED_WITH]
+        assert all(row["recall"] == 100.0 and row["wer"] == row["false"] == 0.0 for row in tested[3:])
 
 
 def test_a_graph_that_still_writes_a_word_is_refused(speech, monkeypatch):

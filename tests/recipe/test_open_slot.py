@@ -13,7 +13,7 @@ from arcbeam.graph.symbols import TokenTable
 from arcbeam.recipe.arrays import ArcArrays
 from arcbeam.recipe.lexicon import Lexicon, words_of_arpa
 from arcbeam.recipe.lexicon_fst import SEPARATOR_RULES
-from arcbeam.recipe.recipe import build_graph
+from arcbeam.recipe.recipe import LEAST_SLOT_SCORE, build_graph
 from arcbeam.recipe.topology import TOPOLOGIES
 from tests.decode.equality import same
 from tests.recipe.definitions import said, strings
@@ -212,6 +212,15 @@ def test_a_model_without_the_unknown_word(files):
     with pytest.raises(ValueError, match=r"expected a unigram <unk>.*open_slot_score= .*--open-slot-score"):
         build(files, "closed.arpa")
     assert (build(files, "closed.arpa", open_slot_score=-2.0).open_slot.weights == np.float32(2.0)).all()
+
+
+@pytest.mark.parametrize(("unknown", "score"), [("-2.5", -2.5 * math.log(10.0)), ("-6.8", LEAST_SLOT_SCORE)])
+def test_a_new_word_does_not_cost_more_than_a_beam_can_bear(files, unknown, score):
+    (files / "rare.arpa").write_text(LM.format(new="").replace("-1.25\t<unk>", f"{unknown}\t<unk>"))
+    graph = build(files, "rare.arpa", lm_scale=0.5)
+    assert graph.meta["open_slot_score"] == pytest.approx(score)
+    assert graph.open_slot.weights.tolist() == pytest.approx([-0.5 * score] * len(graph.open_slot.weights))
+    assert build(files, "rare.arpa", open_slot_score=-20.0).meta["open_slot_score"] == -20.0
 
 
 def test_a_packed_model(files):

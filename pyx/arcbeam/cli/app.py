@@ -261,7 +261,7 @@ def build_graph(
     )] = False,
     open_slot_score: Annotated[float | None, typer.Option(
         "--open-slot-score", metavar="NATS", show_default=False,
-        help="The score of such a word, a natural log; without it that of <unk> in the LM.")] = None,
+        help="The score of such a word, a natural log; without it that of <unk> in the LM, but at least -6.")] = None,
     words_by_last_token: Annotated[bool, typer.Option(
         "--words-by-last-token",
         help="Write each word on the arc of its last token or earlier: a smaller graph that decodes more slowly."),

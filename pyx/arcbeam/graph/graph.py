@@ -463,7 +463,8 @@ class Graph:
             Leave a place for words that the graph lacks: those of a request's `Boost` are decoded there. A request
             without new words is decoded as by a graph without the slot.
         open_slot_score : float, optional
-            The score of a new word in place of the unigram ``<unk>`` of `lm`: a natural log, scaled by `lm_scale`.
+            The score of a new word: a natural log, scaled by `lm_scale`. By default that of the unigram ``<unk>`` of
+            `lm`, but at least -6.
 
         Raises
         ------

@@ -40,6 +40,10 @@ StrPath = str | os.PathLike[str]
 
 _NEMO_OFFSET = 100
 
+LEAST_SLOT_SCORE = -6.0
+"""What a new word scores at least by default. It pays for the slot where it begins and gets its boost where it ends, so
+with the score that many models give ``<unk>`` (-16 in one of 211,000 words) no beam would keep it for so long."""
+
 
 def build_graph(
     tokens: StrPath | TokenTable | Iterable[str],
@@ -114,7 +118,10 @@ def build_graph(
         meta["separator_rule"] = rule
         slot_cost = None
         if open_slot:
-            score = unknown_word_score(lm, max_bytes) if open_slot_score is None else float(open_slot_score)
+            if open_slot_score is None:
+                score = max(unknown_word_score(lm, max_bytes), LEAST_SLOT_SCORE)
+            else:
+                score = float(open_slot_score)
             slot_cost = word_insertion_penalty - lm_scale * score
             meta["open_slot_score"] = score
         fst, options = _closed_vocabulary(table, lexicon, lm, topologies, rule, weights, meta, reporter, slot_cost)
