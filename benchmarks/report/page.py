@@ -110,17 +110,18 @@ def machines(measured: Sequence[Result]) -> Iterator[str]:
 
 
 def plots(measured: Sequence[Result]) -> Iterator[str]:
-    """All curves, a line for each experiment."""
+    """All curves, one paragraph, for the page is long."""
     drawn: dict[str, list[Result]] = {}
     for result in measured:
         if hasattr(registry.load(result.name), "draw"):
             drawn.setdefault(result.name, []).append(result)
-    if drawn:
-        yield from ("", "## Plots", "")
+    lines = []
     for name, results in drawn.items():
         title = registry.load(name).TITLE
         pictures = [f"{r.device}{r.warning[1]}: ![{title}, {r.device}]({plot(r.device, name)})" for r in results]
-        yield f"* {title}, {'; '.join(pictures)}"
+        lines.append(f"{title}, {'; '.join(pictures)}")
+    if lines:
+        yield from ("", "## Plots", "", " ".join(lines))
 
 
 def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterator[str]:
