@@ -41,8 +41,8 @@ StrPath = str | os.PathLike[str]
 _NEMO_OFFSET = 100
 
 LEAST_SLOT_SCORE = -6.0
-"""What a new word scores at least by default. It pays for the slot where it begins and gets its boost where it ends, so
-with the score that many models give ``<unk>`` (-16 in one of 211,000 words) no beam would keep it for so long."""
+"""What a new word scores at least by default. It pays for the slot where it begins and gets its boost some letters
+later, so with the score that models give ``<unk>`` (-16 in one of 211,000 words) the usual beams lose it before."""
 
 
 def build_graph(
