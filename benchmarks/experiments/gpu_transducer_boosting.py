@@ -25,7 +25,7 @@ from data import token_ngrams
 
 ON_GPU = True
 KERNELS = ("transducer", "transducer_fused")
-ORDER, PAPER = 232, "LL24"
+ORDER = 232
 TITLE = "Transducers with boosting trees and an n-gram model of tokens"
 BATCHES = (1, 32, 128)
 PHRASES, SAID = 1_000, 2

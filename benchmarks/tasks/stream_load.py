@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import arcbeam
+from benchmarks.harness import seeds
 
 Utterances = Sequence[Any]  # arrays, or what is cut and counted like them
 
@@ -162,7 +163,7 @@ def paced(
 ) -> Load:
     """Each stream has a chunk every `interval_s`, at a random time within the interval; `begin` begins a stream."""
     load, submitted = Load(), Submitted(submit)
-    draw = random.Random(seed)
+    draw = random.Random(seeds.used("times of chunks", seed))
     phases = sorted((interval_s * draw.random(), speaker) for speaker in range(streams))
     rounds = max(1, round((warm_up_s + seconds) / interval_s))
     each = [turns(begin or decoder.stream, utterances, frames, speaker) for speaker in range(streams)]

@@ -15,7 +15,7 @@ from libcpp.vector cimport vector
 from arcbeam.graph._graph_view cimport OpenGraph, new_words_view_of, open_view_of
 
 
-cdef extern from "Python.h":
+cdef extern from *:
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     cbool PyUnicode_IS_ASCII(object)
     const void* PyUnicode_DATA(object)
