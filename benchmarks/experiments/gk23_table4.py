@@ -201,7 +201,7 @@ def served(context: Context, decoder: arcbeam.CtcDecoder, utterances: list[np.nd
 
 
 def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> Row:
-    """The row with the acoustic model; it says why where there is none, or no audio."""
+    """The row with the acoustic model, on utterances with audio; it says why where there is no model, or no audio."""
     shape, shift = asked(context), dataset.frame_shift
     if not context.gpu:
         shape = shape._replace(streams=min(shape.streams, IN_LOOP_ON_CPU))
@@ -210,9 +210,12 @@ def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> 
     try:
         spoken = {one.id: one for one in corpus.load(context.options.get("corpus", dataset.name)).recordings}
         model = gk23.open_model(with_fast_runtime(context), shape.streams)
+        frames = {name: rows for name, rows in zip(dataset.ids, dataset.utterances, strict=True) if name in spoken}
+        if not frames:
+            raise DataMissing(f"the corpus has no recording of an utterance of {dataset.name}")
         audio = [
             window_load.Recording(spoken[name].samples(), np.ascontiguousarray(rows, np.float32), shift, shape.frames)
-            for name, rows in zip(dataset.ids, dataset.utterances, strict=True)
+            for name, rows in frames.items()
         ]
     except ImportError as error:
         return row | {"status": f"missing: the package {error.name}"}
@@ -228,7 +231,7 @@ def in_loop(context: Context, decoder: arcbeam.CtcDecoder, dataset: Dataset) -> 
             load = stream_load.paced(decoder, server.submit, audio, **pace(shape, shift))
         finally:
             server.close()
-    checked = stream_load.check(load, decoder, dataset.utterances)
+    checked = stream_load.check(load, decoder, list(frames.values()))
     return (
         of_load(load, IN_LOOP, shape.streams, shift)
         | {"busy": 100.0 * load.busy, "finals": checked}

@@ -6,7 +6,8 @@
 Log-probs go as the byte planes of their float16 values, which pack better; workloads as the lines of text and the
 SentencePiece models that they are made from; graphs as the language models that they are built from. `--only` takes
 some of it. Some only go when they are named: `large-lm`, of the 12 M-state graph; `training`, the text and the pieces
-that `data.train_transducer` takes besides log-probs; `total`, what `gpu_transducer_total` takes.
+that `data.train_transducer` takes besides log-probs; `recordings`, the acoustic model and audio that `gk23_table4`
+takes; `total`, the same and what else `gpu_transducer_total` takes.
 """
 
 import argparse
@@ -111,19 +112,24 @@ def training() -> Made:
     yield "text/lines.txt.xz", lines
 
 
-def total() -> Made:
-    """The acoustic model, the transducers that were trained (in the cache), and some recordings with a manifest."""
-    recordings = corpus.data_set("test-other-100").recordings
-    chosen = recordings[:: max(1, len(recordings) // RECORDINGS)][:RECORDINGS]
+def recordings() -> Made:
+    """The acoustic model, and some recordings with a manifest."""
+    of_set = corpus.data_set("test-other-100").recordings
+    chosen = of_set[:: max(1, len(of_set) // RECORDINGS)][:RECORDINGS]
     yield "model/quartznet15x5.onnx.xz", lambda: lzma.compress(acoustic.default_model().read_bytes())
     yield "tokens.txt", lambda: (data_folder() / "tokens.txt").read_bytes()
-    yield "tokenizers/librispeech_bpe_256.model", (data_folder() / "tokenizers/librispeech_bpe_256.model").read_bytes
-    for kind in ("rnnt", "tdt"):
-        yield f"transducer/{kind}.npz", lambda k=kind: (CACHE / "transducer" / f"{k}.npz").read_bytes()  # type: ignore[misc]
     for r in chosen:
         yield f"audio/{r.audio.name}", r.audio.read_bytes
     lines = [{"audio_filepath": r.audio.name, "duration": round(r.seconds, 6), "text": r.text} for r in chosen]
     yield "audio/manifest.json", lambda: "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def total() -> Made:
+    """The same, and the transducers that were trained (in the cache)."""
+    yield from recordings()
+    yield "tokenizers/librispeech_bpe_256.model", (data_folder() / "tokenizers/librispeech_bpe_256.model").read_bytes
+    for kind in ("rnnt", "tdt"):
+        yield f"transducer/{kind}.npz", lambda k=kind: (CACHE / "transducer" / f"{k}.npz").read_bytes()  # type: ignore[misc]
 
 
 ITEMS: dict[str, Callable[[], Made]] = {
@@ -133,6 +139,7 @@ ITEMS: dict[str, Callable[[], Made]] = {
     "pieces-lm": made_lm("spm512-5gram"),
     "large-lm": made_lm("char-large"),
     "training": training,
+    "recordings": recordings,
     "total": total,
 }
 USUAL = ("speech", "lm", "workloads", "pieces-lm")
