@@ -148,6 +148,11 @@ class Transducer(torch.nn.Module):
             renamed[name if module == "light" else ours] = value
         return renamed
 
+    def take(self, arrays: Mapping[str, npt.NDArray[np.floating]]) -> None:
+        """The weights of `arrays`; raises KeyError where one is missing, RuntimeError where a shape differs."""
+        names = dict(zip(self.arrays(), self.state_dict(), strict=True))
+        self.load_state_dict({name: torch.from_numpy(np.float32(arrays[ours])) for ours, name in names.items()})
+
 
 def load_light(arrays: Mapping[str, Any], device: str = "cpu") -> Light:
     """The encoder of saved weights, float32 or float16; its sizes are those of the arrays."""

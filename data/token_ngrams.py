@@ -6,7 +6,7 @@ history and the end are n-grams, too, as engines expect.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 DISCOUNT = 0.5
@@ -18,18 +18,21 @@ def word(token: int) -> str:
     return f"t{token}"
 
 
-def write_arpa(path: Path, texts: Iterable[Sequence[int]], order: int, tokens: int) -> list[int]:
+def write_arpa(
+    path: Path, texts: Iterable[Sequence[int]], order: int, tokens: int, name: Callable[[int], str] = word
+) -> list[int]:
     """Writes the model of all n-grams in the texts and returns their numbers, unigrams first.
 
     tokens : how many there are; the unigrams have all of them
+    name : what a token is called
     """
     counts: list[Counter[Ngram]] = [Counter() for _ in range(order)]
     for text in texts:
-        words = [BEGIN, *map(word, text), END]
+        words = [BEGIN, *map(name, text), END]
         for n in range(1, order + 1):
             counts[n - 1].update(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
     del counts[0][(BEGIN,)]
-    counts[0].update((word(token),) for token in range(tokens))
+    counts[0].update((name(token),) for token in range(tokens))
     counts[0][(UNKNOWN,)] = 1
     shares: dict[Ngram, float] = {}  # probabilities
     left: dict[Ngram, float] = {}  # what a history leaves to shorter ones

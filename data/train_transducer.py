@@ -200,6 +200,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=1_000_000, help="at most")
     parser.add_argument("--letters", type=int, default=16_000, help="of a batch")
     parser.add_argument("--small", action="store_true", help="a smaller network, for a CPU")
+    parser.add_argument("--weights", type=Path, help="of an earlier training with the same sizes, to go on from")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seed", type=int, default=0)
     action = parser.add_mutually_exclusive_group(required=True)
@@ -227,6 +228,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.small:
         shape |= {"channels": 128, "blocks": 3, "inner": 256, "embedding": 64, "units": 128, "joint": 192}
     model = Transducer(speech_transducer.Sizes(**shape), durations).to(args.device)
+    if args.weights:
+        with np.load(args.weights) as arrays:
+            model.take(arrays)
     train(source, model, read_set(args.data / WATCHED), alphabet, 60 * args.minutes, args.steps, args.out)
     model.eval()
     evaluate(model.arrays(), args.data, alphabet, durations)

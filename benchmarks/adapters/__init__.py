@@ -1,9 +1,9 @@
 """One interface for every decoder that is compared: see :class:`Adapter`.
 
 A module here that has ``ADAPTER``, its class, is an adapter; it imports its package at the top. Beside them lies what
-adapters need: `gpu`, `lexicon_task`, and of NeMo `nemo_sources` and `nemo_transducer`. Where the package or the device
-is missing, importing the module (or making the adapter) raises ImportError, :class:`Unavailable` for a device;
-an experiment then has a row that says so, see `benchmarks.tasks.contest`.
+adapters need: `gpu`, `lexicon_task`, and of NeMo `nemo_sources`, `nemo_trees` and `nemo_transducer`. Where the package
+or the device is missing, importing the module (or making the adapter) raises ImportError, :class:`Unavailable` for a
+device; an experiment then has a row that says so, see `benchmarks.tasks.contest`.
 """
 
 from collections.abc import Iterable, Sequence

@@ -52,13 +52,18 @@ def _prepare(folder: Path) -> None:
             self.cfg = cfg
 
     quiet = logging.getLogger("nemo")
+    quiet.setLevel(logging.ERROR)
     for name in ("LogMode", "logging_mode"):
         setattr(quiet, name, types.SimpleNamespace(ONCE=0))
     names: dict[str, dict[str, Any]] = {
         "nemo.core": {"ModelPT": Stub, "PretrainedModelInfo": type("PretrainedModelInfo", (), {})},
         "nemo.utils": {"logging": quiet, "logging_mode": types.SimpleNamespace(LogMode=types.SimpleNamespace(ONCE=0))},
         "nemo.collections.common.parts": {"NEG_INF": -10000.0},
-        "nemo.collections.asr.parts.context_biasing": {"GPUBoostingTreeModel": type("GPUBoostingTreeModel", (), {})},
+        "nemo.collections.asr.parts.context_biasing": {
+            "BoostingTreeModelConfig": type("BoostingTreeModelConfig", (), {}),
+            "GPUBoostingTreeModel": type("GPUBoostingTreeModel", (), {}),
+        },
+        "nemo.core.classes": {"Typing": type("Typing", (), {}), "typecheck": lambda: lambda function: function},
         "nemo.collections.common.tokenizers": {
             "AggregateTokenizer": type("AggregateTokenizer", (), {}),
             "TokenizerSpec": type("TokenizerSpec", (), {}),

@@ -98,6 +98,7 @@ class NemoTransducer:
     graphs : "full" with loops in the graph; "partial", loops in Python around graphs; "none"
     precomputed : whether frames and predictions are projected once
     compiled : whether the networks go through torch.compile; without graphs only
+    trees : NeMo's boosting trees, one for each utterance of every batch; :meth:`weigh` says how much they count
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class NemoTransducer:
         graphs: str = "full",
         precomputed: bool = True,
         compiled: bool = False,
+        trees: Sequence[Any] | None = None,
     ) -> None:
         looping = nemo_sources.load(MODULE)
         self.where = "cuda" if torch.cuda.is_available() else "cpu"
@@ -121,6 +123,7 @@ class NemoTransducer:
             "max_symbols_per_step": 10,
             "preserve_alignments": False,
             "allow_cuda_graphs": self.where == "cuda" and GRAPHS[graphs] is not None,
+            "enable_per_stream_biasing": trees is not None,
         }
         if compiled:
             for module, name in (("decoder", "predict"), ("joint", "joint_after_projection")):
@@ -131,6 +134,14 @@ class NemoTransducer:
             self.computer = looping.GreedyBatchedTDTLabelLoopingComputer(**options, durations=list(durations))
         if options["allow_cuda_graphs"]:
             self.computer.force_cuda_graphs_mode(GRAPHS[graphs])
+        self.rows: torch.Tensor | None = None
+        if trees is not None:
+            added = [self.computer.biasing_multi_model.add_model(tree) for tree in trees]
+            self.rows = torch.tensor(added, device=self.where)
+
+    def weigh(self, alpha: float) -> None:
+        """Sets `boosting_tree_alpha` of all trees."""
+        self.computer.biasing_multi_model.model2alpha.fill_(alpha)
 
     def prepare(self, frames: Any, lengths: Sequence[int] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         batch = torch.as_tensor(frames).to(self.where)
@@ -140,7 +151,7 @@ class NemoTransducer:
     def decode(self, prepared: tuple[torch.Tensor, torch.Tensor]) -> Any:
         """NeMo's hypotheses, which lie on the GPU."""
         with torch.inference_mode():
-            hyps = self.computer(*prepared)[0]
+            hyps = self.computer(*prepared, None, self.rows)[0]
         if self.where == "cuda":
             torch.cuda.synchronize()
         return hyps

@@ -263,9 +263,9 @@ class Hotwords:
     """A peer whose hotwords are ours, with another beam."""
 
     device = "cpu"
-    settings = "none"
 
-    def __init__(self, files, options, beam_width):
+    def __init__(self, files, options, **more):
+        self.settings = str(more)
         self.decoder = boosting.decoder(files.graph, 9.0)
 
     def prepare(self, utterances):
@@ -284,21 +284,27 @@ class Hotwords:
 @pytest.fixture
 def few(tiny, monkeypatch):
     monkeypatch.setattr(boost_rare_words, "DISTRACTORS", (5, 10))
+    monkeypatch.setattr(boost_rare_words, "NEMO_OTHERS", (10,))
     monkeypatch.setattr(boost_rare_words, "TIMED", 10)
     monkeypatch.setattr(boost_rare_words, "TIMED_UTTERANCES", 3)
 
 
-def test_rows_beside_hotwords(few, monkeypatch):
+def test_rows_beside_peers(few, monkeypatch):
     monkeypatch.setattr(boost_rare_words.contest.adapters, "make", lambda name: Hotwords)
     rows = list(boost_rare_words.run(Context(repeats=2)))
-    decoders = ["arcbeam, beam 17", "arcbeam, beam 12", "pyctcdecode"]
+    tried = {"arcbeam, beam 17": 1, "arcbeam, beam 12": 1, "pyctcdecode": 1}
+    tried |= {label: len(settings) for label, settings in boost_rare_words.NEMO.items()}
     tuning = [row for row in rows if row.get("why") == "tuning"]
-    assert [row["decoder"] for row in tuning] == [d for d in decoders for _ in boost_rare_words.SCORES]
-    for decoder in decoders:
+    for decoder, settings in tried.items():
         own = [row for row in tuning if row["decoder"] == decoder]
-        best = min(own, key=lambda row: (row["wer"], row["score"]))["score"]
+        is_nemo = decoder in boost_rare_words.NEMO
+        scores = boost_rare_words.NEMO_ALPHAS if is_nemo else boost_rare_words.SCORES
+        assert len(own) == settings * len(scores) == len({(row["settings"], row["score"]) for row in own})
+        best = min(own, key=lambda row: row["wer"])
         used = [row for row in rows if row["decoder"] == decoder and str(row.get("why")).startswith("tuned")]
-        assert len(used) == 2 and {row["score"] for row in used} == {best}
+        assert [row["others"] for row in used] == ([10] if is_nemo else [5, 10])
+        assert {(row["score"], row["settings"]) for row in used} == {(best["score"], best["settings"])}
+    assert sum(map(bool, (row.get("why") == "no boost" for row in rows))) == len(tried)
     timed = [row for row in rows if row.get("why") == "timed"]
     assert [row["decoder"] for row in timed if "ratio" not in row] == ["pyctcdecode"]
     assert sum("new lists" in row["decoder"] for row in timed) == 4 and len(timed) == 9  # tuned, and the default
@@ -306,13 +312,14 @@ def test_rows_beside_hotwords(few, monkeypatch):
     assert all(len(row["wall"]) == 2 for row in timed)
 
 
-def test_without_the_peer_there_is_a_row_that_says_so(few, monkeypatch):
+def test_without_the_peers_there_are_rows_that_say_so(few, monkeypatch):
     def missing(name):
-        raise ImportError("No module named 'pyctcdecode'")
+        raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(boost_rare_words.contest.adapters, "make", missing)
     rows = list(boost_rare_words.run(Context(repeats=1)))
-    assert rows[0]["status"].startswith("missing: ")
+    peers = ["pyctcdecode", *boost_rare_words.NEMO]
+    assert [row["decoder"] for row in rows if str(row.get("status")).startswith("missing: No module")] == peers
     assert not any("ratio" in row for row in rows)
 
 

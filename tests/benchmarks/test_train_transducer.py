@@ -119,6 +119,11 @@ def test_from_data_to_weights(data, tmp_path, monkeypatch, capsys, tdt):
         light = speech_transducer.load_light(arrays)
         assert all(v.dtype == torch.float32 for v in light.parameters())
         assert len(arrays["output_bias"]) == 81 + 5 * tdt
+        first = {name: value.astype(np.float32).tobytes() for name, value in arrays.items()}
+    begun = []
+    monkeypatch.setattr(train_transducer, "train", lambda source, model, *rest: begun.append(model.arrays()))
+    train_transducer.main([*argv, *kind, "--weights", str(tmp_path / "w.npz"), "--device", "cpu"])
+    assert {name: value.tobytes() for name, value in begun[0].items()} == first
 
 
 def test_the_answers_of_nodes():
@@ -182,6 +187,7 @@ def test_boosting_of_trained_models(trained, data, monkeypatch):
     monkeypatch.setattr(boosting, "frequent_words", lambda: frozenset(said[::3]))
     monkeypatch.setattr(transducer_boosting, "SETS", ("demo",))
     monkeypatch.setattr(transducer_boosting, "DISTRACTORS", (0, 5))
+    monkeypatch.setattr(transducer_boosting, "COMPARED", ("words", 5))
     monkeypatch.setattr(transducer_boosting, "ALPHAS", (0.0, 20.0))
     rows = list(transducer_boosting.run(Context()))
     assert [row["model"] for row in rows] == ["RNN-T"] * 8 + ["TDT"] * 8
@@ -189,6 +195,12 @@ def test_boosting_of_trained_models(trained, data, monkeypatch):
         assert (without["alpha"], boosted["alpha"]) == (0, 20) and without["listed"] == boosted["listed"] > 0
     # With such a factor whatever is written is of the list.
     assert sum(row["recall"] + row["false"] for row in rows[1::2]) > sum(row["recall"] for row in rows[::2])
+    compared = [row for row in rows if (row["kind"], row["others"]) == ("words", 5)]
+    assert len(compared) == 4 and all(
+        (row["unlike"], row["status"]) == (None, None) for row in rows if row not in compared
+    )
+    for row in compared:
+        assert row["unlike"] == 0 or str(row["status"]).startswith("NeMo missing: ")
     one = list(transducer_boosting.run(Context(options={"models": "TDT"})))
     assert one == rows[8:]
 
