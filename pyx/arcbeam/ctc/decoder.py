@@ -28,7 +28,7 @@ from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
+from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost, check_posteriors
 from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
@@ -392,6 +392,7 @@ class CtcDecoder:
         confidence: bool = False,
         lattice: bool = False,
         mbr: bool = False,
+        posteriors: bool = False,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
@@ -408,6 +409,9 @@ class CtcDecoder:
             stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
         confidence, lattice, mbr : bool
             Ask for what they ask of :meth:`decode`, in the final result of each sentence.
+        posteriors : bool
+            Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
+            round then copies what is alive.
 
         Raises
         ------
@@ -420,11 +424,12 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_endpoint(endpoint)
+        check_posteriors(posteriors)
         asked = Asked(nbest, confidence, lattice, mbr)
-        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None)
+        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors)
 
     @lists_options()
-    def restore(self, data: bytes, *, boost: Boost | None = None) -> Stream:
+    def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
         """Goes on with a stream that :meth:`Stream.save` has saved, here or anywhere else.
 
         All later results have the bytes that the stream itself would have given.
@@ -434,6 +439,8 @@ class CtcDecoder:
         data : bytes
         boost : Boost, optional
             The list that the stream was saved with, if it had one.
+        posteriors : bool
+            As of :meth:`stream`, whatever was asked of the stream that was saved.
 
         Raises
         ------
@@ -450,8 +457,9 @@ class CtcDecoder:
         >>> stream = other_decoder.restore(data)
         """
         check_boost(boost)
+        check_posteriors(posteriors)
         self._check_files()
-        return Stream._restored(self, data, boost)
+        return Stream._restored(self, data, boost, posteriors)
 
     def _new_sentence(
         self,
