@@ -150,7 +150,7 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
 
 
 def _place(chunk: Chunk) -> tuple[int, str | None]:
-    """Where the stream of a chunk is, and why it takes no more chunks: the same as before if a call has left it as it was.
+    """Where the stream of a chunk is, and why it takes no more: the same as before if a call has left it as it was.
 
     An empty chunk leaves it so in any case, unless it was the last; decoded again, it gives the same result.
     """

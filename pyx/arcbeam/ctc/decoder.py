@@ -16,6 +16,7 @@ from arcbeam.arrays.input_looks import named
 from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
+from arcbeam.checks import check_bool
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
@@ -28,7 +29,7 @@ from arcbeam.ctc.lattice_arrays import LatticeBatch
 from arcbeam.ctc.options import DecoderOptions
 from arcbeam.ctc.rescoring import OPTIONS, LargeModel, Rescoring, rescoring_device
 from arcbeam.ctc.stats import NOTHING, DecoderMemory, DecodeStats
-from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost, check_posteriors
+from arcbeam.ctc.stream import CtcPartials, Partial, Stream, check_boost
 from arcbeam.endpoints import Endpoint, check_endpoint
 from arcbeam.gpu.devices import resolve_device
 from arcbeam.graph.graph import Graph
@@ -424,7 +425,7 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_endpoint(endpoint)
-        check_posteriors(posteriors)
+        check_bool("posteriors", posteriors)
         asked = Asked(nbest, confidence, lattice, mbr)
         return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors)
 
@@ -457,7 +458,7 @@ class CtcDecoder:
         >>> stream = other_decoder.restore(data)
         """
         check_boost(boost)
-        check_posteriors(posteriors)
+        check_bool("posteriors", posteriors)
         self._check_files()
         return Stream._restored(self, data, boost, posteriors)
 

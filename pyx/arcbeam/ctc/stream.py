@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.calls import lists_options
+from arcbeam.checks import check_bool
 from arcbeam.ctc._live_posteriors import word_posteriors
 from arcbeam.ctc._rounds import Round, Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
@@ -357,8 +358,7 @@ class Stream(SentenceStream):
         ...         partial = stream.reset()
         """
         check_boost(boost)
-        if not isinstance(keep_history, bool):
-            raise TypeError(f"keep_history: expected a bool, got {type(keep_history).__name__}")
+        check_bool("keep_history", keep_history)
         decoder = self._decoder
         engine: Any = decoder._engine
         rescoring = decoder._rescoring
@@ -460,12 +460,6 @@ class Stream(SentenceStream):
     def __repr__(self) -> str:
         waiting = f", {self.num_waiting} more wait" if self._waiting else ""
         return f"Stream({self.num_frames} frames{waiting}, {self.partial!r})"
-
-
-def check_posteriors(posteriors: object) -> None:
-    """TypeError unless it is a bool."""
-    if not isinstance(posteriors, bool):
-        raise TypeError(f"posteriors: expected a bool, got {type(posteriors).__name__}")
 
 
 def check_boost(boost: object) -> None:
