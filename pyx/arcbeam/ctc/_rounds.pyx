@@ -136,6 +136,8 @@ cdef class Round:
         cdef Place* place = &stream.place
         cdef SearchState state = stream._state
         cdef uint64_t taken = state.frames_taken() - place.frames
+        if stream._posteriors and not last and state.rule_fired() == 0:
+            self.keep_live(i, state)  # first, so that a stream is as before if anything raises
         place.frames += taken
         if taken < frames:
             stream._keep(found, i, taken)
@@ -147,8 +149,6 @@ cdef class Round:
         place.fired = state.rule_fired()
         place.number, place.settled = place.number + 1, stream._sentence.settled.size()
         place.is_final = last or place.fired != 0
-        if stream._posteriors and not place.is_final:
-            self.keep_live(i, state)
         stream.results, stream.index, stream.made = self.results_of(i), i, None
         self.sentences[i], self.places[i] = stream._sentence, place[0]
         return 0

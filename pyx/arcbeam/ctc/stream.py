@@ -44,7 +44,7 @@ class Partial(Hypothesis):
     It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
     ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off. N-best lists,
     confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; they are
-    None before. Before the end ``posteriors`` say how likely words are.
+    None before. ``posteriors`` say before the end how likely words are, where the stream was asked for them.
 
     Attributes
     ----------
