@@ -79,7 +79,8 @@ class CtcDecoder:
         Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
         the search has admitted and that leads to an end. The best path does not depend on it.
     posterior_scale : float
-        Factor on costs where n-best lists and confidences make probabilities of them; below 1 they are less certain.
+        Factor on costs where n-best lists, confidences and posteriors of words make probabilities of them; below 1 they
+        are less certain.
     confidence_aggregation : str
         How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
         ``"prod"``.
