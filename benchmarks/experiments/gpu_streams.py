@@ -5,10 +5,15 @@ one array on the device. The clock stops when the texts of all partial results a
 texts are made. First rounds are not counted. The final results of some streams are compared with the twin's for the
 whole, as bytes. `of real time` is the share of 0.4 s that a round takes. Bytes of a stream are those that its states
 have on the device, two of them.
+
+Rows of thousands of rounds are those of a server: a stream ends after 25 chunks (10 s), another begins in its place,
+within the rounds that are timed, and every round has as many beginnings as ends. Python collects its garbage as it
+does for a user. The chunks go round in a ring of 70 rounds. `99 % / half` says how even rounds are.
 """
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -28,7 +33,18 @@ COUNTS = (1, 256, 1024, 4096)
 WORK = (("char-3gram", "throughput", gpu.NARROW, COUNTS), ("spm512-3gram", "workload-512", gpu.WIDE, (256,)))
 WARM_UP = 5  # rounds
 CHECKED = 32
-TAKES = {"rounds": "rounds that are timed (60)"}
+RING = 70  # rounds whose chunks are on the device
+TURN = 25  # chunks of a stream, where streams end
+SERVED = (1, 256)  # streams of the rows of a server
+TAKES = {"rounds": "rounds that are timed (60)", "served": "rounds of a server that are timed (10000)"}
+
+
+def evenness(row: Row) -> float | None:
+    """How much longer the slowest hundredth of the rounds takes than half of them."""
+    slowest, half = row.get("p99"), row.get("ms")
+    return slowest / half if isinstance(slowest, float) and isinstance(half, float) else None
+
+
 COLUMNS = [
     Column("graph", "graph"),
     Column("beam / max_active", "search"),
@@ -36,6 +52,7 @@ COLUMNS = [
     Column("rounds", "rounds"),
     Column("ms a round: half", "ms", "{:.2f}"),
     Column("99 %", "p99", "{:.2f}"),
+    Column("99 % / half", "evenness", "{:.2f}", evenness),
     Column("largest", "most", "{:.2f}"),
     Column("arrays, ms", "arrays_ms", "{:.2f}"),
     Column("of real time, %", "share", "{:.2f}"),
@@ -47,6 +64,7 @@ COLUMNS = [
 
 def run(context: Context) -> Iterator[Row]:
     rounds = int(context.options.get("rounds") or 60)
+    served = int(context.options.get("served") or 10_000)
     for graph_name, set_name, options, counts in WORK:
         files = graphs.get(graph_name, context.progress)
         dataset = datasets.load(set_name)
@@ -55,6 +73,9 @@ def run(context: Context) -> Iterator[Row]:
             context.progress(f"{graph_name}, {streams} streams")
             work = (files, dataset, options, streams, min(rounds, 240_000 // streams))
             yield from gpu.rows_or_failure(what, one, *work)
+            if (graph_name, streams) in [(WORK[0][0], count) for count in SERVED]:
+                context.progress(f"{graph_name}, {streams} streams, {served} rounds")
+                yield from gpu.rows_or_failure(what, one, files, dataset, options, streams, served, TURN)
 
 
 def endless(utterances: Sequence[npt.NDArray[Any]], streams: int, frames: int) -> npt.NDArray[np.float32]:
@@ -66,33 +87,71 @@ def endless(utterances: Sequence[npt.NDArray[Any]], streams: int, frames: int) -
     return joined[(begins[:, None] + np.arange(frames)) % len(joined)]
 
 
-def one(files: graphs.GraphFiles, dataset: datasets.Dataset, options: Any, streams: int, rounds: int) -> Iterator[Row]:
+class Speakers:
+    """Streams that speak in turn at some places: each for so many rounds, or without an end.
+
+    Attributes
+    ----------
+    streams : list
+        Who speaks at each place.
+    begins : list of int
+        The round with which each has begun.
+    """
+
+    def __init__(self, decoder: Any, places: int, turn: int | None) -> None:
+        self._decoder, self._turn = decoder, turn
+        self.streams, self.begins = [decoder.stream() for _ in range(places)], [0] * places
+
+    def last(self, number: int) -> list[bool]:
+        """Whose turn ends with a round: as many as with any other."""
+        if self._turn is None:
+            return [False] * len(self.streams)
+        return [(number + place + 1) % self._turn == 0 for place in range(len(self.streams))]
+
+    def go_on(self, number: int, last: list[bool]) -> None:
+        """Others begin where streams have ended with this round."""
+        for place, ended in enumerate(last):
+            if ended:
+                self.streams[place], self.begins[place] = self._decoder.stream(), number + 1
+
+
+def one(
+    files: graphs.GraphFiles,
+    dataset: datasets.Dataset,
+    options: Any,
+    streams: int,
+    rounds: int,
+    turn: int | None = None,
+) -> Iterator[Row]:
     gpu.require()
     total = WARM_UP + rounds + WARM_UP  # the last without texts
-    speech = endless(dataset.utterances, streams, total * FRAMES)
-    by_round = np.ascontiguousarray(speech.reshape(streams, total, FRAMES, -1).transpose(1, 0, 2, 3))
+    ring = min(total, RING)
+    speech = endless(dataset.utterances, streams, ring * FRAMES)
+    by_round = np.ascontiguousarray(speech.reshape(streams, ring, FRAMES, -1).transpose(1, 0, 2, 3))
     memory = gpu.DeviceMemory()
     memory.write(by_round)
-    chunks = [gpu.DeviceArray(memory, i * by_round[0].nbytes, by_round[0].shape, by_round.dtype) for i in range(total)]
+    chunks = [gpu.DeviceArray(memory, i * by_round[0].nbytes, by_round[0].shape, by_round.dtype) for i in range(ring)]
     decoder = gpu.decoder(files.graph, options, frame_shift=dataset.frame_shift)
-    members = [decoder.stream() for _ in range(streams)]
+    speakers = Speakers(decoder, streams, turn)
     with_texts, arrays = [], []
-    with timing.own_garbage():
-        for number, chunk in enumerate(chunks):
+    with timing.own_garbage() if turn is None else nullcontext():
+        for number in range(total):
             begin = time.perf_counter()
-            partials = decoder.decode_chunks(members, chunk)
+            last = speakers.last(number)
+            partials = decoder.decode_chunks(speakers.streams, chunks[number % ring], last=last)
             if number < WARM_UP + rounds:
                 partials.texts()
-                with_texts.append(1e3 * (time.perf_counter() - begin))
-            else:
-                arrays.append(1e3 * (time.perf_counter() - begin))
+            speakers.go_on(number, last)
+            (with_texts if number < WARM_UP + rounds else arrays).append(1e3 * (time.perf_counter() - begin))
     bytes_of_streams = decoder.memory().streams
     checked = np.unique(np.linspace(0, streams - 1, min(CHECKED, streams)).astype(int)).tolist()
-    finals = [members[i].finish() for i in checked]
-    gpu.check(finals, files.graph, options, [speech[i] for i in checked], frame_shift=dataset.frame_shift)
+    finals = [speakers.streams[i].finish() for i in checked]
+    heard = [by_round[np.arange(speakers.begins[i], total) % ring, i] for i in checked]
+    said = [one.reshape(-1, speech.shape[2]) for one in heard]
+    gpu.check(finals, files.graph, options, said, frame_shift=dataset.frame_shift)
     counted = np.array(with_texts[WARM_UP:])
     seconds = FRAMES * dataset.frame_shift
-    yield {
+    row: Row = {
         "graph": files.name,
         "search": gpu.beam_text(options),
         "streams": streams,
@@ -105,3 +164,4 @@ def one(files: graphs.GraphFiles, dataset: datasets.Dataset, options: Any, strea
         "rtfx": streams * seconds / (float(np.median(counted)) / 1e3),
         "bytes": bytes_of_streams / streams,
     }
+    yield row | {"evenness": evenness(row)}

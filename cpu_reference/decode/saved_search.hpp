@@ -34,9 +34,10 @@ struct SavedSearch {
 };
 
 // Writes tokens and log, behind whose settled entries the tokens' paths part. `precedes` orders tokens of one state
-// by their histories.
+// by their histories. `settled`: the entry behind which the log begins; by default the one without a source.
 template <typename Precedes>
-void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes precedes, SavedSearch& saved) {
+void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes precedes, SavedSearch& saved,
+                std::uint32_t settled = kNoSource) {
     const auto count = static_cast<std::uint32_t>(tokens.size());
     const std::uint32_t first = log.size() - count;
     std::vector<std::uint32_t> order(count);
@@ -45,6 +46,10 @@ void save_paths(const Buffer<Token>& tokens, const TokenLog& log, Precedes prece
         return tokens[a].state < tokens[b].state || (tokens[a].state == tokens[b].state && precedes(a, b));
     });
     std::vector<std::uint32_t> numbers(log.size(), kNoSource);
+    if (settled != kNoSource) {
+        numbers[settled] = 0;
+        saved.log.push_back({kNoSource, kNoArc});
+    }
     std::vector<std::uint32_t> path;
     for (const std::uint32_t token : order) {
         path.clear();

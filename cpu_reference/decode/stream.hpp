@@ -46,7 +46,7 @@ struct SearchState {
     [[nodiscard]] SearchState fresh() const { return {}; }
 
     void save(SavedSearch& saved) const {
-        save_paths(tokens, log, [](std::uint32_t, std::uint32_t) { return false; }, saved);
+        save_paths(tokens, log, [](std::uint32_t, std::uint32_t) { return false; }, saved, settled());
     }
 
     template <typename Graph>
@@ -73,7 +73,7 @@ struct HistoryState : SearchState {
         const auto precedes = [this](std::uint32_t a, std::uint32_t b) {
             return models.precedes(histories[a], histories[b]);
         };
-        save_paths(tokens, log, precedes, saved);
+        save_paths(tokens, log, precedes, saved, settled());
     }
 
     // Follows the words of all paths, from those that were heard before.

@@ -45,6 +45,12 @@ def check_float32(name: str, value: float, smallest: float = 0.0, largest: float
         raise ValueError(f"{name}: expected a number within the range of float32, {span}, got {value!r}")
 
 
+def check_bool(name: str, value: object) -> None:
+    """Raises TypeError unless it is a bool."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: expected a bool, got {type(value).__name__}")
+
+
 def check_count(name: str, value: object, below: int = 2**31, or_none: str = ", or None") -> None:
     """Raises TypeError or ValueError unless it is a whole number of at least 1; `or_none` is "" where None is none."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -14,12 +14,16 @@ from tests.decode.test_streams import BATCH, GRAPH, OPTIONS, boost
 from tests.transducer.equality import as_bytes
 from tests.transducer.networks import random_arrays, random_frames
 
+FAULTLESS = ["waits", "hurries"]
+FAULTS = [*FAULTLESS, "slow", "bad", "cancels", "vanishes", "too large"]
+
 
 class Speech:
     """Utterances, a decoder, and what this finds for the whole of each: one of a few boosts, or none."""
 
     def __init__(self, decoder, utterances, boosts):
         self.decoder, self.utterances, self.boosts = decoder, utterances, [None, *boosts]
+        decoder.decode_chunks = short_of_memory(decoder.decode_chunks)
         self.wholes = [decoder.decode(utterances, boost=one) for one in self.boosts]
 
     def check(self, found, utterance, boost):
@@ -47,6 +51,17 @@ def transducer():
     return Speech(decoder, [random_frames(i, frames) for i, frames in enumerate((40, 0, 1, 90, 33))], trees)
 
 
+def short_of_memory(decode_chunks):
+    """Calls with a stream that is `too_large` find too little memory, alone and in company."""
+
+    def checked(streams, *arguments, **options):
+        if any(getattr(stream, "too_large", False) for stream in streams):
+            raise MemoryError("too little memory for a chunk")
+        return decode_chunks(streams, *arguments, **options)
+
+    return checked
+
+
 class Tally(dict):
     """How often each thing happened."""
 
@@ -66,7 +81,7 @@ def cut(rng, utterance):
 
 def speak(batcher, speech, rng, tally, faults=True):
     """One utterance by a client of some kind; AssertionError if anything is not as it should be."""
-    kind = rng.choice(["waits", "hurries", "slow", "bad", "cancels", "vanishes"] if faults else ["waits", "hurries"])
+    kind = rng.choice(FAULTS if faults else FAULTLESS)
     utterance, boost = rng.randrange(len(speech.utterances)), rng.randrange(len(speech.boosts))
     stream = speech.decoder.stream(boost=speech.boosts[boost])
     chunks = cut(rng, speech.utterances[utterance])
@@ -87,6 +102,8 @@ def speak(batcher, speech, rng, tally, faults=True):
         return
     if kind == "cancels" and futures:
         return cancel(batcher, stream, rng.choice(futures), futures, tally)
+    if kind == "too large":
+        return ask_too_much(batcher, stream, futures, speech.utterances[utterance], tally)
     speech.check(batcher.submit(stream, None, last=True).result(PATIENCE_S), utterance, boost)
     if kind == "bad":
         refused(batcher, stream, chunks[0] if chunks else None)
@@ -97,6 +114,22 @@ def refused(batcher, stream, chunk):
     error = batcher.submit(stream, chunk).exception(PATIENCE_S)
     assert isinstance(error, ValueError), error
     assert "got nan in frame 0, " in str(error) or "no chunk behind the last" in str(error)
+
+
+def ask_too_much(batcher, stream, futures, chunk, tally):
+    """A chunk for which there is no memory ends its stream, and no other."""
+    for future in futures:
+        future.result(PATIENCE_S)
+    stream.too_large = True
+    error = batcher.submit(stream, chunk).exception(PATIENCE_S)
+    assert isinstance(error, MemoryError), error
+    tally.count("out of memory")
+    try:
+        batcher.submit(stream, chunk).result(PATIENCE_S)
+    except ValueError as said:
+        assert "cannot go on" in str(said)
+    else:
+        raise AssertionError("a stream went on behind a chunk that was lost")
 
 
 def cancel(batcher, stream, chosen, futures, tally):

@@ -57,8 +57,30 @@ def test_a_crowd(speech):
     stats = batcher.stats()
     assert stats.waiting == 0 and stats.decoded > 100
     assert stats.refused == happened["refused"] + happened["behind the last"]
-    assert stats.failed == stats.rejected == 0
+    assert stats.failed == happened["out of memory"] > 0 and stats.rejected == 0
     assert stats.cancelled >= happened["cancelled"] > 0
+
+
+def test_too_little_memory_for_one_is_not_felt_by_others(speech):
+    """Whatever is in the round with it: frames, none, the last chunk."""
+    half = [np.array_split(utterance, 2) for utterance in speech.utterances]
+    with batcher_of(speech, max_wait_ms=1000, max_batch=3 + len(half)) as batcher:
+        streams = [speech.decoder.stream() for _ in half]
+        others = [speech.decoder.stream() for _ in range(3)]
+        others[0].too_large = True
+        first = [batcher.submit(stream, chunks[0]) for stream, chunks in zip(streams, half, strict=True)]
+        first += [batcher.submit(others[1], None), batcher.submit(others[2], None, last=True)]
+        lost = batcher.submit(others[0], half[0][0])
+        assert isinstance(lost.exception(PATIENCE_S), MemoryError)
+        assert all(future.exception(PATIENCE_S) is None for future in first)
+        assert first[-1].result().is_final and not first[-2].result().is_final
+        last = [batcher.submit(stream, chunks[1], last=True) for stream, chunks in zip(streams, half, strict=True)]
+        last_of_other = batcher.submit(others[1], speech.utterances[0], last=True)
+        for utterance, future in enumerate(last):
+            speech.check(future.result(PATIENCE_S), utterance, 0)
+        speech.check(last_of_other.result(PATIENCE_S), 0, 0)
+        stats = batcher.stats()
+    assert (stats.failed, stats.refused) == (1, 0)
 
 
 def test_asyncio(speech):

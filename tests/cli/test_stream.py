@@ -52,6 +52,25 @@ def test_more_answers(run):
     assert max(len(whole["nbest"]) for whole in wholes) > 1
 
 
+def test_posteriors(run):
+    """Of the words that are not stable yet."""
+    arguments = ["graph.arc", "in.npz", "-f", "json", "--frame-shift", "0.02", "--chunk-frames", "2"]
+    rows = list(
+        map(json.loads, run("stream", *arguments, "--posteriors", "--posterior-scale", "0.1").stdout.splitlines())
+    )
+    shown = 0
+    for row in rows:
+        words = [*row["stable_words"], *row["unstable_words"]]
+        assert [word["word"] for word in words] == row["text"].split()
+        found = [word["posterior"] for word in row["unstable_words"]]
+        assert found == sorted(found, reverse=True) and all(0.0 < one <= 1.0 for one in found)
+        assert not (row["is_final"] and found) and all("posterior" not in word for word in row["stable_words"])
+        shown += any(one < 1.0 for one in found)
+    assert shown
+    plain = list(map(json.loads, run("stream", *arguments).stdout.splitlines()))
+    assert plain == [{key: row[key] for key in row if key != "unstable_words"} for row in rows]
+
+
 def test_real_time(run):
     start = time.monotonic()
     assert run("stream", "graph.arc", "in.npz", "--real-time", "--frame-shift", "0.02").exit_code == 0
@@ -99,6 +118,7 @@ def test_endpoints(run, rules):
         (["in.npz", "--nbest", "2"], "--format json"),
         (["in.npz", "--confidence"], "--format json"),
         (["in.npz", "--mbr"], "--format json"),
+        (["in.npz", "--posteriors"], "--format json"),
         (["in.npz", "--nbest", "2", "-f", "json", "--lattice-beam", "-1"], "lattice_beam"),
         (["-", "in.npz"], "expected - alone"),
         (["in.npz", "--chunk-frames", "0"], "--chunk-frames"),

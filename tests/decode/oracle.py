@@ -24,7 +24,19 @@ class Answer(NamedTuple):
     complete: bool
 
 
-def decode(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0) -> Answer:
+def decode(graph, log_probs, **options) -> Answer:
+    tokens, offset, alive = search(graph, log_probs, **options)
+    ends = {
+        state: Token(f32(token.cost + graph.finals[state]), token.path)
+        for state, token in tokens.items()
+        if alive and np.isfinite(f32(token.cost + graph.finals[state]))
+    }
+    best = min((ends or tokens).items(), key=lambda item: (item[1].cost, item[0]))[1]
+    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
+
+
+def search(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank_penalty=0.0):
+    """The tokens of the last live frame by state, what their costs are relative to, and whether the search is alive."""
     tokens, offset = _commit(_closure(graph, {graph.start: Token(f32(0), ())}, f32(f32(0) + f32(beam))), 0.0)
     alive = True
     for row in log_probs:
@@ -56,13 +68,7 @@ def decode(graph, log_probs, *, beam, max_active=None, acoustic_scale=1.0, blank
                 _admit(winners, int(graph.targets["next_state"][arc]), Token(cost, (*token.path, arc)))
         # (e) closure, (f) survivors
         tokens, offset = _commit(_closure(graph, winners, bound), offset)
-    ends = {
-        state: Token(f32(token.cost + graph.finals[state]), token.path)
-        for state, token in tokens.items()
-        if alive and np.isfinite(f32(token.cost + graph.finals[state]))
-    }
-    best = min((ends or tokens).items(), key=lambda item: (item[1].cost, item[0]))[1]
-    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
+    return tokens, offset, alive
 
 
 def _arcs(graph, state):

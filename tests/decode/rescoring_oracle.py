@@ -82,13 +82,31 @@ class Deviations:
         return f32(f32(self.scales[0] * large) - f32(self.scales[1] * small))
 
 
-def decode(
+def decode(graph, deviations, log_probs, **options) -> Answer:
+    tokens, offset, alive = search(graph, deviations, log_probs, **options)
+    ends = {}
+    for (state, history), token in tokens.items():
+        cost = f32(token.cost + graph.finals[state])
+        if alive and np.isfinite(cost) and np.isfinite(plus(cost, deviations.end(history))):
+            ends[state, history] = Token(plus(cost, deviations.end(history)), token.path, history)
+    best = min((ends or unfinished(deviations, tokens)).items(), key=lambda item: (item[1].cost, item[0]))[1]
+    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
+
+
+def unfinished(deviations, tokens):
+    """The tokens with what they cost where no sentence ends."""
+    return {key: t._replace(cost=plus(t.cost, deviations.unfinished(key[1]))) for key, t in tokens.items()}
+
+
+def search(
     graph, deviations, log_probs, *, beam, hypotheses_per_state=None, max_active=None,
     acoustic_scale=1.0,
-) -> Answer:  # fmt: skip
+):  # fmt: skip
+    """The tokens of the last live frame by state and history, what their costs are relative to, and whether the search
+    is alive."""
     seeds = {(graph.start, deviations.start()): Token(f32(0), (), (0, 0))}
-    search = Search(graph, deviations, hypotheses_per_state)
-    tokens, offset = commit(search.closure(seeds, f32(f32(0) + f32(beam))), 0.0)
+    stages = Search(graph, deviations, hypotheses_per_state)
+    tokens, offset = commit(stages.closure(seeds, f32(f32(0) + f32(beam))), 0.0)
     alive = True
     for row in log_probs:
         acoustic = [f32(-(f32(acoustic_scale) * f32(logp))) for logp in row]
@@ -114,7 +132,7 @@ def decode(
         rescored = []
         for cost, arc, history, token in candidates:
             if np.isfinite(cost) and cost <= kept:
-                added, following = search.deviation(history, arc)
+                added, following = stages.deviation(history, arc)
                 rescored.append((plus(cost, added), arc, history, following, token))
         finite = [cost for cost, *_ in rescored if np.isfinite(cost)]
         if not finite:
@@ -126,15 +144,8 @@ def decode(
             if np.isfinite(cost) and cost <= bound:
                 key = int(graph.targets["next_state"][arc]), following
                 admit(winners, key, Token(cost, (*token.path, arc), history))
-        tokens, offset = commit(search.closure(winners, bound), offset)
-    ends = {}
-    for (state, history), token in tokens.items():
-        cost = f32(token.cost + graph.finals[state])
-        if alive and np.isfinite(cost) and np.isfinite(plus(cost, deviations.end(history))):
-            ends[state, history] = Token(plus(cost, deviations.end(history)), token.path, history)
-    unfinished = {key: t._replace(cost=plus(t.cost, deviations.unfinished(key[1]))) for key, t in tokens.items()}
-    best = min((ends or unfinished).items(), key=lambda item: (item[1].cost, item[0]))[1]
-    return Answer(list(best.path), offset + float(best.cost), bool(ends), alive)
+        tokens, offset = commit(stages.closure(winners, bound), offset)
+    return tokens, offset, alive
 
 
 class Search:

@@ -32,6 +32,7 @@ def seen(partial):
     return (
         partial.arcs.tobytes(), partial.score, partial.reached_final, partial.complete, partial.num_stable,
         partial.num_frames, partial.is_final, len(partial._settled), partial.words,
+        None if partial.posteriors is None else partial.posteriors.tobytes(),
     )  # fmt: skip
 
 
@@ -74,7 +75,8 @@ def on_both(batch, rng, boosts=None, graph=GRAPH, most=9, where=None, asked=None
     wanted = decoders[1].decode(batch, boost=boosts)
     if asked:
         for i, (one, more) in enumerate(given):
-            [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **more)
+            whole = {name: value for name, value in more.items() if name != "posteriors"}
+            [wanted[i]] = decoders[1].decode([batch[i]], boost=one, **whole)
     same(finals, wanted)
     assert [(one.rescoring_score, one.boosts) for one in finals] == [
         (one.rescoring_score, one.boosts) for one in wanted
@@ -92,6 +94,20 @@ def test_chunks(gpu, room, seed, boosted):
     assert sum(stream.num_settled for stream in streams) > 50
 
 
+def posteriors(boosted, **options):
+    """Of words, with and without lattices, beside streams that do not ask for any."""
+    boosts = [boost(i) if i % 3 else None for i in range(len(BATCH))] if boosted else None
+    asked = [{"posteriors": True}, {}, {"posteriors": True, "lattice": True}]
+    _, streams = on_both(BATCH, np.random.default_rng(2), boosts, asked=asked, **OPTIONS | options)
+    assert [stream.partial.posteriors is None for stream in streams] == [False, True, False] * 2
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+def test_posteriors(gpu, boosted):
+    gpu.begin_with(TIGHT)
+    posteriors(boosted, lattice_beam=4.0)
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     graphs.graphs(blank=3),
@@ -104,7 +120,8 @@ def test_chunks(gpu, room, seed, boosted):
 def test_random_graphs(emulated_gpu, graph, batch, beam, max_active, room, seed):
     """Graphs with dead ends and ties, searches that die, and chunks of any length."""
     emulated_gpu.begin_with(room)
-    on_both(batch, np.random.default_rng(seed), None, graph, 4, beam=beam, max_active=max_active)
+    asked = [{"posteriors": seed % 2 == 0}]
+    on_both(batch, np.random.default_rng(seed), None, graph, 4, asked=asked, beam=beam, max_active=max_active)
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])

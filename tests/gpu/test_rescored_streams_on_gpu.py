@@ -31,6 +31,11 @@ def test_chunks(room, place, boosted, seed):
 
 
 @pytest.mark.parametrize(("place", "boosted"), BOOSTED)
+def test_posteriors(room, place, boosted):
+    emulated.posteriors(place, boosted)
+
+
+@pytest.mark.parametrize(("place", "boosted"), BOOSTED)
 def test_moves(room, place, boosted):
     emulated.moves(place, boosted)
 

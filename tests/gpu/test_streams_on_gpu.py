@@ -7,7 +7,7 @@ from arcbeam.gpu.devices import why_no_cuda
 from arcbeam.gpu.tuned import search_plan
 from tests.decode.random_graphs import random_graph, random_log_probs
 from tests.decode.test_streams import BATCH, GRAPH, boost
-from tests.decode.test_streams_emulated import OPTIONS, on_both
+from tests.decode.test_streams_emulated import OPTIONS, on_both, posteriors
 from tests.gpu.test_decode_on_gpu import SEARCHES, TIGHT
 
 AS_SHIPPED = search_plan.first_room(0)
@@ -33,10 +33,16 @@ def test_chunks(room, seed, boosted):
     on_both(BATCH, np.random.default_rng(seed), boosts, **OPTIONS)
 
 
+@pytest.mark.parametrize("boosted", [False, True])
+def test_posteriors(room, boosted):
+    posteriors(boosted, lattice_beam=4.0)
+
+
 @pytest.mark.parametrize("options", SEARCHES)
 def test_searches(room, options):
     batch = [random_log_probs(seed, 1 + 37 * seed % 101, 32) for seed in range(40)]
-    on_both(batch, np.random.default_rng(1), None, random_graph(1), 30, **options)
+    asked = [{"posteriors": True}, {}]
+    on_both(batch, np.random.default_rng(1), None, random_graph(1), 30, asked=asked, **options)
 
 
 @pytest.mark.parametrize("shape", [search_plan.WIDE, search_plan.DENSE, search_plan.CLUSTER])

@@ -29,7 +29,7 @@ PYTHON = {
     "design/kernels.md": 1, "guide/baseline.md": 1, "guide/batch-jobs.md": 1, "guide/boosting.md": 3,
     "guide/decoding.md": 2, "guide/gpu.md": 1, "guide/graphs.md": 2, "guide/install.md": 1,
     "guide/large-language-models.md": 3, "guide/lattices.md": 6, "guide/more-answers.md": 6, "guide/not-yet.md": 1,
-    "guide/serving-streams.md": 5, "guide/streams.md": 5, "guide/transducers.md": 3, "guide/word-times.md": 2,
+    "guide/serving-streams.md": 5, "guide/streams.md": 6, "guide/transducers.md": 3, "guide/word-times.md": 2,
 }  # fmt: skip
 COMMANDS = {
     "guide/batch-jobs.md": 3, "guide/beam-and-scales.md": 1, "guide/boosting.md": 4, "guide/graphs.md": 6,

@@ -138,6 +138,19 @@ def test_boosted_chunks(gpu, monkeypatch, place, room):
     chunks(place, True)
 
 
+def posteriors(place, boosted):
+    """Of words, with and without lattices, beside streams that do not ask for any."""
+    asked = [{"posteriors": True}, {"posteriors": True, "lattice": True}, {}]
+    chunks(place, boosted, asked=asked, lattice_beam=4.0)
+
+
+@pytest.mark.parametrize("boosted", [False, True])
+@pytest.mark.parametrize("place", ["resident", "arcs asked", "kenlm"])
+def test_posteriors(gpu, place, boosted):
+    gpu.begin_with(TIGHT)
+    posteriors(place, boosted)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_moves(gpu, place):
     gpu.begin_with(TIGHT)

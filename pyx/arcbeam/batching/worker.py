@@ -126,7 +126,7 @@ def _decoded(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
 
 
 def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome]:
-    streams, before = [chunk.stream for chunk in chunks], [chunk.stream._progress() for chunk in chunks]
+    streams, before = [chunk.stream for chunk in chunks], [_place(chunk) for chunk in chunks]
     arrays, last = [chunk.kept.array for chunk in chunks], [chunk.last for chunk in chunks]
     try:
         partials = decoder.decode_chunks(streams, arrays, last=last, errors="return")
@@ -136,8 +136,8 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
             return [failed] * len(chunks)
         # There was too little room for all of them: those that have not begun may fit one by one.
         return [
-            _of_one_kind(decoder, [chunk])[0] if _is_untouched(chunk, progress) else failed
-            for chunk, progress in zip(chunks, before, strict=True)
+            _of_one_kind(decoder, [chunk])[0] if _place(chunk) == place else failed
+            for chunk, place in zip(chunks, before, strict=True)
         ]
     # A result that its stream has got is one without an error. To look at the error of a Partial reads its whole path.
     errors = [
@@ -149,9 +149,12 @@ def _of_one_kind(decoder: ChunkDecoder, chunks: Sequence[Chunk]) -> list[Outcome
     ]
 
 
-def _is_untouched(chunk: Chunk, progress: int) -> bool:
-    """Whether a chunk of a call that failed has left its stream, whose progress this was, as it was."""
-    return chunk.kept.frames > 0 and chunk.stream._progress() == progress and chunk.stream._fault() is None
+def _place(chunk: Chunk) -> tuple[int, str | None]:
+    """Where the stream of a chunk is, and why it takes no more: the same as before if a call has left it as it was.
+
+    An empty chunk leaves it so in any case, unless it was the last; decoded again, it gives the same result.
+    """
+    return chunk.stream._progress(), chunk.stream._fault()
 
 
 def _told(error: ValueError, at: int) -> ValueError:

@@ -66,6 +66,9 @@ def stream(
     nbest: opt.NBest = 0,
     confidence: opt.Confidence = False,
     mbr: opt.Mbr = False,
+    posteriors: Annotated[bool, typer.Option(
+        "--posteriors", help="Also give the words behind the stable ones, each with its posterior, from 0 to 1; needs "
+        "--format json.")] = False,
     lattice_beam: opt.LatticeBeam = opt.DEFAULT.lattice_beam,
     posterior_scale: opt.PosteriorScale = opt.DEFAULT.posterior_scale,
     words: opt.Words = None,
@@ -83,7 +86,7 @@ def stream(
         )
     if endpoint is not None and frame_shift is None:
         raise typer.BadParameter("pauses need the seconds of a frame: set --frame-shift", param_hint="'--endpoint'")
-    for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr)):
+    for name, asked in (("nbest", nbest), ("confidence", confidence), ("mbr", mbr), ("posteriors", posteriors)):
         if asked and format is not Shown.json:
             raise typer.BadParameter("expected --format json, which alone shows it", param_hint=f"'--{name}'")
     if STDIN in inputs and len(inputs) > 1:
@@ -111,7 +114,9 @@ def stream(
 
     def follow(name: str, chunks: Iterator["np.ndarray"]) -> None:
         began, list_of = time.monotonic(), None if boosts is None else boosts(name)
-        ours = decoder.stream(boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr)
+        ours = decoder.stream(
+            boost=list_of, endpoint=rules, nbest=nbest or None, confidence=confidence, mbr=mbr, posteriors=posteriors
+        )
         with _shown(name, format, rules is not None) as show:
             for chunk in chunks:
                 if pace is not None:
@@ -205,6 +210,16 @@ def _fields(name: str, partial: "Partial", in_sentences: bool) -> dict[str, obje
         "stable_text": partial.stable_text,
         "text": partial.text,
         "stable_words": rounded([as_dict(word) for word in partial.stable_words]),
+        **_unstable(partial),
         "is_final": partial.is_final,
         **{name: rounded(found[name]) for name in ANSWERS if name in found},
     }
+
+
+def _unstable(partial: "Partial") -> dict[str, object]:
+    """The words behind the stable ones with their posteriors, if these were asked for."""
+    if partial.posteriors is None:
+        return {}
+    words = zip(partial.words, partial.posteriors.tolist(), strict=True)
+    behind = [as_dict(word) | {"posterior": posterior} for word, posterior in words][partial.num_stable :]
+    return {"unstable_words": rounded(behind)}

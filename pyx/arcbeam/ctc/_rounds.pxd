@@ -16,7 +16,7 @@ cdef class SearchState:
 
 
 cdef class Sentence(GrowingPath):
-    cdef readonly object boost, heard, endpoint
+    cdef readonly object boost, heard, endpoint, posterior_scale
     cdef readonly uint64_t first_frame
     cdef object last_made  # a weak reference to the result that was made for the latest place
     cdef uint64_t made_at
@@ -36,6 +36,7 @@ cdef class SentenceStream(AnyStream):
     cdef public SearchState _state
     cdef public Sentence _sentence
     cdef public bint _last_came
+    cdef public bint _posteriors  # whether results have those of their words
     cdef public object _asked  # arcbeam.ctc.hypothesis.Asked, or None where sentences end without lattices
     cdef object results  # of the batch that the latest place comes from, and its index there
     cdef size_t index

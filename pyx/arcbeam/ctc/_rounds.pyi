@@ -23,6 +23,8 @@ class Sentence(GrowingPath):
     @property
     def endpoint(self) -> Endpoint | None: ...
     @property
+    def posterior_scale(self) -> float | None: ...
+    @property
     def first_frame(self) -> int: ...
     def __init__(
         self,
@@ -31,6 +33,7 @@ class Sentence(GrowingPath):
         first_frame: int,
         heard: Heard,
         endpoint: Endpoint | None,
+        posterior_scale: float | None,
         arcs: npt.NDArray[np.uint32] | None = None,
     ) -> None: ...
 
@@ -38,6 +41,7 @@ class SentenceStream(AnyStream):
     _state: Any
     _sentence: Sentence
     _last_came: bool
+    _posteriors: bool
     _asked: Asked | None
     @property
     def num_settled(self) -> int: ...

@@ -45,12 +45,15 @@ cdef class Sentence(GrowingPath):
         Frames of the sentences before.
     heard : arcbeam.ctc.sentences.Heard
     endpoint : arcbeam.Endpoint or None
+    posterior_scale : float or None
+        Factor on costs for posteriors of words; None if they are not asked for.
     arcs : uint32[n], optional
     """
 
-    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, arcs=None):
+    def __init__(self, open_reader, boost, uint64_t first_frame, heard, endpoint, posterior_scale, arcs=None):
         super().__init__(open_reader, arcs)
         self.boost, self.first_frame, self.heard, self.endpoint = boost, first_frame, heard, endpoint
+        self.posterior_scale = posterior_scale
 
     cdef object result(self, kind, results, size_t index, const Place& place):
         """The result for a place: the same for all who ask while somebody has it, as far as it is the latest place."""
@@ -133,6 +136,8 @@ cdef class Round:
         cdef Place* place = &stream.place
         cdef SearchState state = stream._state
         cdef uint64_t taken = state.frames_taken() - place.frames
+        if stream._posteriors and not last and state.rule_fired() == 0:
+            self.keep_live(i, state)  # first, so that a stream is as before if anything raises
         place.frames += taken
         if taken < frames:
             stream._keep(found, i, taken)
@@ -146,6 +151,14 @@ cdef class Round:
         place.is_final = last or place.fired != 0
         stream.results, stream.index, stream.made = self.results_of(i), i, None
         self.sentences[i], self.places[i] = stream._sentence, place[0]
+        return 0
+
+    cdef int keep_live(self, size_t i, SearchState state) except -1:
+        """Keeps what is alive for the posteriors of a result, or why it cannot be had: the stream goes on without it."""
+        try:
+            self.results.live[i] = state.search()
+        except Exception as error:
+            self.results.live[i] = error
         return 0
 
     cdef object results_of(self, size_t i):

@@ -16,6 +16,7 @@ from arcbeam.arrays.input_looks import named
 from arcbeam.arrays.intake import Decoded, KeptChunk, LogProbIntake
 from arcbeam.arrays.on_device import copied_to_host
 from arcbeam.calls import lists_options
+from arcbeam.checks import check_bool
 from arcbeam.confidence import ConfidenceMethod, measure, resolve
 from arcbeam.ctc._frame_confidence import FrameConfidenceEngine
 from arcbeam.ctc._lattice import AnswerEngine
@@ -78,7 +79,8 @@ class CtcDecoder:
         Cost above the best path up to which :meth:`decode` keeps other paths in a lattice; ``math.inf`` keeps all that
         the search has admitted and that leads to an end. The best path does not depend on it.
     posterior_scale : float
-        Factor on costs where n-best lists and confidences make probabilities of them; below 1 they are less certain.
+        Factor on costs where n-best lists, confidences and posteriors of words make probabilities of them; below 1 they
+        are less certain.
     confidence_aggregation : str
         How confidences of frames become those of labels, and these those of words: ``"mean"``, ``"min"``, ``"max"`` or
         ``"prod"``.
@@ -392,6 +394,7 @@ class CtcDecoder:
         confidence: bool = False,
         lattice: bool = False,
         mbr: bool = False,
+        posteriors: bool = False,
     ) -> Stream:
         """Begins a stream of speech, which arrives in chunks.
 
@@ -408,6 +411,9 @@ class CtcDecoder:
             stream. With this or any of the next three, the stream keeps the sentence's lattice so far.
         confidence, lattice, mbr : bool
             Ask for what they ask of :meth:`decode`, in the final result of each sentence.
+        posteriors : bool
+            Asks for ``partial.posteriors`` of each result: how likely its words are, by the paths that are alive. Each
+            round then copies what is alive.
 
         Raises
         ------
@@ -420,11 +426,12 @@ class CtcDecoder:
         """
         check_boost(boost)
         check_endpoint(endpoint)
+        check_bool("posteriors", posteriors)
         asked = Asked(nbest, confidence, lattice, mbr)
-        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None)
+        return Stream(self, boost, endpoint, asked if asked.needs_lattices else None, posteriors)
 
     @lists_options()
-    def restore(self, data: bytes, *, boost: Boost | None = None) -> Stream:
+    def restore(self, data: bytes, *, boost: Boost | None = None, posteriors: bool = False) -> Stream:
         """Goes on with a stream that :meth:`Stream.save` has saved, here or anywhere else.
 
         All later results have the bytes that the stream itself would have given.
@@ -434,6 +441,8 @@ class CtcDecoder:
         data : bytes
         boost : Boost, optional
             The list that the stream was saved with, if it had one.
+        posteriors : bool
+            As of :meth:`stream`, whatever was asked of the stream that was saved.
 
         Raises
         ------
@@ -450,8 +459,9 @@ class CtcDecoder:
         >>> stream = other_decoder.restore(data)
         """
         check_boost(boost)
+        check_bool("posteriors", posteriors)
         self._check_files()
-        return Stream._restored(self, data, boost)
+        return Stream._restored(self, data, boost, posteriors)
 
     def _new_sentence(
         self,

@@ -113,6 +113,8 @@ class Results:
     frames: FrameConfidences | None = None
     boosts: Boosts = None
     before: Mapping[int, Before] = field(default_factory=dict)  # of sentences of streams
+    # Of streams that ask for posteriors: what their search() said after the chunk, or why it could not.
+    live: dict[int, dict[str, Any] | Exception] = field(default_factory=dict)
 
     def boost(self, index: int) -> Boost | None:
         """The boost of an utterance."""

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from arcbeam.calls import lists_options
+from arcbeam.checks import check_bool
+from arcbeam.ctc._live_posteriors import word_posteriors
 from arcbeam.ctc._rounds import Round, Sentence, SentenceStream
 from arcbeam.ctc.boost import Boost, opened
 from arcbeam.ctc.endpoint import EndpointRules
 from arcbeam.ctc.hypothesis import Asked, Hypothesis, Paths, Results
-from arcbeam.ctc.sentences import Before, Heard
+from arcbeam.ctc.sentences import Before, Heard, SavedSearch
 from arcbeam.ctc.stream_state import StreamState, read, write
 from arcbeam.endpoints import Endpoint
 from arcbeam.errors import UnsupportedError
@@ -24,7 +26,6 @@ from arcbeam.words import Word
 if TYPE_CHECKING:
     from arcbeam.arrays.intake import Decoded
     from arcbeam.ctc.decoder import CtcDecoder
-    from arcbeam.ctc.sentences import SavedSearch
 
 PIECE = 256  # frames of what waits that are decoded together: they are read again for each sentence that they hold
 BROKEN = "it was interrupted in the middle of a chunk and cannot go on; decoder.stream() begins another"
@@ -43,7 +44,7 @@ class Partial(Hypothesis):
     It has the attributes of a :class:`Hypothesis` but confidences of frames. Before the end no final weight is counted,
     ``reached_final`` is False, and what a boost has given for an unfinished phrase is taken off. N-best lists,
     confidences, lattices and minimum Bayes risk are there at the end, where the stream was asked for them; they are
-    None before.
+    None before. ``posteriors`` say before the end how likely words are, where the stream was asked for them.
 
     Attributes
     ----------
@@ -127,6 +128,32 @@ class Partial(Hypothesis):
         """The number of stable words before the end of the sentence, and their text."""
         return self._sentence.stable(self._num_settled)
 
+    @cached_property
+    def posteriors(self) -> npt.NDArray[np.float64] | None:
+        """float64[words]: how likely it is that each of ``words`` stays, in [0, 1]; None if not asked for.
+
+        A word has the share of the paths that are still alive which begin with all words up to it, each word with the
+        same text; so posteriors never rise from one word to the next, and they are 1 for stable words, as for all words
+        of a final result. A path counts with its probability after the chunk, ``exp(posterior_scale * score)``, without
+        final weights and with what a boost has given for an unfinished phrase taken off. Times of words do not matter.
+
+        Raises
+        ------
+        MemoryError, CudaError
+            What was alive after the chunk could not be kept. The stream has taken the chunk, and goes on.
+        """
+        scale = self._sentence.posterior_scale
+        if scale is None:
+            return None
+        if self.num_stable == len(self.words):
+            return np.ones(self.num_stable)
+        live, boost = self._results.live[self._index], self._boosted_with()
+        if isinstance(live, Exception):
+            raise live
+        compiled = None if boost is None else boost.compiled(self._results.graph)
+        search = SavedSearch(settled=self._settled, dead_frames=0, **live)
+        return word_posteriors(self._graph.word_reader, compiled, search, self._rest(), self.num_stable, scale)
+
     @property
     def stable_words(self) -> list[Word]:
         """The first words, which are never taken back: all later results of the sentence begin with them."""
@@ -142,10 +169,12 @@ class Partial(Hypothesis):
         ours = {
             name: getattr(self, name) for name in ("is_final", "num_frames", "first_frame", "endpoint", "num_stable")
         }
+        if self.posteriors is not None:
+            ours["posteriors"] = self.posteriors.tolist()
         return super().to_dict() | ours
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self.num_stable, self.is_final or self._stable  # derived now
+        _ = self.num_stable, self.posteriors, self.is_final or self._stable  # derived now
         return {name: value for name, value in super().__getstate__().items() if name not in LEFT_BEHIND}
 
     def __repr__(self) -> str:
@@ -201,9 +230,14 @@ class Stream(SentenceStream):
     """
 
     def __init__(
-        self, decoder: CtcDecoder, boost: Boost | None, endpoint: Endpoint | None, asked: Asked | None = None
+        self,
+        decoder: CtcDecoder,
+        boost: Boost | None,
+        endpoint: Endpoint | None,
+        asked: Asked | None = None,
+        posteriors: bool = False,
     ) -> None:
-        self._decoder, self._endpoint, self._asked = decoder, endpoint, asked
+        self._decoder, self._endpoint, self._asked, self._posteriors = decoder, endpoint, asked, posteriors
         options, graph = decoder.options, decoder.graph
         self._rules = None if endpoint is None else EndpointRules.of(endpoint, graph, options.frame_shift)
         self._waiting: list[npt.NDArray[np.float32]] = []  # frames after an endpoint
@@ -225,7 +259,10 @@ class Stream(SentenceStream):
         settled: npt.NDArray[np.uint32] | None = None,
     ) -> Sentence:
         graph = self._decoder.graph
-        return Sentence(lambda: opened(graph, boost).word_reader, boost, first_frame, heard, self._endpoint, settled)
+        scale = self._decoder.options.posterior_scale if self._posteriors else None
+        return Sentence(
+            lambda: opened(graph, boost).word_reader, boost, first_frame, heard, self._endpoint, scale, settled
+        )
 
     @property
     def num_waiting(self) -> int:
@@ -321,8 +358,7 @@ class Stream(SentenceStream):
         ...         partial = stream.reset()
         """
         check_boost(boost)
-        if not isinstance(keep_history, bool):
-            raise TypeError(f"keep_history: expected a bool, got {type(keep_history).__name__}")
+        check_bool("keep_history", keep_history)
         decoder = self._decoder
         engine: Any = decoder._engine
         rescoring = decoder._rescoring
@@ -384,9 +420,9 @@ class Stream(SentenceStream):
             return write(state, self._decoder, self.boost)
 
     @classmethod
-    def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None) -> Self:
+    def _restored(cls, decoder: CtcDecoder, data: bytes, boost: Boost | None, posteriors: bool) -> Self:
         state, search = read(data, decoder, boost)
-        made = cls(decoder, boost, state.endpoint)
+        made = cls(decoder, boost, state.endpoint, posteriors=posteriors)
         made._begin(boost, state.first_frame, state.heard, search)
         if search is not None:
             nothing = np.empty((0, decoder._width), np.float32)

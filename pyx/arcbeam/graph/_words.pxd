@@ -104,6 +104,8 @@ cdef class WordReader:
     cdef Spellings _spellings(self, pronunciations)
     cdef list spoken(self, const uint32_t* labels, size_t count, const Span* spans, frame_shift, word, confidences)
     cdef tuple stable(self, PathView path)
+    cdef vector[string] texts(self, const vector[uint32_t]& labels) except *
+    cdef size_t labels_of(self, const vector[uint32_t]& labels, size_t words) except? 0
 
 
 cdef class GrowingPath:

@@ -148,6 +148,22 @@ cdef class WordReader:
             count += 1
         return count, PyUnicode_DecodeUTF8(text.data(), ranges[count - 1].end if count else 0, NULL)
 
+    cdef vector[string] texts(self, const vector[uint32_t]& labels) except *:
+        """The words of labels, one by one."""
+        cdef string text
+        cdef vector[string] found
+        cdef TextRange one
+        for one in write_words(self.source, labels.data(), labels.size(), text):
+            found.push_back(text.substr(one.begin, one.end - one.begin))
+        return found
+
+    cdef size_t labels_of(self, const vector[uint32_t]& labels, size_t words) except? 0:
+        """How many labels, from the first, make the first words."""
+        cdef string text
+        if words == 0:
+            return 0
+        return write_words(self.source, labels.data(), labels.size(), text)[words - 1].last + 1
+
     def tokens(self, const uint32_t[::1] arcs):
         """What a path reads, repeats and blanks taken out: columns, and the first frame and the end of each, int64[n].
         """

@@ -1,0 +1,60 @@
+"""The experiment on streams, line by line, on an emulated GPU: tiny inputs."""
+
+import numpy as np
+import pytest
+
+from benchmarks.adapters import gpu
+from benchmarks.harness import registry
+from tests.benchmarks.on_emulated_gpu import rows_of
+
+
+@pytest.fixture
+def experiment(small, monkeypatch):
+    found = registry.load("gpu_streams")
+    monkeypatch.setattr(found, "WORK", (("any", "any", gpu.NARROW, (1, 3)),))
+    monkeypatch.setattr(found, "SERVED", (3,))
+    monkeypatch.setattr(found, "FRAMES", 2)
+    monkeypatch.setattr(found, "WARM_UP", 1)
+    monkeypatch.setattr(found, "RING", 7)
+    monkeypatch.setattr(found, "TURN", 4)
+    return found
+
+
+def test_rows(experiment):
+    """The final results are compared with the twin's: of endless streams, and of those that speak in turn."""
+    rows = rows_of("gpu_streams", rounds="4", served="17")
+    assert [(row["streams"], row["rounds"]) for row in rows] == [(1, 4), (3, 4), (3, 17)]
+    for row in rows:
+        assert row["evenness"] == row["p99"] / row["ms"] >= 1.0
+        assert row["most"] >= row["p99"] and row["bytes"] > 0
+
+
+def test_results_of_before_have_the_ratio_and_failures_none(experiment):
+    assert experiment.evenness({"p99": 3.0, "ms": 2.0}) == 1.5
+    assert experiment.evenness({"status": "failed"}) is None
+
+
+def test_as_many_end_in_every_round(experiment):
+    class Decoder:
+        made = 0
+
+        def stream(self):
+            self.made += 1
+            return self.made
+
+    speakers = experiment.Speakers(Decoder(), 8, turn=4)
+    ends = []
+    for number in range(9):
+        last = speakers.last(number)
+        before = list(speakers.streams)
+        speakers.go_on(number, last)
+        changed = [one != other for one, other in zip(before, speakers.streams, strict=True)]
+        assert changed == last
+        ends.append(last)
+    assert [sum(last) for last in ends] == [2] * 9
+    for place in range(8):
+        turns = np.flatnonzero([last[place] for last in ends])
+        assert np.all(np.diff(turns) == 4) and speakers.begins[place] == turns[-1] + 1
+    forever = experiment.Speakers(Decoder(), 2, turn=None)
+    forever.go_on(0, forever.last(0))
+    assert forever.streams == [1, 2] and forever.begins == [0, 0]
