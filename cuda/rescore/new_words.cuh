@@ -126,6 +126,7 @@ struct NewWordsSearch : RescoringSearch<WithNewWords<Variant>> {
     using Params = WithNewWords<Variant>;
     using Lane = RescoringLane;
     using Opened = RescoringSearch<OpenVariant<Variant>>;
+    using Counted = typename RescoringSearch<Params>::Counted;
 
     ARCBEAM_DEVICE static OpenColumn<std::uint16_t> columns(const Params& params, std::uint32_t utterance,
                                                             const StreamView& view) {
@@ -141,6 +142,9 @@ struct NewWordsSearch : RescoringSearch<WithNewWords<Variant>> {
     ARCBEAM_DEVICE static std::uint64_t end_of(const Params& params, const Lane& lane, std::uint32_t index,
                                                bool is_token, bool final_only) {
         return Opened::end_of(opened(params, lane.state.utterance), lane, index, is_token, final_only);
+    }
+    ARCBEAM_DEVICE static TeamFrame team_frame(const Params& params, Counted& counted) {
+        return make_team_frame<NewWordsSearch>(params, counted);
     }
 };
 

@@ -87,6 +87,17 @@ def test_random_slots(seed):
     check_new_words(graph, boosts, BATCH, beam=8.0, lattice_beam=6.0, room=GENEROUS)
 
 
+@pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
+def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
+    """The blocks that help with a frame read the request of its utterance."""
+    shape = Shape("cluster", lanes, 32, cluster, team_tokens)
+    for room, schedule in zip((Room(), GENEROUS), schedules(2), strict=False):
+        check_new_words(
+            GRAPH, random_boosts(GRAPH, len(BATCH)), BATCH, beam=8.0, max_active=40, lattice_beam=None, room=room,
+            shape=shape, schedule=schedule,
+        )  # fmt: skip
+
+
 SOON = Endpoint({
     "pause": EndpointRule(min_trailing_silence=0.3),
     "long": EndpointRule(min_trailing_silence=0.0, min_utterance_length=1.2),

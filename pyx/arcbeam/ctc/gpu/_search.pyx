@@ -107,7 +107,7 @@ BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
 BOOSTED_ASKING = SearchKind("boosted_asking", ("wide",), True)  # with new words or without
-NEW_WORDS = SearchKind("new_words", ("wide",), True)
+NEW_WORDS = SearchKind("new_words", ("wide", "dense", "cluster"), True)
 NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 
 
