@@ -65,7 +65,7 @@ ARCBEAM_DEVICE void reach(const Params& params, std::uint32_t i, const Candidate
     if (row.epsilon.depth != kNoIndex) {
         const std::uint32_t at =
             step.epsilons_before + simt::atomic_add<Team::kScope>(&control.epsilons[step.slot], 1U);
-        work.epsilons()[at] = leaving(index, row.epsilon);
+        work.epsilons()[at] = leaving_state(params, index, row.epsilon);
         simt::atomic_max<Team::kScope>(&control.levels[step.slot], row.epsilon.depth + 1U);
         simt::atomic_or<Team::kScope>(&words.has_level, level_bit(row.epsilon.depth));
     }
@@ -79,17 +79,18 @@ ARCBEAM_DEVICE bool more_epsilons(const DeviceGraphView&, std::uint32_t, const W
     return false;
 }
 
+// `does`: what is known of the arcs, see kDoes.
 template <class Team, class Work, class Params>
 ARCBEAM_DEVICE void follow_hypothesis(const Params& params, const RescoringLane& lane, std::uint32_t index,
-                                      ArcTarget target, const Level& level, const Work& work, Control& control,
-                                      RescoringControl& words) {
+                                      std::uint32_t does, ArcTarget target, const Level& level, const Work& work,
+                                      Control& control, RescoringControl& words) {
     const StateArcs arcs = work.arcs()[index];
     const std::uint32_t key = work.place()[index];
     const float cost = packed_cost(work.key_best()[key]);
     const History before = work.history(key);
     std::uint32_t end = arcs.first_emitting;
-    for (std::uint32_t arc = arcs.first_arc; arc < end || more_epsilons(params.search.graph, key, work, arc, end);
-         ++arc) {
+    for (std::uint32_t arc = arcs.first_arc;
+         arc < end || ((does & kEnters) != 0U && more_epsilons(params.search.graph, key, work, arc, end)); ++arc) {
         if (arc != arcs.first_arc) {
             target = simt::load_readonly(params.search.graph.targets + arc);
         }
@@ -97,7 +98,8 @@ ARCBEAM_DEVICE void follow_hypothesis(const Params& params, const RescoringLane&
         if (!admits(level.bound, reached)) {
             continue;
         }
-        std::uint32_t word = params.epsilon_words != 0U ? simt::load_readonly(params.words + arc) : kNoWord;
+        const bool writes = Params::kBoostsAlone ? (does & kWrites) != 0U : params.epsilon_words != 0U;
+        std::uint32_t word = writes ? simt::load_readonly(params.words + arc) : kNoWord;
         History history = before;
         if constexpr (Params::kBoostsAlone) {
             if (word != kNoWord) {
@@ -136,7 +138,12 @@ ARCBEAM_DEVICE void follow_level(const Params& params, const RescoringLane& lane
     RescoringControl& words = words_beside(work, given_words);
     const bool is_long = Params::kLimits && level.num_long != 0U;
     for (std::uint32_t i = Team::rank(); i < level.step.epsilons_before; i += Team::size()) {
-        const Leaving from = work.epsilons()[i];
+        Leaving from = work.epsilons()[i];
+        std::uint32_t does = kDoes;
+        if constexpr (Params::kBoostsAlone) {
+            does = from.index & kDoes;
+            from.index &= ~kDoes;
+        }
         if (from.depth != depth ||
             (is_long && simt::load_relaxed<Team::kScope>(work.kept().at(from.index)) != kUndecided)) {
             continue;
@@ -144,8 +151,8 @@ ARCBEAM_DEVICE void follow_level(const Params& params, const RescoringLane& lane
         if constexpr (Params::kLimits) {
             work.kept()[from.index] = kStays;
         }
-        follow_hypothesis<Team>(params, lane, from.index, ArcTarget{from.next_state, from.weight}, level, work,
-                                control, words);
+        follow_hypothesis<Team>(params, lane, from.index, does, ArcTarget{from.next_state, from.weight}, level,
+                                work, control, words);
     }
     if constexpr (Params::kLimits) {
         cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
@@ -155,7 +162,7 @@ ARCBEAM_DEVICE void follow_level(const Params& params, const RescoringLane& lane
             if (stays) {
                 const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
                 const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
-                follow_hypothesis<Team>(params, lane, index, target, level, work, control, words);
+                follow_hypothesis<Team>(params, lane, index, kDoes, target, level, work, control, words);
             }
         });
     }

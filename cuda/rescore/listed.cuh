@@ -22,11 +22,11 @@ constexpr std::uint32_t kFilterBits = 32U * kFilterWords;
 constexpr std::uint32_t kMostPlaces = 1U << 14U;
 
 struct Listed {
+    std::uint32_t filter[kFilterWords];
     const BoostState* states;
     const BoostArc* arcs;
     std::uint32_t mask;
     std::uint32_t unused;
-    std::uint32_t filter[kFilterWords];
 };
 
 static_assert(sizeof(Listed) == 8U * (kSharedRounds - kRoundsWithFilter), "the rounds have half of their memory");
@@ -65,8 +65,9 @@ ARCBEAM_DEVICE BoostStep listed_step(const Listed& listed, std::uint32_t state, 
     return state == kNoPhrase ? unlisted_step() : unlisted_step(list_of_phrases(listed), state);
 }
 
-// A barrier is passed; another must follow.
+// A barrier is passed; another must follow. A thread takes kEach places at a time, because they come from far.
 ARCBEAM_DEVICE void list_words(const BoostView& boost, Listed& listed) {
+    constexpr std::uint32_t kEach = 8U;
     const bool is_long = boost.mask >= kMostPlaces;
     for (std::uint32_t i = simt::thread_rank(); i < kFilterWords; i += simt::block_size()) {
         simt::store(listed.filter + i, is_long ? 0xffffffffU : 0U);
@@ -77,12 +78,19 @@ ARCBEAM_DEVICE void list_words(const BoostView& boost, Listed& listed) {
         simt::store(&listed.mask, boost.mask);
     }
     simt::block_barrier();
-    for (std::uint32_t i = simt::thread_rank(); !is_long && i <= boost.mask; i += simt::block_size()) {
-        const std::uint32_t word = simt::load_readonly(&boost.arcs[i].word);
-        if (word != kNoWord) {
-            const FilterBits bits = filter_bits(word);
-            simt::atomic_or<Scope::block>(listed.filter + bits.first / 32U, 1U << bits.first % 32U);
-            simt::atomic_or<Scope::block>(listed.filter + bits.second / 32U, 1U << bits.second % 32U);
+    const std::uint32_t size = simt::block_size();
+    for (std::uint32_t first = simt::thread_rank(); !is_long && first <= boost.mask; first += kEach * size) {
+        std::uint32_t word[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * size;
+            word[k] = i <= boost.mask ? simt::load_readonly(&boost.arcs[i].word) : kNoWord;
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            if (word[k] != kNoWord) {
+                const FilterBits bits = filter_bits(word[k]);
+                simt::atomic_or<Scope::block>(listed.filter + bits.first / 32U, 1U << bits.first % 32U);
+                simt::atomic_or<Scope::block>(listed.filter + bits.second / 32U, 1U << bits.second % 32U);
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ cdef class DeviceGraph:
         self.source = graph  # keeps it alive, so that no other graph gets the same identity
         self.stream = Stream(context)
         self.pool = MemoryPool(context)
-        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets, graph.open_slot))
+        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets, graph.words, graph.open_slot))
         self.targets = self._send(graph.targets)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         self.labels = self._send(labels)
