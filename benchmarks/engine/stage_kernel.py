@@ -159,7 +159,7 @@ def token_log(frame: Frame, layout: Layout) -> npt.NDArray[np.uint64]:
 def pack_search(put: Callable[..., int], frame: Frame, layout: Layout) -> bytes:
     """SearchParams of cuda/decode/search.hpp, with all that it leads to put there."""
     graph, pool = frame.graph, np.zeros(len(frame.entries) + layout.spilled, np.uint32)
-    rows = graph_layout.state_rows(graph.states, graph.targets)
+    rows = graph_layout.state_rows(graph.states, graph.targets, graph.words)
     labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
     results = put("results", np.zeros(UTTERANCE_RESULT_BYTES, np.uint8))
     return struct.pack(

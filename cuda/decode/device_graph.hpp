@@ -20,9 +20,12 @@ struct alignas(16) StateArcs {
 struct alignas(16) StateEpsilon {
     std::uint32_t next_state;
     float weight;
-    std::uint32_t depth;     // of the state, see StateRecord; kNoIndex where no epsilon arc leaves it
-    std::uint32_t entrance;  // of the open slot: 1 + the first of the arcs that enter it here; 0: none
+    std::uint32_t depth;  // of the state, see StateRecord; kNoIndex where no epsilon arc leaves it
+    std::uint32_t
+        entrance;  // of the open slot: 1 + the first of the arcs that enter it here; 0: none. And kWritesWords
 };
+
+constexpr std::uint32_t kWritesWords = 0x80000000U;  // with `entrance`: some epsilon arc of the state has a word
 
 // Everything that a search needs to know about a state it has reached: one sector of memory.
 struct alignas(32) StateRow {

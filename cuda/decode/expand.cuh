@@ -19,10 +19,18 @@
 
 namespace arcbeam {
 
+// What is read of an arc beside its target, and noted beside its candidate: nothing. See rescore/boost.cuh.
+struct NothingBeside {
+    struct Read {};
+
+    ARCBEAM_DEVICE Read read(std::uint32_t) const { return {}; }
+    ARCBEAM_DEVICE void note(const Workspace&, std::uint32_t, const Read&) const {}
+};
+
 // Follows `count` queued arcs from place `from` of the queue on, two for each thread of the warp.
-template <class Team, class Params>
+template <class Team, class Params, class Beside>
 ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uint32_t from, std::uint32_t count,
-                           const Workspace& work, Control& control) {
+                           const Workspace& work, Control& control, const Beside& beside) {
     constexpr std::uint32_t kEach = kFollowed / simt::kWarpSize;
     const std::uint32_t lane = simt::warp_thread();
     const float bound = running_bound<Team>(in, params.beam, control);  // may have fallen since they were queued
@@ -32,6 +40,7 @@ ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uin
     float acoustic[kEach];
     std::uint32_t key[kEach];
     ArcTarget target[kEach];
+    typename Beside::Read read[kEach];
     for (std::uint32_t k = 0U; k < kEach; ++k) {
         const std::uint32_t at = k * simt::kWarpSize + lane;
         key[k] = kNoCost;
@@ -47,6 +56,7 @@ ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uin
             acoustic[k] = in.acoustic[in.labels.column(label)];
             if (extend(cost[k], acoustic[k], in.labels.least_weight(label, source.smallest_weight)) <= bound) {
                 target[k] = simt::load_readonly(params.graph.targets + arc[k]);
+                read[k] = beside.read(arc[k]);
             }
         }
     }
@@ -77,6 +87,7 @@ ARCBEAM_DEVICE void follow(const Params& params, const ExpandInput& in, std::uin
         if (key[k] != kNoCost && into < work.candidate.size) {
             work.candidate[into] =
                 Candidate{pack(from_ordered(key[k]), arc[k]), target[k].next_state, in.first_log + token[k]};
+            beside.note(work, into, read[k]);
             simt::prefetch(params.graph.states + target[k].next_state);
         }
         at += simt::popcount(noted[k]);
@@ -141,9 +152,9 @@ ARCBEAM_DEVICE std::uint32_t affordable(const ExpandInput& in, const Chunk& chun
 
 // Judges the arcs of a round and follows the affordable ones. After the `last` round it also follows those that
 // still wait.
-template <class Team, class Params>
+template <class Team, class Params, class Beside>
 ARCBEAM_DEVICE void leave(const Params& params, const ExpandInput& in, const Chunk& chunk, bool last,
-                          std::uint32_t& queued, const Workspace& work, Control& control) {
+                          std::uint32_t& queued, const Workspace& work, Control& control, const Beside& beside) {
     std::uint32_t left = affordable(in, chunk, chunk.own, running_bound<Team>(in, params.beam, control));
     for (;;) {
         const std::uint32_t lanes = simt::ballot(simt::kAllThreads, left != 0U);
@@ -161,7 +172,7 @@ ARCBEAM_DEVICE void leave(const Params& params, const ExpandInput& in, const Chu
         while (queued >= least) {
             const std::uint32_t count = queued < kFollowed ? queued : kFollowed;
             queued -= count;
-            follow<Team>(params, in, queued, count, work, control);
+            follow<Team>(params, in, queued, count, work, control, beside);
             simt::warp_sync(simt::kAllThreads);
         }
         if (lanes == 0U) {
@@ -170,9 +181,9 @@ ARCBEAM_DEVICE void leave(const Params& params, const ExpandInput& in, const Chu
     }
 }
 
-template <class Team, class Params>
+template <class Team, class Params, class Beside>
 ARCBEAM_DEVICE void expand(const Params& params, const ExpandInput& in, const Workspace& work, Control& control,
-                           Counts& counts) {
+                           Counts& counts, const Beside& beside) {
     list_rounds<Team>(in, control, counts);
     Team::barrier();
     const std::uint32_t warps = Team::size() / simt::kWarpSize;
@@ -217,7 +228,7 @@ ARCBEAM_DEVICE void expand(const Params& params, const ExpandInput& in, const Wo
             probed = true;
         }
         if (pending || (!has && queued != 0U)) {
-            leave<Team>(params, in, waiting, !has, queued, work, control);
+            leave<Team>(params, in, waiting, !has, queued, work, control, beside);
         }
         waiting = next;
         pending = has;

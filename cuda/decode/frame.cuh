@@ -268,8 +268,9 @@ ARCBEAM_DEVICE Expanded begin_search(const SearchParams& params, const Workspace
 }
 
 // Expands a frame whose acoustic costs and cut-off are known.
-template <class Team, class Params>
-ARCBEAM_DEVICE Expanded leave_tokens(const Params& params, Lane& lane, float cut, const Workspace& work) {
+template <class Team, class Params, class Beside = NothingBeside>
+ARCBEAM_DEVICE Expanded leave_tokens(const Params& params, Lane& lane, float cut, const Workspace& work,
+                                     const Beside& beside = {}) {
     Control& control = *lane.control;
     const Counts before = lane.counts;
     ExpandInput in{lane.tokens.token,
@@ -283,7 +284,7 @@ ARCBEAM_DEVICE Expanded leave_tokens(const Params& params, Lane& lane, float cut
                    lane.rounds,
                    ArcLabels::of(params)};
     for (;;) {
-        expand<Team>(params, in, work, control, lane.counts);
+        expand<Team>(params, in, work, control, lane.counts, beside);
         const std::uint32_t best = simt::load(&control.best);
         if (best == kNoCost) {
             Team::barrier();

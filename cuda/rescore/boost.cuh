@@ -1,10 +1,15 @@
-// What a boost adds to the candidates with words (law 9), after what language models add to them, if there are any.
+// What a boost adds to the candidates with words (law 9).
 //
-// in   the candidates with words, in one or two lists
+// boost_words       after what language models add to them
+// boost_candidates  without models: to the candidates of emitting arcs, whose words expand() has noted
+//
+// in   the candidates; those with words in one or two lists, or all
 // out  their costs boosted, and the boost states of their histories after the word; control.best: the smallest cost
 //      A barrier must follow.
 #pragma once
 
+#include "decode/expand.cuh"
+#include "rescore/listed.cuh"
 #include "rescore/lookup.cuh"
 #include "shared/boost.hpp"
 
@@ -34,53 +39,85 @@ ARCBEAM_DEVICE void boost_words(const Params& params, const BoostView& boost, st
     }
 }
 
-// note_words() and boost_words() in one step, where each thread has at most one candidate: that saves a barrier,
-// and listing the candidates with words.
-template <class Team, class Work, class Params>
-ARCBEAM_DEVICE void boost_at_once(const Params& params, const BoostView& boost, const Array<History>& histories,
-                                  std::uint32_t first_log, std::uint32_t n, float bound, const Work& work,
-                                  RescoringControl& given) {
-    RescoringControl& control = words_beside(work, given);
-    std::uint32_t best = kNoCost;
-    const std::uint32_t i = Team::rank();
-    if (i < n) {
-        const Candidate candidate = work.candidate()[i];
-        Extension extension{{0U, 0U}, kNoIndex, kNoWord};
-        if (admits(bound, packed_cost(candidate.packed))) {
-            extension.word = simt::load_readonly(params.words + packed_arc(candidate.packed));
-            extension.history = histories[candidate.source - first_log];
-            best = static_cast<std::uint32_t>(candidate.packed >> 32U);
-            if (extension.word != kNoWord) {
-                const BoostStep step = boost_step(boost, boost_part(params, extension.history), extension.word);
-                best = rescore_one(work.candidate(), i, step.cost);
-                extension.history = with_boost_part(params, extension.history, step.next_state);
-            }
-        } else {
-            simt::store(&work.candidate().at(i)->packed, kNoPacked);
-        }
-        work.extension()[i] = extension;
+// The words of arcs, which expand() reads beside their targets, so that both loads wait together. Those of the
+// candidates lie behind the candidates.
+template <class Params>
+struct WordsBeside {
+    using Read = std::uint32_t;
+    const Params& params;
+
+    ARCBEAM_DEVICE Read read(std::uint32_t arc) const { return simt::load_readonly(params.words + arc); }
+    ARCBEAM_DEVICE void note(const Workspace& work, std::uint32_t candidate, Read word) const {
+        auto* const extensions = reinterpret_cast<Extension*>(work.candidate.data + work.candidate.size);
+        simt::store(&extensions[candidate].word, word);
     }
-    const std::uint32_t within = simt::popcount(simt::ballot(simt::kAllThreads, best != kNoCost));
+};
+
+template <class Params>
+ARCBEAM_DEVICE auto beside_targets(const Params& params) {
+    if constexpr (Params::kBoostsAlone) {
+        return WordsBeside<Params>{params};
+    } else {
+        return NothingBeside{};
+    }
+}
+
+// Boosts the n candidates of the emitting arcs, whose words are noted. Those beyond `bound` are given up. A thread
+// takes kEach candidates at a time, because they may lie in device memory.
+template <class Team, std::uint32_t kEach, class Work, class Params>
+ARCBEAM_DEVICE void boost_some(const Params& params, const RescoringLane& lane, std::uint32_t n, float bound,
+                               const Work& work) {
+    const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
+    RescoringControl& control = words_beside(work, *lane.words);
+    std::uint32_t best = kNoCost;
+    std::uint32_t within = 0U;
+    for (std::uint32_t first = Team::rank(); first < n; first += kEach * Team::size()) {
+        Candidate candidate[kEach];
+        std::uint32_t word[kEach];
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            candidate[k] = Candidate{kNoPacked, 0U, 0U};
+            word[k] = kNoWord;
+            if (i < n) {
+                candidate[k] = work.candidate()[i];
+                word[k] = simt::load(&work.extension().at(i)->word);
+            }
+        }
+        for (std::uint32_t k = 0U; k < kEach; ++k) {
+            const std::uint32_t i = first + k * Team::size();
+            History history{kNoPhrase, 0U};
+            if (admits(bound, packed_cost(candidate[k].packed))) {
+                auto key = static_cast<std::uint32_t>(candidate[k].packed >> 32U);
+                history = lane.histories[candidate[k].source - first_log];
+                if (word[k] != kNoWord) {
+                    const BoostStep step = listed_step(listed_of(lane), boost_part(params, history), word[k]);
+                    key = rescore_one(work.candidate(), i, step.cost);
+                    history = with_boost_part(params, history, step.next_state);
+                }
+                best = key < best ? key : best;
+                ++within;
+            } else if (i < n) {
+                simt::store(&work.candidate().at(i)->packed, kNoPacked);
+            }
+            if (i < n) {
+                work.extension()[i] = Extension{history, kNoIndex, kNoWord};
+            }
+        }
+    }
     best = simt::reduce_min(simt::kAllThreads, best);
+    within = simt::reduce_add(simt::kAllThreads, within);
     if (simt::warp_thread() == 0U && within != 0U) {
         simt::atomic_min<Team::kScope>(&control.best, best);
         simt::atomic_add<Team::kScope>(&control.num_within, within);
     }
 }
 
-// Reads the words of a frame's candidates, see note_words(), and where there are few candidates boosts them as
-// well.
 template <class Team, class Params>
-ARCBEAM_DEVICE void note_or_boost(const Params& params, const RescoringLane& lane, std::uint32_t n, float bound,
-                                  const RescoringWorkspace& work) {
-    const std::uint32_t first_log = lane.state.log_size - lane.state.num_tokens;
+ARCBEAM_DEVICE void boost_candidates(const Params& params, const RescoringLane& lane, std::uint32_t n, float bound,
+                                     const RescoringWorkspace& work) {
     where_it_is<Team>(work, n <= Team::size(), [&](const auto& arrays) {
-        if constexpr (kIsShared<decltype(arrays)>) {
-            boost_at_once<Team>(params, params.boosts[lane.state.utterance], lane.histories, first_log, n, bound,
-                                arrays, *lane.words);
-        } else {
-            note_some<Team, 4U>(params, lane.histories, first_log, n, bound, arrays, *lane.words);
-        }
+        constexpr std::uint32_t kEach = kIsShared<decltype(arrays)> ? 1U : 4U;
+        boost_some<Team, kEach>(params, lane, n, bound, arrays);
     });
 }
 

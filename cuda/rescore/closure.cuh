@@ -2,7 +2,9 @@
 // cpu_reference/decode/rescoring_closure.hpp.
 //
 // in   hypotheses [0, step.states_before) as of the last barrier: the lists of states of this depth are complete
-// out  these lists are cut; the candidates that their epsilon arcs lead to are noted
+// out  these lists are cut; the candidates that their epsilon arcs lead to are noted, and boosted where words have
+// no
+//      other addend
 //      In shared memory a candidate without a word is offered to its key at once. Candidates with a word are listed
 //      to be looked up, and offered in a step of their own. In device memory that holds for all candidates,
 //      because ordering writes takes long there. A barrier must follow.
@@ -63,7 +65,7 @@ ARCBEAM_DEVICE void reach(const Params& params, std::uint32_t i, const Candidate
     if (row.epsilon.depth != kNoIndex) {
         const std::uint32_t at =
             step.epsilons_before + simt::atomic_add<Team::kScope>(&control.epsilons[step.slot], 1U);
-        work.epsilons()[at] = leaving(index, row.epsilon);
+        work.epsilons()[at] = leaving_state(params, index, row.epsilon);
         simt::atomic_max<Team::kScope>(&control.levels[step.slot], row.epsilon.depth + 1U);
         simt::atomic_or<Team::kScope>(&words.has_level, level_bit(row.epsilon.depth));
     }
@@ -77,25 +79,39 @@ ARCBEAM_DEVICE bool more_epsilons(const DeviceGraphView&, std::uint32_t, const W
     return false;
 }
 
+// `does`: what is known of the arcs, see kDoes.
 template <class Team, class Work, class Params>
-ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index, ArcTarget target,
-                                      const Level& level, const Work& work, Control& control,
-                                      RescoringControl& words) {
+ARCBEAM_DEVICE void follow_hypothesis(const Params& params, const RescoringLane& lane, std::uint32_t index,
+                                      std::uint32_t does, ArcTarget target, const Level& level, const Work& work,
+                                      Control& control, RescoringControl& words) {
     const StateArcs arcs = work.arcs()[index];
     const std::uint32_t key = work.place()[index];
     const float cost = packed_cost(work.key_best()[key]);
-    const History history = work.history(key);
+    const History before = work.history(key);
     std::uint32_t end = arcs.first_emitting;
-    for (std::uint32_t arc = arcs.first_arc; arc < end || more_epsilons(params.search.graph, key, work, arc, end);
-         ++arc) {
+    for (std::uint32_t arc = arcs.first_arc;
+         arc < end || ((does & kEnters) != 0U && more_epsilons(params.search.graph, key, work, arc, end)); ++arc) {
         if (arc != arcs.first_arc) {
             target = simt::load_readonly(params.search.graph.targets + arc);
         }
-        const float reached = extend_epsilon(cost, target.weight);
+        float reached = extend_epsilon(cost, target.weight);
         if (!admits(level.bound, reached)) {
             continue;
         }
-        const std::uint32_t word = params.epsilon_words != 0U ? simt::load_readonly(params.words + arc) : kNoWord;
+        const bool writes = Params::kBoostsAlone ? (does & kWrites) != 0U : params.epsilon_words != 0U;
+        std::uint32_t word = writes ? simt::load_readonly(params.words + arc) : kNoWord;
+        History history = before;
+        if constexpr (Params::kBoostsAlone) {
+            if (word != kNoWord) {
+                const BoostStep step = listed_step(listed_of(lane), boost_part(params, before), word);
+                reached = rescore_cost(reached, step.cost);
+                history = with_boost_part(params, before, step.next_state);
+                word = kNoWord;
+                if (!admits(level.bound, reached)) {
+                    continue;
+                }
+            }
+        }
         const std::uint32_t at = simt::atomic_add<Team::kScope>(&control.num_candidates, 1U);
         if (at >= work.candidates) {
             continue;
@@ -115,13 +131,19 @@ ARCBEAM_DEVICE void follow_hypothesis(const Params& params, std::uint32_t index,
 }
 
 template <class Team, class Work, class Params>
-ARCBEAM_DEVICE void follow_level(const Params& params, std::uint32_t depth, const Level& level, const Work& work,
-                                 Control& given, RescoringControl& given_words) {
+ARCBEAM_DEVICE void follow_level(const Params& params, const RescoringLane& lane, std::uint32_t depth,
+                                 const Level& level, const Work& work, Control& given,
+                                 RescoringControl& given_words) {
     Control& control = words_beside(work, given);
     RescoringControl& words = words_beside(work, given_words);
     const bool is_long = Params::kLimits && level.num_long != 0U;
     for (std::uint32_t i = Team::rank(); i < level.step.epsilons_before; i += Team::size()) {
-        const Leaving from = work.epsilons()[i];
+        Leaving from = work.epsilons()[i];
+        std::uint32_t does = kDoes;
+        if constexpr (Params::kBoostsAlone) {
+            does = from.index & kDoes;
+            from.index &= ~kDoes;
+        }
         if (from.depth != depth ||
             (is_long && simt::load_relaxed<Team::kScope>(work.kept().at(from.index)) != kUndecided)) {
             continue;
@@ -129,8 +151,8 @@ ARCBEAM_DEVICE void follow_level(const Params& params, std::uint32_t depth, cons
         if constexpr (Params::kLimits) {
             work.kept()[from.index] = kStays;
         }
-        follow_hypothesis<Team>(params, from.index, ArcTarget{from.next_state, from.weight}, level, work, control,
-                                words);
+        follow_hypothesis<Team>(params, lane, from.index, does, ArcTarget{from.next_state, from.weight}, level,
+                                work, control, words);
     }
     if constexpr (Params::kLimits) {
         cut_lists<Team>(params, depth, level.num_long, work, [&](std::uint32_t index, bool stays) {
@@ -140,7 +162,7 @@ ARCBEAM_DEVICE void follow_level(const Params& params, std::uint32_t depth, cons
             if (stays) {
                 const std::uint32_t first = simt::load(&work.arcs().at(index)->first_arc);
                 const ArcTarget target = simt::load_readonly(params.search.graph.targets + first);
-                follow_hypothesis<Team>(params, index, target, level, work, control, words);
+                follow_hypothesis<Team>(params, lane, index, kDoes, target, level, work, control, words);
             }
         });
     }
@@ -189,24 +211,26 @@ ARCBEAM_DEVICE Closed close_with_histories(const Params& params, RescoringLane& 
             }
         }
         where_it_is<Team>(work, true, [&](const auto& arrays) {
-            follow_level<Team>(params, depth, level, arrays, control, words);
+            follow_level<Team>(params, lane, depth, level, arrays, control, words);
         });
         Team::barrier();
         std::uint32_t deeper = simt::load(&control.levels[step.slot]);
         levels = deeper > levels ? deeper : levels;
         const std::uint32_t slot = step.slot;
         step = next_step<Team>(step, control, words);
-        const std::uint32_t num_wanted = simt::load(&words.num_wanted[slot]);
+        const std::uint32_t num_wanted = Params::kDeviates ? simt::load(&words.num_wanted[slot]) : 0U;
         if (at_once && num_wanted == 0U) {
             continue;
         }
         const std::uint32_t last = simt::load(&control.num_candidates);
         if (last > work.candidates || step.states_before > work.hypotheses ||
-            num_wanted > work.table_size - step.states_before) {
+            (Params::kDeviates && num_wanted > work.table_size - step.states_before)) {
             return {FrameEnd::no_room, 0U};
         }
-        if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
-            return {FrameEnd::waits, 0U};
+        if constexpr (Params::kDeviates) {
+            if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, slot, work)) {
+                return {FrameEnd::waits, 0U};
+            }
         }
         recombine_histories<Team>(params, num_candidates, last, at_once, bound, step, work, control, words);
         num_candidates = last;

@@ -2,9 +2,8 @@
 //
 //     expand > note_words > (claim > answer > rescore) > recombine > a level of the closure, the same > prune
 //
-// The stages in brackets are left out where no candidate has a word. Without models, note_or_boost() takes the
-// place of note_words, and boost_words() that of the brackets, where note_or_boost() has not boosted the words
-// already.
+// The stages in brackets are left out where no candidate has a word. Without models, expand() notes the words,
+// boost_candidates() takes the place of note_words and the brackets, and the closure boosts words as it meets them.
 #pragma once
 
 #include "rescore/closure.cuh"
@@ -338,6 +337,9 @@ ARCBEAM_DEVICE FrameEnd settle_histories(const Params& params, RescoringLane& la
 // Frame 0: the start state alone, with the history at the beginning of the sentence.
 template <class Params>
 ARCBEAM_DEVICE void begin_rescoring(const Params& params, const RescoringWorkspace& work, RescoringLane& lane) {
+    if constexpr (Params::kBoostsAlone) {
+        list_words(params.boosts[lane.state.utterance], listed_of(lane));
+    }
     if (simt::thread_rank() == 0U) {
         reset_later_words(*lane.words);
         simt::store(&lane.control->num_candidates, 1U);
@@ -358,10 +360,10 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& 
     if (Team::rank() == 0U) {
         reset_later_words(control);
     }
-    if constexpr (Params::kDeviates) {
-        note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+    if constexpr (Params::kBoostsAlone) {
+        boost_candidates<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
     } else {
-        note_or_boost<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
+        note_words<Team>(params, lane, expanded.num_candidates, expanded.bound, work);
     }
     Team::barrier();
     if (room == Room::mixed) {
@@ -371,9 +373,12 @@ ARCBEAM_DEVICE FrameEnd rescore_candidates(const Params& params, RescoringLane& 
             work = mixed;
         }
     }
-    const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
-    if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, 0U, work)) {
-        return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic), FrameEnd::waits);
+    if constexpr (Params::kDeviates) {
+        const std::uint32_t num_wanted = simt::load(&control.num_wanted[0]);
+        if (num_wanted != 0U && !look_up_and_rescore<Team>(params, lane, num_wanted, 0U, work)) {
+            return give_up_rescoring<Team>(work, lane, simt::load(&lane.control->smallest_acoustic),
+                                           FrameEnd::waits);
+        }
     }
     return simt::load(&control.best) != kNoCost ? FrameEnd::committed : FrameEnd::dead;
 }
@@ -388,7 +393,8 @@ ARCBEAM_DEVICE FrameEnd advance_rescoring(const Params& params, RescoringLane& l
     if (lane.state.started == 0U) {
         begin_rescoring(params, work, lane);
     } else {
-        const Expanded expanded = leave_tokens<Team>(params.search, lane, cut, work.plain());
+        const Expanded expanded =
+            leave_tokens<Team>(params.search, lane, cut, work.plain(), beside_targets(params));
         end = expanded.end;
         if (end == FrameEnd::committed) {
             num_candidates = expanded.num_candidates;

@@ -102,6 +102,23 @@ struct Entered {
     StateRow row;
 };
 
+// What the epsilon arcs of a state do besides leading on. In a search that boosts without models, Leaving::index
+// has these bits, so that no arc is looked at for what it does not do.
+constexpr std::uint32_t kWrites = 0x40000000U;  // some of them have words
+constexpr std::uint32_t kEnters = 0x80000000U;  // behind them there are arcs into the open slot
+constexpr std::uint32_t kDoes = kWrites | kEnters;
+
+ARCBEAM_DEVICE bool enters_slot(const DeviceGraphView&, const StateEpsilon&) { return false; }
+
+template <class Params>
+ARCBEAM_DEVICE Leaving leaving_state(const Params& params, std::uint32_t index, const StateEpsilon& epsilon) {
+    if constexpr (Params::kBoostsAlone) {
+        const std::uint32_t writes = (epsilon.entrance & kWritesWords) != 0U ? kWrites : 0U;
+        index |= writes | (enters_slot(params.search.graph, epsilon) ? kEnters : 0U);
+    }
+    return leaving(index, epsilon);
+}
+
 // Enters new hypotheses, and prefetches what the frame and the next one will read of their states. Each step is
 // done for all of them before the next step begins, because the tables may be in device memory.
 template <class Team, std::uint32_t each, class Work, class Params>
@@ -149,7 +166,9 @@ ARCBEAM_DEVICE void enter_hypotheses(const Params& params, const Entered (&enter
         }
         if (one.row.epsilon.depth != kNoIndex) {
             simt::prefetch(params.search.graph.states + one.row.epsilon.next_state);
-            if (params.epsilon_words != 0U) {
+            const bool writes =
+                Params::kBoostsAlone ? (one.row.epsilon.entrance & kWritesWords) != 0U : params.epsilon_words != 0U;
+            if (writes) {
                 simt::prefetch(params.words + one.row.arcs.first_arc);
             }
         }
@@ -232,7 +251,7 @@ ARCBEAM_DEVICE std::uint32_t recombine_some(const Params& params, std::uint32_t 
             const std::uint32_t bits =
                 simt::reduce_or(simt::kAllThreads, has_epsilon ? level_bit(epsilon.depth) : 0U);
             if (has_epsilon) {
-                work.epsilons()[at] = leaving(entered[k].index, epsilon);
+                work.epsilons()[at] = leaving_state(params, entered[k].index, epsilon);
             }
             if (bits != 0U && simt::warp_thread() == 0U) {
                 simt::atomic_max<Team::kScope>(&control.levels[step.slot], levels);

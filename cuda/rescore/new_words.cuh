@@ -37,11 +37,15 @@ struct OpenGraphView {
     std::uint32_t has_words;  // whether the utterance has any
 };
 
+ARCBEAM_DEVICE bool enters_slot(const OpenGraphView& graph, const StateEpsilon& epsilon) {
+    return graph.has_words != 0U && (epsilon.entrance & ~kWritesWords) != 0U;
+}
+
 ARCBEAM_DEVICE StateRow load_row(const OpenGraphView& graph, std::uint32_t state) {
     const StateRow* const row = graph.states + state;
     StateRow found{simt::load_readonly(&row->arcs), simt::load_readonly(&row->epsilon)};
-    if (graph.has_words != 0U && found.epsilon.entrance != 0U && found.epsilon.depth == kNoIndex) {
-        const std::uint32_t entrance = found.epsilon.entrance - 1U;
+    if (enters_slot(graph, found.epsilon) && found.epsilon.depth == kNoIndex) {
+        const std::uint32_t entrance = (found.epsilon.entrance & ~kWritesWords) - 1U;
         const ArcTarget target = simt::load_readonly(graph.targets + (graph.num_arcs + entrance));
         found.epsilon.next_state = target.next_state;
         found.epsilon.weight = target.weight;
@@ -59,7 +63,7 @@ ARCBEAM_DEVICE bool more_epsilons(const OpenGraphView& graph, std::uint32_t key,
     }
     const std::uint32_t owner = work.key_owner()[key];
     const std::uint32_t state = simt::load(&work.candidate().at(owner)->place);
-    const std::uint32_t entrance = simt::load_readonly(&(graph.states + state)->epsilon.entrance);
+    const std::uint32_t entrance = simt::load_readonly(&(graph.states + state)->epsilon.entrance) & ~kWritesWords;
     if (entrance == 0U) {
         return false;
     }
@@ -126,6 +130,7 @@ struct NewWordsSearch : RescoringSearch<WithNewWords<Variant>> {
     using Params = WithNewWords<Variant>;
     using Lane = RescoringLane;
     using Opened = RescoringSearch<OpenVariant<Variant>>;
+    using Counted = typename RescoringSearch<Params>::Counted;
 
     ARCBEAM_DEVICE static OpenColumn<std::uint16_t> columns(const Params& params, std::uint32_t utterance,
                                                             const StreamView& view) {
@@ -141,6 +146,9 @@ struct NewWordsSearch : RescoringSearch<WithNewWords<Variant>> {
     ARCBEAM_DEVICE static std::uint64_t end_of(const Params& params, const Lane& lane, std::uint32_t index,
                                                bool is_token, bool final_only) {
         return Opened::end_of(opened(params, lane.state.utterance), lane, index, is_token, final_only);
+    }
+    ARCBEAM_DEVICE static TeamFrame team_frame(const Params& params, Counted& counted) {
+        return make_team_frame<NewWordsSearch>(params, counted);
     }
 };
 

@@ -102,10 +102,7 @@ ARCBEAM_DEVICE LookedUp look_up_words(const Params& params, RescoringLane& lane,
 template <class Team, class Params>
 ARCBEAM_DEVICE bool look_up_and_rescore(const Params& params, RescoringLane& lane, std::uint32_t num_wanted,
                                         std::uint32_t slot, const RescoringWorkspace& work) {
-    LookedUp looked_up{true, 0U};
-    if constexpr (Params::kDeviates) {
-        looked_up = look_up_words<Team>(params, lane, num_wanted, slot, work);
-    }
+    const LookedUp looked_up = look_up_words<Team>(params, lane, num_wanted, slot, work);
     if constexpr (Params::kBoosts) {
         if (looked_up.answered) {
             boost_words<Team>(params, params.boosts[lane.state.utterance], num_wanted, looked_up.num_distinct, work,

@@ -35,6 +35,9 @@ struct RescoringSearch {
 
     ARCBEAM_DEVICE static void carve(const SearchParams& params, unsigned char* memory, Lane& lane) {
         carve_rescoring_lane(params, memory, lane);
+        if constexpr (Variant::kBoostsAlone) {
+            lane.rounds.size = kRoundsWithFilter;
+        }
     }
     ARCBEAM_DEVICE static void place_tokens(Lane& lane, std::uint32_t n, std::uint32_t number) {
         lane.tokens = room_for(lane, n, number);
@@ -76,6 +79,10 @@ struct RescoringSearch {
         }
     }
     ARCBEAM_DEVICE static Need resumed(const Params& params, Lane& lane) {
+        if constexpr (Params::kBoostsAlone) {
+            list_words(params.boosts[lane.state.utterance], listed_of(lane));
+            simt::block_barrier();
+        }
         const bool is_open = Params::kLanesAsk && simt::load(&lane.words->request_open) != 0U;
         return is_open && !take_late_answers(params, *lane.words) ? kNeedsAnswers : Need::nothing;
     }

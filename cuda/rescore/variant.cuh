@@ -23,6 +23,7 @@ struct RescoringVariant : RescoringParams {
     static constexpr bool kLattices = lattices;  // whether lattices are asked for
     static constexpr bool kDeviates = adds != Adds::boosts;
     static constexpr bool kBoosts = adds != Adds::deviations;
+    static constexpr bool kBoostsAlone = adds == Adds::boosts;
     static constexpr bool kLimits = kDeviates;  // whether a state may have too many hypotheses
     static constexpr bool kIsOpened = false;    // see new_words.cuh
     static constexpr bool kHasNewWords = false;

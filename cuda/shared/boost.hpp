@@ -67,6 +67,12 @@ ARCBEAM_HD BoostStep boost_step(const BoostView& boost, std::uint32_t state, std
     }
 }
 
+// The same for a word that is in no phrase. The potential of kNoPhrase is 0.
+ARCBEAM_HD BoostStep unlisted_step() { return {0.0F, kNoPhrase}; }
+ARCBEAM_HD BoostStep unlisted_step(const BoostView& boost, std::uint32_t state) {
+    return {boost.states[state].potential, kNoPhrase};
+}
+
 // What the end of a path gives back for a phrase that it has begun.
 ARCBEAM_HD float boost_refund(const BoostView& boost, std::uint32_t state) { return boost.states[state].potential; }
 

@@ -32,7 +32,7 @@ PARAMETER_BYTES = {name: 208 if "search" in name else 608 if name.startswith(OPE
 SHAPES = dict.fromkeys(SOURCES, ("wide", "dense", "cluster")) | dict.fromkeys(
     ("asking", "asking_arcs"), ("wide", "dense")
 )
-SHAPES |= dict.fromkeys(("boosted_rescore", "boosted_asking", "new_words", "new_words_rescore"), ("wide",))
+SHAPES |= dict.fromkeys(("boosted_rescore", "boosted_asking", "new_words_rescore"), ("wide",))
 SHAPES |= {name: ("wide",) for name in SOURCES if name.endswith("_lattice") and not name.startswith("search")}
 
 

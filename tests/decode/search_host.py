@@ -418,7 +418,7 @@ class SearchHost:
         views = np.zeros(len(streams or ()), STREAM)
         for number, stream in enumerate(streams or ()):
             stream.view(number, views[number], self.tokens_bytes, keep, last, graph)
-        rows = graph_layout.state_rows(graph.states, graph.targets, graph.open_slot)
+        rows = graph_layout.state_rows(graph.states, graph.targets, graph.words, graph.open_slot)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         lattices = None
         if self.lattice_beam is not None:

@@ -51,7 +51,7 @@ def test_weights_of_any_size(scale):
 
 @given(graphs.graphs())
 def test_rows_of_states(graph):
-    rows = graph_layout.state_rows(graph.states, graph.targets)
+    rows = graph_layout.state_rows(graph.states, graph.targets, graph.words)
     assert len(rows) == graph.num_states
     assert rows.itemsize == 32
     for state, row in enumerate(rows):
@@ -68,3 +68,5 @@ def test_rows_of_states(graph):
             target = graph.targets[row["first_arc"]]
             assert (row["epsilon_next_state"], row["epsilon_weight"]) == (target["next_state"], target["weight"])
             assert row["depth"] == record["depth"]
+        written = graph.words[record["first_arc"] : record["first_emitting"]]
+        assert row["entrance"] == (graph_layout.WRITES_WORDS if written.any() else 0)

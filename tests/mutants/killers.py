@@ -217,7 +217,8 @@ def rescored_lattices():
 
 
 def boosts():
-    """Of utterances that each have a list, in searches for one path and for lattices; and of phrases that overlap."""
+    """Of utterances that each have a list, short or long, in searches for one path and for lattices; and of phrases
+    that overlap."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "boost", UserWarning)
         boost_emulated.test_schedules(None)
@@ -225,6 +226,10 @@ def boosts():
         boost_emulated.test_few_words_in_many_phrases(0)
         for seed in range(3):
             boost_emulated.test_few_words_that_become_dear(seed)
+        boost_emulated.test_few_words_of_epsilon_arcs_become_dear(8.0)
+        boost_emulated.test_a_long_list_has_no_filter()
+        boost_emulated.test_more_rounds_than_are_listed()
+        boost_emulated.test_schedules_with_little_room(None)
 
 
 def boosts_in_clusters():
@@ -243,6 +248,13 @@ def new_words():
             new_words_emulated.test_random_slots(seed)
 
 
+def new_words_in_clusters():
+    """The same, by blocks that help with the frames of others."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "boost", UserWarning)
+        new_words_emulated.test_clusters_give_the_same_bytes(2, 2, 0)
+
+
 def new_words_in_streams():
     """Sentences that end at pauses, one of which has new words at its end."""
     lists = [Boost({"zz": 6.0, "xy": 6.0}), None, Boost(["a"]), Boost({"x": 6.0, "yx": 7.0})]
@@ -251,7 +263,9 @@ def new_words_in_streams():
 
 
 def new_words_with_models():
+    """Also in graphs without a word on any epsilon arc."""
     _new_words_of("resident")
+    new_words_rescored_emulated.test_no_epsilon_arc_of_the_graph_has_a_word("resident")
 
 
 def boosts_with_arcs_asked():

@@ -83,7 +83,6 @@ class SlotHost(SearchHost):
 
 class NewWordsHost(SlotHost, BoostHost):
     source, entry = "cuda/rescore/new_words.cu", "arcbeam_new_words_{}"
-    has_clusters = False
 
     def __init__(self, graph, lists, **options):
         super().__init__(graph, lists, **options)

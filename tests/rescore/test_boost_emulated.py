@@ -106,6 +106,45 @@ def test_few_words_that_become_dear(seed):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("lattice_beam", [None, 8.0])
+def test_few_words_of_epsilon_arcs_become_dear(lattice_beam):
+    """What the boost of an epsilon arc lifts beyond the bound is not admitted."""
+    rng = np.random.default_rng(8)
+    arcs = [(i, i, 1 + i % 4, 0, float(weight)) for i, weight in enumerate(rng.gamma(1.0, size=12))]
+    arcs += [(i, (i + 1) % 12, 1 + (i + 1) % 4, 0, 0.5) for i in range(12)]
+    arcs += [(i, i + step, 0, 1 + (i + step) % 6, 0.25) for i in range(9) for step in (1, 3)]
+    graph = worded(Graph.from_arcs(arcs, start=0, finals={11: 0.0}, num_columns=4))
+    boosts = [Boost(dict.fromkeys(WORDS[:4], -3.0) | {"w5 w6": 2.0, "w1 w2": 4.0})]
+    for seed, schedule in enumerate(schedules(4)):
+        check(graph, boosts, [graphs.random_log_probs(seed, 8, 4)], beam=2.5, lattice_beam=lattice_beam, room=GENEROUS,
+              shape=Shape(lanes=1, block=64), schedule=schedule)  # fmt: skip
+
+
+def test_a_long_list_has_no_filter():
+    """Every word is looked for in the list itself."""
+    rng = np.random.default_rng(5)
+    phrases = {" ".join(rng.choice(WORDS[:40], 3)): float(rng.normal(1.0, 2.0)) for _ in range(9000)}
+    boosts = [Boost(phrases), random_boosts(1)[0]]
+    assert len(boosts[0].compiled(GRAPH).arcs) > 1 << 14
+    for schedule in schedules(1):
+        check(GRAPH, boosts, BATCH[:2][::-1], beam=6.0, room=GENEROUS, shape=Shape(lanes=1), schedule=schedule)
+
+
+def test_more_rounds_than_are_listed():
+    """The list of rounds ends where the list of phrases begins."""
+    rng = np.random.default_rng(6)
+    count = 500 * 32 * 8  # arcs of as many rounds and one
+    source, target, labels = np.zeros(count, int), rng.integers(0, 2, count), rng.integers(1, 12, count)
+    written = np.where(rng.random(count) < 0.5, 0, rng.integers(1, 50, count))
+    graph = Graph.from_arcs(
+        (source, target, labels, written, rng.gamma(2.0, size=count).astype(np.float32)), num_states=2, num_columns=12,
+        finals={0: 0.0},
+    )  # fmt: skip
+    for schedule in schedules(1):
+        check(worded(graph), random_boosts(1), [graphs.random_log_probs(7, 3, 12)], beam=0.5, room=GENEROUS,
+              shape=Shape(lanes=1, block=128), schedule=schedule)  # fmt: skip
+
+
 @pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
 def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
     """The blocks that help with a frame boost by the list of its utterance."""

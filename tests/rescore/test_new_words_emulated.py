@@ -19,9 +19,13 @@ BATCH = [graphs.random_log_probs(seed, frames, 12) for seed, frames in enumerate
 pytestmark = pytest.mark.filterwarnings("ignore:boost. :UserWarning")
 
 
-def open_graph(seed, entrances=40, **meta):
-    """A random graph, many of whose states enter the slot, some of them several times."""
+def open_graph(seed, entrances=40, by_epsilons=True, **meta):
+    """A random graph, many of whose states enter the slot, some of them several times.
+
+    by_epsilons : whether its epsilon arcs write words
+    """
     graph = graphs.random_graph(seed, states=120, columns=12)
+    source, target, label, word, weight = arcs_of(graph)
     rng = np.random.default_rng(seed)
     slot = OpenSlot(
         np.sort(rng.integers(0, 120, entrances)).astype("<u4"),
@@ -29,7 +33,8 @@ def open_graph(seed, entrances=40, **meta):
         rng.integers(0, 120, entrances).astype("<u4"),
     )
     return Graph.from_arcs(
-        arcs_of(graph), start=graph.start, finals=graph.finals, num_states=120, tokens=TokenTable.from_list(LETTERS),
+        (source, target, label, np.where((label == 0) & (not by_epsilons), 0, word), weight), start=graph.start,
+        finals=graph.finals, num_states=120, tokens=TokenTable.from_list(LETTERS),
         word_symbols=SymbolTable.from_list(["<eps>", *WORDS]), meta=meta, open_slot=slot,
     )  # fmt: skip
 
@@ -85,6 +90,17 @@ def test_random_slots(seed):
     graph = open_graph(seed, entrances=(1, 40, 200)[seed % 3], **meta)
     boosts = random_boosts(graph, len(BATCH))
     check_new_words(graph, boosts, BATCH, beam=8.0, lattice_beam=6.0, room=GENEROUS)
+
+
+@pytest.mark.parametrize(("cluster", "lanes", "team_tokens"), [(2, 2, 0), (3, 1, 15)])
+def test_clusters_give_the_same_bytes(cluster, lanes, team_tokens):
+    """The blocks that help with a frame read the request of its utterance."""
+    shape = Shape("cluster", lanes, 32, cluster, team_tokens)
+    for room, schedule in zip((Room(), GENEROUS), schedules(2), strict=False):
+        check_new_words(
+            GRAPH, random_boosts(GRAPH, len(BATCH)), BATCH, beam=8.0, max_active=40, lattice_beam=None, room=room,
+            shape=shape, schedule=schedule,
+        )  # fmt: skip
 
 
 SOON = Endpoint({

@@ -16,7 +16,7 @@ from tests.rescore.boost_host import check_rescored
 from tests.rescore.rescore_host import ARCS, MODEL
 from tests.rescore.test_boost_emulated import GENEROUS
 from tests.rescore.test_boost_emulated import random_boosts as known_words
-from tests.rescore.test_new_words_emulated import BATCH, GRAPH, random_boosts
+from tests.rescore.test_new_words_emulated import BATCH, GRAPH, open_graph, random_boosts
 from tests.rescore.test_requests_emulated import tied_by_words
 from tests.simt.build import schedules
 
@@ -75,6 +75,15 @@ def test_schedules_with_little_room(place, lattice_beam):
             place, boosts, BATCH, hypotheses_per_state=2, lattice_beam=lattice_beam, schedule=schedule, cache=16,
         )  # fmt: skip
         assert host.launches > 3
+
+
+@pytest.mark.parametrize("place", ["resident", "arcs asked"])
+def test_no_epsilon_arc_of_the_graph_has_a_word(place):
+    """But some of the request's have: a word that begins another one ends with one."""
+    graph = over(open_graph(4, by_epsilons=False), SMALL)
+    boosts = [Boost({"a": 6.0, "ab": 2.0, "b": 6.0, "bc": 2.0, "c": 6.0, "ca": 2.0}), *random_boosts(graph, 2)]
+    beside = BESIDE if place in ASKED else {}
+    check(place, boosts, BATCH[:3], graph, lattice_beam=4.0, room=GENEROUS, cache=16, **beside)
 
 
 @pytest.mark.parametrize("place", ASKED)

@@ -37,7 +37,7 @@ cdef class DeviceGraph:
         self.source = graph  # keeps it alive, so that no other graph gets the same identity
         self.stream = Stream(context)
         self.pool = MemoryPool(context)
-        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets, graph.open_slot))
+        self.states = self._send(graph_layout.state_rows(graph.states, graph.targets, graph.words, graph.open_slot))
         self.targets = self._send(graph.targets)
         labels = graph_layout.labels(graph.states, graph.targets, graph.columns, graph.num_columns)
         self.labels = self._send(labels)
@@ -107,7 +107,7 @@ BUCKETED = SearchKind("bucketed", ("wide", "dense", "cluster"), True)
 BOOSTED = SearchKind("boosted", ("wide", "dense", "cluster"), True)
 BOOSTED_RESCORING = SearchKind("boosted_rescore", ("wide",), True)
 BOOSTED_ASKING = SearchKind("boosted_asking", ("wide",), True)  # with new words or without
-NEW_WORDS = SearchKind("new_words", ("wide",), True)
+NEW_WORDS = SearchKind("new_words", ("wide", "dense", "cluster"), True)
 NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 
 

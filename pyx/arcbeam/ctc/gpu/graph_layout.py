@@ -29,14 +29,21 @@ ROW = np.dtype(
 NO_EPSILON = 0xFFFFFFFF
 
 
+WRITES_WORDS = 0x80000000
+"""Set in `entrance` where an epsilon arc of the state has a word."""
+
+
 def state_rows(
-    states: npt.NDArray[np.void], targets: npt.NDArray[np.void], open_slot: OpenSlot | None = None
+    states: npt.NDArray[np.void],
+    targets: npt.NDArray[np.void],
+    words: npt.NDArray[np.uint32],
+    open_slot: OpenSlot | None = None,
 ) -> npt.NDArray[np.void]:
     """All that a search needs of each state, including its first epsilon arc.
 
     Parameters
     ----------
-    states, targets
+    states, targets, words
         Columns of the graph, see `arcbeam.Graph`.
     open_slot
         The graph's, if it has one.
@@ -57,6 +64,10 @@ def state_rows(
     if open_slot is not None:
         entered, first = np.unique(open_slot.entrances, return_index=True)
         made["entrance"][entered] = 1 + first
+    written = np.zeros(len(words) + 1, np.uint32)  # by the arcs before each
+    np.cumsum(words != 0, out=written[1:])
+    writes = written[made["first_emitting"]] != written[made["first_arc"]]
+    made["entrance"][writes] |= np.uint32(WRITES_WORDS)
     return made
 
 

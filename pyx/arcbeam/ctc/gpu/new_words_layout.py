@@ -40,7 +40,7 @@ def columns(graph: Graph, new_words: NewWords, last: npt.NDArray[np.uint16]) -> 
     states = new_words.states.copy()  # with the numbers of its own arcs
     for name in ("first_arc", "first_emitting"):
         states[name] -= first_arc
-    rows = graph_layout.state_rows(states, new_words.targets)
+    rows = graph_layout.state_rows(states, new_words.targets, new_words.words)
     for name in ("first_arc", "first_emitting", "arcs_end"):
         rows[name] += first_arc
     own = graph_layout.labels(states, new_words.targets, new_words.columns, graph.num_columns)
