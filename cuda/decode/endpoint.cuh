@@ -15,6 +15,12 @@
 
 namespace arcbeam {
 
+// Whether the utterances of a launch are chunks of streams.
+template <class Search>
+ARCBEAM_DEVICE bool of_streams(const SearchParams& params) {
+    return Search::kStreams && params.streams != nullptr;
+}
+
 // The words of the state that the chunk before has left; null: there is none.
 ARCBEAM_DEVICE const StreamState* words_before(const StreamView& view) {
     return reinterpret_cast<const StreamState*>(view.before);
@@ -57,8 +63,9 @@ struct Bounds {
     bool looks;
 };
 
+template <class Search>
 ARCBEAM_DEVICE Bounds bounds_of(const SearchParams& params, const Lane& lane) {
-    if (params.streams == nullptr) {
+    if (!of_streams<Search>(params)) {
         return {lane.utterance.frames, lane.utterance.frames, false};
     }
     const UtteranceResult& result = params.results[lane.state.utterance];

@@ -316,7 +316,7 @@ struct LatticeRoom {
 
 // Drops what no path within the beam of any of the last `num_tokens` entries needs, and moves the rest together.
 // The entries of the last step all stay. Barriers are passed, one at the end.
-ARCBEAM_DEVICE_NOINLINE Kept prune_lattice(const LatticeLog log, const LatticeRoom room) {
+ARCBEAM_DEVICE Kept prune_lattice(const LatticeLog& log, const LatticeRoom& room) {
     forget_marks(log.entry_marks, log.num_entries);
     forget_marks(log.link_marks, log.num_links);
     const StepSpan last = span_of(log, log.num_steps);

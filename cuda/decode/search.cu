@@ -13,13 +13,13 @@
 #include "decode/plain.cuh"
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_wide, 512, 1, arcbeam::SearchParams) {
-    arcbeam::work<arcbeam::PlainSearch<false>, false>(params);
+    arcbeam::work<arcbeam::PlainSearch<false, true>, false>(params);
 }
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_dense, 256, 2, arcbeam::SearchParams) {
-    arcbeam::work<arcbeam::PlainSearch<false>, false>(params);
+    arcbeam::work<arcbeam::PlainSearch<false, true>, false>(params);
 }
 
 ARCBEAM_KERNEL_OCCUPANCY(arcbeam_search_cluster, 512, 1, arcbeam::SearchParams) {
-    arcbeam::work_in_clusters<arcbeam::PlainSearch<false>>(params);
+    arcbeam::work_in_clusters<arcbeam::PlainSearch<false, true>>(params);
 }

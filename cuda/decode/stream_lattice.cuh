@@ -33,8 +33,9 @@ ARCBEAM_DEVICE LinkMemory links_before(const StreamLinksView& view) {
 
 // Steps are those of the frames that the search has lived through, and of the closure before them. After the
 // closure frames are counted from here, so it is not counted.
+template <class Search>
 ARCBEAM_DEVICE std::uint32_t steps_before(const SearchParams& params, std::uint32_t utterance) {
-    if (params.streams == nullptr || params.streams[utterance].before == nullptr) {
+    if (!of_streams<Search>(params) || params.streams[utterance].before == nullptr) {
         return 0U;
     }
     const StreamView& view = params.streams[utterance];

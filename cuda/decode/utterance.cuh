@@ -51,7 +51,7 @@ ARCBEAM_DEVICE void stop(const typename Search::Params& params, typename Search:
     lane.state.need = need;
 }
 
-template <bool lattices>
+template <class Search>
 ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std::uint32_t utterance) {
     lane.state.utterance = utterance;
     lane.state.frame = 0U;
@@ -64,15 +64,15 @@ ARCBEAM_DEVICE void begin_utterance(const SearchParams& params, Lane& lane, std:
     lane.state.tokens_seen = 0U;
     lane.state.leaving_arcs = 0U;
     lane.state.admitted = 0U;
-    lane.state.stream = params.streams == nullptr ? StreamStep::none : StreamStep::to_load;
+    lane.state.stream = of_streams<Search>(params) ? StreamStep::to_load : StreamStep::none;
     lane.state.known = 0U;
     lane.counts = Counts{};
     lane.num_milestones = 0U;
-    if (lattices && simt::thread_rank() == 0U) {
+    if (Search::kLattices && simt::thread_rank() == 0U) {
         simt::store(&lane.control->lattice.num_links, 0U);
     }
     open_utterance(params, lane);
-    if (params.streams != nullptr && simt::thread_rank() == 0U) {
+    if (of_streams<Search>(params) && simt::thread_rank() == 0U) {
         const StreamView& view = params.streams[utterance];
         UtteranceResult& result = params.results[utterance];
         simt::store(&result.taken, view.fired != kNoEndpoint ? 0U : lane.utterance.frames);
@@ -101,7 +101,7 @@ ARCBEAM_DEVICE Need begin_stream(const typename Search::Params& params, typename
     if constexpr (Search::kLattices) {
         const SearchParams& common = Search::common(params);
         if (!load_links(*common.lattice, state.utterance, counts.log_size,
-                        steps_before(common, state.utterance) + 1U, &lane.control->lattice)) {
+                        steps_before<Search>(common, state.utterance) + 1U, &lane.control->lattice)) {
             return kNeedsLinks;
         }
     }
@@ -122,7 +122,7 @@ template <class Search>
 ARCBEAM_DEVICE Need resume_utterance(const typename Search::Params& params, typename Search::Lane& lane) {
     const SearchParams& common = Search::common(params);
     open_utterance(common, lane);
-    if (lane.state.stream == StreamStep::to_load) {
+    if (Search::kStreams && lane.state.stream == StreamStep::to_load) {
         const Need lacking = begin_stream<Search>(params, lane);
         if (lacking != Need::nothing) {
             return lacking;
@@ -264,7 +264,7 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
     const std::uint64_t best = simt::load(&lane.control->best_end);
     if constexpr (Search::kLattices) {
         simt::block_barrier();
-        if (lane.state.stream != StreamStep::none) {
+        if (Search::kStreams && lane.state.stream != StreamStep::none) {
             const Need lacking = finish_stream_with_lattice<Search>(params, lane, reached_final);
             if (lacking != Need::nothing) {
                 return lacking;
@@ -311,10 +311,10 @@ ARCBEAM_DEVICE Need finish_utterance(const typename Search::Params& params, type
 
 // Makes room in a log that is full. Says whether the log has to grow: it grows unless half of it is free, because
 // otherwise the next collection would come soon.
-template <bool lattices>
+template <class Search>
 ARCBEAM_DEVICE Need make_room_in_log(const SearchParams& params, Lane& lane) {
-    if constexpr (lattices) {
-        return make_room_in_lattice(params, lane);
+    if constexpr (Search::kLattices) {
+        return make_room_in_lattice<Search>(params, lane);
     }
     LaneState& state = lane.state;
     const Collected left =
@@ -337,7 +337,7 @@ template <class Search, bool kClusters>
 ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, typename Search::Lane& lane,
                                      bool& of_end) {
     const SearchParams& common = Search::common(params);
-    const std::uint32_t until = bounds_of(common, lane).look;
+    const std::uint32_t until = bounds_of<Search>(common, lane).look;
     while (lane.state.alive != 0U && (lane.state.started == 0U || lane.state.frame < until)) {
         if (simt::load(&lane.control->bad_column) != kNoIndex) {
             simt::block_barrier();
@@ -360,7 +360,7 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             return Search::lacks(lane);
         }
         if (end == FrameEnd::log_full) {
-            const Need lacking = make_room_in_log<Search::kLattices>(common, lane);
+            const Need lacking = make_room_in_log<Search>(common, lane);
             if (lacking != Need::nothing) {
                 return lacking;
             }
@@ -374,12 +374,12 @@ ARCBEAM_DEVICE Need decode_utterance(const typename Search::Params& params, type
             lane.state.started = 1U;
             if (Search::kLattices && simt::thread_rank() == 0U) {
                 note_step(*common.lattice, lane.control->lattice, lane.state,
-                          steps_before(common, lane.state.utterance) + lane.state.frame);
+                          steps_before<Search>(common, lane.state.utterance) + lane.state.frame);
             }
             Search::committed(lane);
         }
     }
-    const Bounds bounds = bounds_of(common, lane);
+    const Bounds bounds = bounds_of<Search>(common, lane);
     const bool all_taken = bounds.end == lane.utterance.frames;
     const bool finals = bounds.looks ? of_end : finals_count(common, lane.state);
     bool reached_final;

@@ -10,9 +10,10 @@ ARCBEAM_DEVICE LatticeRoom lattice_room(const Lane& lane) {
     return {rooms_of_warps(lane.warp_room), lane.histogram};
 }
 
+template <class Search>
 ARCBEAM_DEVICE LatticeLog log_of_lattice(const SearchParams& params, const Lane& lane) {
     return lattice_log(*params.lattice, lane.control->lattice, lane.state,
-                       steps_before(params, lane.state.utterance));
+                       steps_before<Search>(params, lane.state.utterance));
 }
 
 // Writes the lattice, once the best end has been found; false if the pool is full. The memory of the tokens'
@@ -39,14 +40,21 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
         }
     }
     simt::block_barrier();
-    return write_lattice(*common.lattice, state.utterance, log_of_lattice(common, lane), ends, lattice_room(lane),
+    return write_lattice(*common.lattice, state.utterance, log_of_lattice<Search>(common, lane), ends, lattice_room(lane),
                          &lane.control->best_end);
 }
 
+// Kernels for streams prune in two places, which share this.
+ARCBEAM_DEVICE_NOINLINE Kept prune_lattice_apart(const LatticeLog log, const LatticeRoom room) {
+    return prune_lattice(log, room);
+}
+
 // Prunes the lattice in mid-utterance. Its tokens know no milestone any more. A barrier must follow.
+template <class Search>
 ARCBEAM_DEVICE Kept prune_lattice_of(const SearchParams& params, Lane& lane) {
-    const LatticeLog log = log_of_lattice(params, lane);
-    const Kept left = prune_lattice(log, lattice_room(lane));
+    const LatticeLog log = log_of_lattice<Search>(params, lane);
+    const LatticeRoom room = lattice_room(lane);
+    const Kept left = Search::kStreams ? prune_lattice_apart(log, room) : prune_lattice(log, room);
     if (simt::thread_rank() == 0U) {
         simt::store(&lane.control->lattice.num_links, left.links);
     }
@@ -70,8 +78,8 @@ ARCBEAM_DEVICE bool keep_lattice(const typename Search::Params& params, typename
     const std::uint32_t most =
         pruned < common.lattice->prune_above / 2U ? common.lattice->prune_above : 2U * pruned;
     if (lane.state.log_size + simt::load(&lane.control->lattice.num_links) > most) {
-        const LatticeLog log = log_of_lattice(common, lane);
-        const Kept left = prune_lattice_of(common, lane);
+        const LatticeLog log = log_of_lattice<Search>(common, lane);
+        const Kept left = prune_lattice_of<Search>(common, lane);
         settled = log.entry_marks.place(settled);
         pruned = left.entries + left.links;
         simt::block_barrier();
@@ -82,7 +90,7 @@ ARCBEAM_DEVICE bool keep_lattice(const typename Search::Params& params, typename
     }
     // This sees to it that there is room for the entries, and so for their costs.
     return save_stream<Search>(params, lane.state, SettledLog{lane.state.log_size, 0U, settled, kNoIndex}, taken) &&
-           save_links(view, log_of_lattice(common, lane), pruned);
+           save_links(view, log_of_lattice<Search>(common, lane), pruned);
 }
 
 // Where a sentence ends, its lattice; where it goes on, the state of its stream. Where it has ended before the
@@ -94,7 +102,7 @@ ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& pa
     const StreamView& view = common.streams[lane.state.utterance];
     UtteranceResult* const result = common.results + lane.state.utterance;
     const std::uint32_t settled =
-        settle_links(log_of_lattice(common, lane), lane.state.num_tokens, lane.state.known,
+        settle_links(log_of_lattice<Search>(common, lane), lane.state.num_tokens, lane.state.known,
                      simt::load(&lane.control->end_index), result, &lane.control->selected);
     if (view.fired != kNoEndpoint) {
         return Need::nothing;
@@ -106,8 +114,9 @@ ARCBEAM_DEVICE Need finish_stream_with_lattice(const typename Search::Params& pa
 }
 
 // Makes room in a log that is full, by pruning the lattice. Says what has to grow; see make_room_in_log().
+template <class Search>
 ARCBEAM_DEVICE Need make_room_in_lattice(const SearchParams& params, Lane& lane) {
-    const Kept left = prune_lattice_of(params, lane);
+    const Kept left = prune_lattice_of<Search>(params, lane);
     simt::block_barrier();
     const std::uint32_t link_capacity = simt::load(&lane.control->lattice.link_capacity);
     const std::uint32_t room = lane.state.log_capacity - left.entries;

@@ -24,7 +24,7 @@ ARCBEAM_DEVICE bool take_utterance(const SearchParams& params, typename Search::
     if (utterance == kNoIndex) {
         return false;
     }
-    begin_utterance<Search::kLattices>(params, lane, utterance);
+    begin_utterance<Search>(params, lane, utterance);
     return true;
 }
 
@@ -58,7 +58,7 @@ ARCBEAM_DEVICE void work(const typename Search::Params& params) {
     bool of_end = false;
     while (more) {
         Need need = Need::nothing;
-        if (!looked && (resumes || common.streams != nullptr)) {
+        if (!looked && (resumes || of_streams<Search>(common))) {
             need = resume_utterance<Search>(params, lane);
             resumes = false;
         }

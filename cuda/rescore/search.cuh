@@ -26,6 +26,7 @@ struct RescoringSearch {
     using Params = Variant;
     using Lane = RescoringLane;
     static constexpr bool kLattices = Variant::kLattices;
+    static constexpr bool kStreams = true;
     struct Counted {
         Counts counts;
         LookupCounts lookups;

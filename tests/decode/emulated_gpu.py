@@ -26,6 +26,7 @@ SOURCES = {
     "new_words_rescore": "cuda/rescore/new_words_rescore.cu",
 }
 SOURCES |= {f"{name}_lattice": source.replace(".cu", "_lattice.cu") for name, source in SOURCES.items()}
+SOURCES["search_stream_lattice"] = "cuda/decode/search_stream_lattice.cu"
 # Of their Params; search_host.py, rescore_host.py and boost_host.py spell them out.
 OPENED = ("new_words", "boosted_asking")  # the kernels of these read new words
 PARAMETER_BYTES = {name: 208 if "search" in name else 608 if name.startswith(OPENED) else 576 for name in SOURCES}

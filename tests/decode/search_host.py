@@ -350,6 +350,11 @@ class SearchHost:
         if lattice_beam is not None:
             self.source, self.entry = self.of_lattices(self.source, self.entry)
         self.kernels = build.load(self.source, *self.sources_of_the_host)
+        self.of_stream_lattices = self.kernels, self.entry
+        if lattice_beam is not None and self.streams_apart:
+            self.of_stream_lattices = (
+                build.load("cuda/decode/search_stream_lattice.cu"), "arcbeam_search_stream_lattice_{}"
+            )  # fmt: skip
         self.launches = 0
         self.lanes = np.zeros(0, LANE)
         self.capacities: dict[int, int] = {}
@@ -387,6 +392,7 @@ class SearchHost:
     wait_cycles = 10**6
     looks_every = 0  # scheduling points between the host's looks for lattices that have been written
     has_clusters = True  # the kernel has an entry for them
+    streams_apart = True  # their lattices come from kernels of their own
 
     @staticmethod
     def table_bytes(candidates, table_size):
@@ -400,6 +406,7 @@ class SearchHost:
     def decode(self, batch, shape=None, *, from_host=None, streams=None, last=False, **schedule):
         """With `streams`, a HostStream for each, the utterances are their next chunks; paths follow what is settled."""
         room, graph = self.room, self.graph
+        kernels, entry = self.of_stream_lattices if streams else (self.kernels, self.entry)
         shape = shape or Shape()
         columns = batch[0].shape[1] if batch else graph.num_columns
         utterances = np.zeros(len(batch), UTTERANCE)
@@ -461,8 +468,8 @@ class SearchHost:
             arrays = keep | {f"log_probs[{i}]": logp for i, logp in enumerate(batch) if logp.size}
             if from_host:
                 arrays = keep | {"log_probs": coming.memory}
-            self.kernels.launch(
-                self.entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
+            kernels.launch(
+                entry.format(shape.kernel), self.params(params), grid=shape.lanes * shape.cluster,
                 block=shape.block, cluster=shape.cluster, shared_bytes=shared, arrays=arrays | of_lattices,
                 copies=coming.copies() if from_host else (), host=host, **schedule,
             )  # fmt: skip

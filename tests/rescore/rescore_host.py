@@ -43,6 +43,7 @@ class RescoreHost(SearchHost):
     of_buckets = "cuda/rescore/bucketed.cu", "arcbeam_bucketed_{}"
     of_those_that_ask: ClassVar[dict[int, str]] = {ARCS: "asking_arcs", MODEL: "asking"}
     control_bytes = 208 + 160
+    streams_apart = False
 
     def __init__(
         self,

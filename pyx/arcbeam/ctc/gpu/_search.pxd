@@ -195,7 +195,7 @@ cdef class SearchKind:
 
 cdef SearchKind PLAIN, RESCORING, ASKING, ASKING_ARCS, BUCKETED, BOOSTED, BOOSTED_RESCORING, BOOSTED_ASKING, NEW_WORDS
 cdef SearchKind NEW_WORDS_RESCORING
-cdef SearchKind with_lattices(SearchKind kind)
+cdef SearchKind with_lattices(SearchKind kind, bint streams)
 
 
 cdef class DeviceGraph:

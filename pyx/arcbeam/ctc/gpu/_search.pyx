@@ -111,8 +111,10 @@ NEW_WORDS = SearchKind("new_words", ("wide", "dense", "cluster"), True)
 NEW_WORDS_RESCORING = SearchKind("new_words_rescore", ("wide",), True)
 
 
-cdef SearchKind with_lattices(SearchKind kind):
-    """The kind that also gives lattices."""
+cdef SearchKind with_lattices(SearchKind kind, bint streams):
+    """The kind that also gives lattices; the plain search has one for whole utterances and one for chunks of streams."""
+    if streams and not kind.rescores:
+        return SearchKind("search_stream_lattice", kind.entries, False)
     return SearchKind(f"{kind.name}_lattice", ("wide",) if kind.rescores else kind.entries, kind.rescores)
 
 

@@ -106,14 +106,23 @@ cdef bint any_new_words(list boosts) except -1:
 cdef class Searches:
     """What an engine keeps for a kind of search: its lanes, and its entries without lattices and with them."""
 
+    cdef Context context
     cdef SearchKind kind
     cdef Lanes lanes
-    cdef Launches of_paths, of_lattices  # the second are loaded when lattices are first asked for
+    cdef dict loaded  # entries by the name of their kernels
 
     def __cinit__(self, SearchKind kind not None, MemoryPool pool not None, Stream stream not None):
+        self.context = pool.context
         self.kind = kind
         self.lanes = Lanes(kind, pool, stream)
-        self.of_paths = Launches(pool.context, kind)
+        self.loaded = {kind.name: Launches(pool.context, kind)}
+
+    cdef Launches entries(self, bint lattices, bint streams):
+        """They are loaded when they are first asked for."""
+        cdef SearchKind kind = with_lattices(self.kind, streams) if lattices else self.kind
+        if kind.name not in self.loaded:
+            self.loaded[kind.name] = Launches(self.context, kind)
+        return <Launches> self.loaded[kind.name]
 
 
 cdef class CudaEngine:
@@ -458,10 +467,8 @@ cdef class CudaEngine:
         cdef Searches searches = self.searches
         if self.boosts is not None:
             searches = self.opened_searches if self.opens else self.boosted_searches
-        if self.lattice_beam >= 0 and searches.of_lattices is None:
-            searches.of_lattices = Launches(self.context, with_lattices(searches.kind))
         self.kind, self.lanes = searches.kind, searches.lanes
-        self.launches = searches.of_paths if self.lattice_beam < 0 else searches.of_lattices
+        self.launches = searches.entries(self.lattice_beam >= 0, self.streams is not None)
         shape = self.launches.choose(utterances, columns, room, self.tokens)
         self.num_lanes = max(1, min(utterances, self.launches.lanes_of(shape, columns, room)) >> self.halvings)
         self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
