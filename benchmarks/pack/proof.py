@@ -24,7 +24,13 @@ from benchmarks.harness.registry import Column, Context, Row
 
 BOOSTED = ("boosted", "boosted_rescore", "boosted_asking", "new_words", "new_words_rescore")
 SEARCHES = ("search", "rescore", "asking", "asking_arcs", "bucketed", *BOOSTED)
-KERNELS = (*SEARCHES, *(f"{name}_lattice" for name in SEARCHES), "search_stream_lattice", "transducer", "transducer_fused")
+KERNELS = (
+    *SEARCHES,
+    *(f"{name}_lattice" for name in SEARCHES),
+    "search_stream_lattice",
+    "transducer",
+    "transducer_fused",
+)
 KEPT = CACHE / "proof"
 NOT_RUN = "missing: not run with these kernels and this commit"
 RECIPES = re.compile(r"make(\[\d+\])?: |gpu-test |failed: |== ")  # lines of make and of its recipes

@@ -14,8 +14,8 @@ struct PlainSearch {
     // Whether lattices are asked for. The code for them is not in the other kernels: with it a frame of few tokens
     // takes a fifth longer even if it never runs.
     static constexpr bool kLattices = lattices;
-    // Whether utterances may be chunks of streams. Beside the code for lattices that for streams makes the search of
-    // whole utterances spill more, so it is in kernels of its own there.
+    // Whether utterances may be chunks of streams. Beside the code for lattices that for streams makes the search
+    // of whole utterances spill more, so it is in kernels of its own there.
     static constexpr bool kStreams = streams;
 
     // The part of the parameter that all searches have.

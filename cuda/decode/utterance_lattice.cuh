@@ -40,8 +40,8 @@ ARCBEAM_DEVICE bool finish_lattice(const typename Search::Params& params, const 
         }
     }
     simt::block_barrier();
-    return write_lattice(*common.lattice, state.utterance, log_of_lattice<Search>(common, lane), ends, lattice_room(lane),
-                         &lane.control->best_end);
+    return write_lattice(*common.lattice, state.utterance, log_of_lattice<Search>(common, lane), ends,
+                         lattice_room(lane), &lane.control->best_end);
 }
 
 // Kernels for streams prune in two places, which share this.
