@@ -13,7 +13,8 @@ and with it; `numbering` is the time from the end of a launch until the lattices
 lists and confidences. riva gets the fastest of the settings of `gpu_riva`; whatever it is asked for, its threads make
 lists and MBR words. Its entries may be others than ours, and so may its MBR words and their confidences: the shares are
 in the table, the first differences in the result file. Of every MBR word whose confidences differ by more than 0.02 the
-table tells the cause, as computed from riva's own lattice (`benchmarks/tasks/riva_confidences.py`). The oracle word
+table tells the cause, as computed from riva's own lattice and from what it says when it is asked for the same again
+(`benchmarks/tasks/riva_confidences.py`). The oracle word
 error rate (WER) at n counts the answer nearest to the reference among the first n.
 """
 
@@ -43,6 +44,7 @@ KERNELS = ("search", "search_lattice")
 NBEST = 10
 ORACLES = (1, NBEST)
 SHOWN = 20  # differences from riva that the result file lists
+AGAIN = 3  # times that riva is asked for the same words again
 COLUMNS = [
     Column("graph", "graph"),
     Column("set", "set"),
@@ -148,12 +150,14 @@ def one(
     if theirs is not None:
         ready = theirs.look_into(arrays)
         lists = theirs.decode_nbest(ready)
-        lattices = None
+        lattices, lattices_again = None, []
         try:
             lattices = theirs.lattices(ready)
+            lattices_again = [theirs.lattices(ready)]
         except Exception as error:  # whatever riva may say: its times are worth having, and nothing is explained then
             row["riva_lattices"] = f"none: {type(error).__name__}: {error}"
-        row |= beside(found, lists, theirs.decode_mbr(ready), lattices)
+        words, *again = (theirs.decode_mbr(ready) for _ in range(1 + AGAIN))
+        row |= beside(found, lists, words, lattices, again, lattices_again)
         said = [adapters.distinct(texts) for texts in riva_answers.texts(found, lists)]
         row |= {f"riva_oracle_{n}": oracle(references, said, n) for n in ORACLES}
         row["peer_settings"] = theirs.settings
@@ -238,11 +242,18 @@ def split(context: Context, decoder: Any, arrays: Sequence[Any], found: Any) -> 
     return row
 
 
-def beside(found: Sequence[Any], lists: Sequence[Any], words: Sequence[Any], lattices: Sequence[Any] | None) -> Row:
+def beside(
+    found: Sequence[Any],
+    lists: Sequence[Any],
+    words: Sequence[Any],
+    lattices: Sequence[Any] | None,
+    again: Sequence[Sequence[Any]],
+    lattices_again: Sequence[Sequence[Any]],
+) -> Row:
     """How far riva's answers agree with ours, and why its confidences are others."""
     missing = riva_answers.missing_entries(found, lists)
     others = riva_answers.other_words(found, words)
-    compared = riva_confidences.compare(found, words, lattices)
+    compared = riva_confidences.compare(found, words, lattices, again, lattices_again)
     causes = compared.causes()
     return {
         "riva_entries": statistics.mean(map(len, lists)),

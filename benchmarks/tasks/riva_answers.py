@@ -1,5 +1,6 @@
 """riva-asrlib-decoder's n-best lists compared with ours, difference by difference; for confidences see its sibling."""
 
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,12 +20,14 @@ class Missing(NamedTuple):
         )
 
 
-LATER, IN_LATTICE, NOT_KEPT, REPEATED = REASONS = (
+LATER, IN_LATTICE, NOT_KEPT, REPEATED, LOST = REASONS = (
     "later in our list",  # a score that differs by the rounding of its parts has put it behind the last one asked for
     "in our lattice",  # behind the first SEEN
     "not in our lattice",  # a beam of one of the two has kept other paths
     "with a word twice",  # riva writes a word again for the frames in which its last token is repeated
+    "where riva has lost the best path",  # its best entry costs more than our best path, which its graph has, too
 )
+ROUNDING = 0.05  # of two scores of one path
 SEEN = 200
 
 
@@ -35,6 +38,7 @@ def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]
     theirs : what `decode_nbest` returned
     """
     found = []
+    lost = lost_best_paths(ours, theirs)
     for number, (hypothesis, entries) in enumerate(zip(ours, theirs, strict=True)):
         known = {tuple(entry.word_ids.tolist()) for entry in hypothesis.nbest}
         said = [tuple(word for word in entry.words if word) for entry in entries]  # 0: its lists have epsilons, too
@@ -53,10 +57,25 @@ def missing_entries(ours: Sequence[Any], theirs: Sequence[Any]) -> list[Missing]
                 why = IN_LATTICE
             elif once != words and (once in known or once in later):
                 why = REPEATED
+            elif number in lost:
+                why = LOST
             else:
                 why = NOT_KEPT
             found.append(Missing(number, place, entry.score, texts, why))
     return found
+
+
+def lost_best_paths(ours: Sequence[Any], theirs: Sequence[Any]) -> dict[int, float]:
+    """Utterances in which riva's best entry costs more than our best path, and by how much.
+
+    Scores of riva's are costs, and may have a constant part that ours have not: the median over the utterances whose
+    words are the same is taken off.
+    """
+    pairs = [(i, h, entries[0]) for i, (h, entries) in enumerate(zip(ours, theirs, strict=True)) if entries]
+    more = {i: entry.score + h.score for i, h, entry in pairs}
+    same = [more[i] for i, h, entry in pairs if h.word_ids.tolist() == [word for word in entry.words if word]]
+    usual = statistics.median(same) if same else 0.0
+    return {i: cost - usual for i, cost in more.items() if cost - usual > ROUNDING}
 
 
 def naming(hypothesis: Any) -> Callable[[int], str]:

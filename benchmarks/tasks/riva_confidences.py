@@ -16,12 +16,14 @@ number  computed from                                                           
 ======  ===============================================================================  ===============================
 
 All but the last are computed by our own minimum Bayes risk decoding. So a word whose last step is beyond `CONFIDENCE`
-is not explained: riva says something else than its lattice does. The cause of any other is its largest step.
+is not explained by riva's lattice. That is of another run than its answer, because riva gives one or the other, and its
+search does not find the same in each run. So riva is asked again: where it then says something else of the word, or
+gives another lattice, the cause is `AGAIN`. The cause of any other word is its largest step.
 
 A word that only one of the two says has the confidence 0 where it is not said.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -44,6 +46,7 @@ JOINED, ALIGNMENTS, SEQUENCES, SCORES, SHAPE, UNEXPLAINED = CAUSES = (
     "where paths of riva's lattice meet",
     "not explained",
 )
+AGAIN = "riva says something else when it is asked again"
 
 Words = tuple[int, ...]  # labels
 Said = list[tuple[Any, float]]  # words with their confidences
@@ -57,12 +60,13 @@ class Difference(NamedTuple):
     ours: float
     theirs: float
     steps: tuple[float, ...]  # of CAUSES
+    changes: bool  # when riva is asked again
 
     @property
     def cause(self) -> str:
-        """One of CAUSES."""
+        """One of CAUSES, or AGAIN."""
         if abs(self.steps[-1]) > CONFIDENCE:
-            return UNEXPLAINED
+            return AGAIN if self.changes else UNEXPLAINED
         return CAUSES[int(np.argmax(np.abs(self.steps[:-1])))]
 
     def __str__(self) -> str:
@@ -81,16 +85,23 @@ class Compared(NamedTuple):
 
     def causes(self) -> dict[str, int]:
         """How many differences have each cause, without those that none has."""
-        counts = {cause: sum(one.cause == cause for one in self.differences) for cause in CAUSES}
+        counts = {cause: sum(one.cause == cause for one in self.differences) for cause in (*CAUSES, AGAIN)}
         return {cause: count for cause, count in counts.items() if count}
 
 
-def compare(ours: Sequence[Any], theirs: Sequence[Any], lattices: Sequence[Any] | None) -> Compared:
+def compare(
+    ours: Sequence[Any],
+    theirs: Sequence[Any],
+    lattices: Sequence[Any] | None,
+    again: Sequence[Sequence[Any]] = (),
+    lattices_again: Sequence[Sequence[Any]] = (),
+) -> Compared:
     """The words of minimum Bayes risk of both, and every difference with its cause.
 
     ours : hypotheses that were asked for lattices
     theirs : what `decode_mbr` returned: (word, begin, end, confidence) of each word
     lattices : riva's, as `arcbeam.read_lattices` gives them; None: nothing can be explained
+    again, lattices_again : what riva returned when it was asked for the same again
     """
     words, of_one, largest, found = 0, 0, 0.0, []
     for number, (hypothesis, theirs_of_one) in enumerate(zip(ours, theirs, strict=True)):
@@ -104,13 +115,24 @@ def compare(ours: Sequence[Any], theirs: Sequence[Any], lattices: Sequence[Any] 
             continue
         name = naming(hypothesis)
         between_them = [] if lattices is None else between(hypothesis, lattices[number])
-        computed = [[(name(word), confidence) for word, confidence in one] for one in between_them]
-        for word, values in side_by_side([own, *computed, said], own, said):
+        computed = [named(one, name) for one in between_them]
+        said_again: list[Said] = [[(word, confidence) for word, _, _, confidence in run[number]] for run in again]
+        of_lattices = [named(risk(*of_kaldi(run[number])), name) for run in lattices_again] if computed else []
+        chain = [own, *computed, said]
+        for word, all_values in side_by_side([*chain, *said_again, *of_lattices], own, said):
+            values, asked_again = all_values[: len(chain)], all_values[len(chain) :]
             if abs(values[-1] - values[0]) > CONFIDENCE:
                 steps = [b - a for a, b in pairwise(values)]
                 none = [0.0] * (len(CAUSES) - len(steps))
-                found.append(Difference(number, word, values[0], values[-1], (*none, *steps)))
+                before = [values[-1]] * len(said_again) + [values[-2]] * len(of_lattices)
+                changes = any(abs(b - a) > CONFIDENCE for a, b in zip(before, asked_again, strict=True))
+                found.append(Difference(number, word, values[0], values[-1], (*none, *steps), changes))
     return Compared(words, of_one, found, largest)
+
+
+def named(words: Said, name: Callable[[int], str]) -> Said:
+    """The same words as they are written."""
+    return [(name(word), confidence) for word, confidence in words]
 
 
 def between(hypothesis: Any, lattice: Any) -> list[Said]:

@@ -104,6 +104,19 @@ def test_what_its_lattice_does_not_explain(tmp_path):
     assert found.largest == pytest.approx(one.ours - 0.3)
 
 
+def test_what_it_says_otherwise_when_it_is_asked_again(tmp_path):
+    """Its words of another run, or its lattice of another run."""
+    ours, (said, lattice) = hypothesis(), riva(tmp_path, said=[(1, 1.0), (2, 0.3), (3, 1.0)])
+    other, other_lattice = riva(tmp_path, {ONE: -12.0, TWO: -10.0, THREE: -12.5}, said=[(1, 1.0), (2, 0.35), (3, 1.0)])
+    for again, lattices_again, cause in (
+        ([[said]], [[lattice]], task.UNEXPLAINED),
+        ([[said], [other]], [[lattice]], task.AGAIN),
+        ([[said]], [[other_lattice]], task.AGAIN),
+    ):
+        found = task.compare([ours], [said], [lattice], again, lattices_again)
+        assert found.causes() == {cause: 1}
+
+
 def test_without_its_lattices_nothing_is_explained(tmp_path):
     said, _ = riva(tmp_path, said=[(1, 1.0), (2, 0.3), (3, 1.0)])
     assert task.compare([hypothesis()], [said], None).causes() == {task.UNEXPLAINED: 1}
