@@ -3,6 +3,8 @@ thousands."""
 
 from libc.stdint cimport uint64_t
 
+from arcbeam._fetching cimport fetch_ahead
+
 cdef uint64_t calls = 0
 
 
@@ -10,20 +12,20 @@ cdef class AnyStream:
     """A stream of some decoder, which is its `_decoder`."""
 
 
-def checked_streams(streams, kind, decoder):
-    """A list of them; None if something is no stream of this class, of this decoder, or is there twice."""
+def are_sound(list streams, kind, decoder):
+    """Whether all are streams of this class and of this decoder, and none is there twice."""
     global calls
-    cdef list found = list(streams)
     cdef AnyStream stream
     cdef uint64_t call
-    cdef size_t i
+    cdef Py_ssize_t i
     calls += 1
     call = calls
-    for i in range(<size_t> len(found)):
-        if not isinstance(found[i], kind):
-            return None
-        stream = <AnyStream?> found[i]
+    for i in range(len(streams)):
+        fetch_ahead(streams, i, 1)
+        if not isinstance(streams[i], kind):
+            return False
+        stream = <AnyStream?> streams[i]
         if stream._decoder is not decoder or stream.call == call:
-            return None
+            return False
         stream.call = call
-    return found
+    return True

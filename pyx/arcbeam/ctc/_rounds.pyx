@@ -10,7 +10,13 @@ import weakref
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
+from arcbeam._fetching cimport fetch, fetch_ahead
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
+
+
+cdef enum:
+    LINES = 4  # of the cache, that hold what a round needs of an object
+    NEAR = 4  # items ahead, which have been fetched themselves
 
 
 cdef class SearchState:
@@ -24,12 +30,10 @@ cdef class SearchState:
         """False once a chunk was given up half-way."""
         raise NotImplementedError
 
-    cdef uint32_t rule_fired(self) except? 0:
-        """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
-        return 0
-
-    cdef int move_settled(self, GrowingPath path) except -1:
-        """Moves what has been settled since the last call to the path; all later answers follow it."""
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
+        """Moves what has been settled since the last call to the path, which all later answers follow. Returns the number of
+        the rule that has ended the sentence, from 1; 0 if it goes on.
+        """
         raise NotImplementedError
 
 
@@ -92,6 +96,12 @@ cdef class SentenceStream(AnyStream):
         return self.made
 
 
+cdef void fetch_parts(SentenceStream stream) noexcept:
+    """Fetches what a round needs of a stream's parts."""
+    fetch(<void*> stream._state, LINES)
+    fetch(<void*> stream._sentence, LINES)
+
+
 cdef class Round:
     """What the chunks of some streams have brought.
 
@@ -123,6 +133,9 @@ cdef class Round:
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
         for i in range(n):
+            fetch_ahead(streams, i, LINES)
+            if i + NEAR < n:
+                fetch_parts(<SentenceStream?> streams[i + NEAR])
             if refused and i in refused:
                 self.items[i] = refused[i]
             else:
@@ -131,8 +144,8 @@ cdef class Round:
     cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, found) except -1:
         """Takes what was found for a chunk."""
         cdef Place* place = &stream.place
-        cdef SearchState state = stream._state
-        cdef uint64_t taken = state.frames_taken() - place.frames
+        cdef Sentence sentence = stream._sentence
+        cdef uint64_t taken = stream._state.frames_taken() - place.frames
         place.frames += taken
         if taken < frames:
             stream._keep(found, i, taken)
@@ -140,12 +153,11 @@ cdef class Round:
         if place.fired:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
             return 0
-        state.move_settled(stream._sentence)
-        place.fired = state.rule_fired()
-        place.number, place.settled = place.number + 1, stream._sentence.settled.size()
+        place.fired = stream._state.hand_over(sentence)
+        place.number, place.settled = place.number + 1, sentence.settled.size()
         place.is_final = last or place.fired != 0
         stream.results, stream.index, stream.made = self.results_of(i), i, None
-        self.sentences[i], self.places[i] = stream._sentence, place[0]
+        self.sentences[i], self.places[i] = sentence, place[0]
         return 0
 
     cdef object results_of(self, size_t i):
@@ -188,10 +200,12 @@ def taking(list streams):
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint asks = False
-    states, stopped = [], []
+    cdef list states = [None] * n, stopped = []
     for i in range(n):
+        fetch_ahead(streams, i, LINES)
         stream = <SentenceStream?> streams[i]
-        states.append(stream._state)
+        fetch(<void*> stream._state, LINES)
+        states[i] = stream._state
         if stream._last_came or not stream._state.can_go_on():
             stopped.append(i)
         asks = asks or stream._asked is not None
