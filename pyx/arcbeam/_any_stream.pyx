@@ -3,8 +3,6 @@ thousands."""
 
 from libc.stdint cimport uint64_t
 
-from arcbeam._fetching cimport fetch_ahead
-
 cdef uint64_t calls = 0
 
 
@@ -17,14 +15,12 @@ def are_sound(list streams, kind, decoder):
     global calls
     cdef AnyStream stream
     cdef uint64_t call
-    cdef Py_ssize_t i
     calls += 1
     call = calls
-    for i in range(len(streams)):
-        fetch_ahead(streams, i, 1)
-        if not isinstance(streams[i], kind):
+    for item in streams:
+        if not isinstance(item, kind):
             return False
-        stream = <AnyStream?> streams[i]
+        stream = <AnyStream?> item
         if stream._decoder is not decoder or stream.call == call:
             return False
         stream.call = call

@@ -10,13 +10,7 @@ import weakref
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libcpp.vector cimport vector
 
-from arcbeam._fetching cimport fetch, fetch_ahead
 from arcbeam.graph._words cimport GrowingPath, PathPlace, texts_of
-
-
-cdef enum:
-    LINES = 4  # of the cache, that hold what a round needs of an object
-    NEAR = 4  # items ahead, which have been fetched themselves
 
 
 cdef class SearchState:
@@ -96,12 +90,6 @@ cdef class SentenceStream(AnyStream):
         return self.made
 
 
-cdef void fetch_parts(SentenceStream stream) noexcept:
-    """Fetches what a round needs of a stream's parts."""
-    fetch(<void*> stream._state, LINES)
-    fetch(<void*> stream._sentence, LINES)
-
-
 cdef class Round:
     """What the chunks of some streams have brought.
 
@@ -133,9 +121,6 @@ cdef class Round:
         self.items, self.sentences = [None] * n, [None] * n
         self.places.resize(n)
         for i in range(n):
-            fetch_ahead(streams, i, LINES)
-            if i + NEAR < n:
-                fetch_parts(<SentenceStream?> streams[i + NEAR])
             if refused and i in refused:
                 self.items[i] = refused[i]
             else:
@@ -202,9 +187,7 @@ def taking(list streams):
     cdef bint asks = False
     cdef list states = [None] * n, stopped = []
     for i in range(n):
-        fetch_ahead(streams, i, LINES)
         stream = <SentenceStream?> streams[i]
-        fetch(<void*> stream._state, LINES)
         states[i] = stream._state
         if stream._last_came or not stream._state.can_go_on():
             stopped.append(i)

@@ -8,7 +8,6 @@ from libc.string cimport memcmp, memcpy
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from arcbeam._fetching cimport fetch_ahead
 from arcbeam.graph._graph_view cimport open_view_of
 
 
@@ -280,7 +279,6 @@ cdef list texts_of(list paths, const vector[PathPlace]& places):
     cdef string text
     cdef size_t i, begin = 0, n = places.size()
     for i in range(n):
-        fetch_ahead(paths, i, 4)
         path = <GrowingPath> paths[i]
         path.prepare()  # which other threads may use: no address is kept yet
     for i in range(n):
@@ -304,7 +302,6 @@ cdef list texts_of(list paths, const vector[PathPlace]& places):
         write_rests(rests, text)
     texts = [None] * n
     for i in range(n):
-        fetch_ahead(paths, i, 4)
         path = <GrowingPath> paths[i]
         place = &places[i]
         if kept[i] == NOT_KEPT:

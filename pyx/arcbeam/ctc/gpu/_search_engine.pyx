@@ -12,7 +12,6 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcpy, memset
 
-from arcbeam._fetching cimport fetch_ahead
 from arcbeam.gpu._cuda cimport Context, driver, ignore
 from arcbeam.gpu._launch cimport Event, Stream
 from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
@@ -44,7 +43,6 @@ from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
-    LINES = 4  # of the cache, that hold what a round needs of a stream
 
 
 # What streams of a batch have.
@@ -57,10 +55,7 @@ cdef struct Traits:
 cdef Traits traits_of(list streams) except *:
     cdef Traits found = Traits(False, False, False)
     cdef CudaStream stream
-    cdef Py_ssize_t i
-    for i in range(len(streams)):
-        fetch_ahead(streams, i, LINES)
-        stream = streams[i]
+    for stream in streams:
         found.boost |= stream.boost is not None
         found.rules |= stream.rules.num_rules != 0
         found.links |= stream.keeps_links
@@ -534,7 +529,6 @@ cdef class CudaEngine:
         cdef StreamView* view = self.batch.streams()
         cdef Py_ssize_t i
         for i in range(members.shape[0]):
-            fetch_ahead(self.streams, members[i], LINES)
             (<CudaStream> self.streams[members[i]]).describe(view, self.last[members[i]], self.columns.address, tokens,
                                                              entries)
             view += 1
@@ -643,7 +637,6 @@ cdef class CudaEngine:
         cdef dict ended = {utterance: (taken, fired) for utterance, taken, fired in found.ended}
         cdef set refused = {one[0] for one in found.bad}
         for i in range(utterances.shape[0]):
-            fetch_ahead(self.streams, i, LINES)
             if refused and i in refused:
                 continue
             frames, rule = <uint64_t> utterances[i, 2], 0
