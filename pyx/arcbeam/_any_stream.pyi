@@ -1,9 +1,6 @@
-from collections.abc import Iterable
-from typing import Any, TypeVar
-
-_Kind = TypeVar("_Kind", bound=AnyStream)
+from typing import Any
 
 class AnyStream:
     _decoder: Any
 
-def checked_streams(streams: Iterable[Any], kind: type[_Kind], decoder: object) -> list[_Kind] | None: ...
+def are_sound(streams: list[Any], kind: type[AnyStream], decoder: object) -> bool: ...

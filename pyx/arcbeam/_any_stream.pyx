@@ -10,20 +10,18 @@ cdef class AnyStream:
     """A stream of some decoder, which is its `_decoder`."""
 
 
-def checked_streams(streams, kind, decoder):
-    """A list of them; None if something is no stream of this class, of this decoder, or is there twice."""
+def are_sound(list streams, kind, decoder):
+    """Whether all are streams of this class and of this decoder, and none is there twice."""
     global calls
-    cdef list found = list(streams)
     cdef AnyStream stream
     cdef uint64_t call
-    cdef size_t i
     calls += 1
     call = calls
-    for i in range(<size_t> len(found)):
-        if not isinstance(found[i], kind):
-            return None
-        stream = <AnyStream?> found[i]
+    for item in streams:
+        if not isinstance(item, kind):
+            return False
+        stream = <AnyStream?> item
         if stream._decoder is not decoder or stream.call == call:
-            return None
+            return False
         stream.call = call
-    return found
+    return True

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
-from arcbeam._any_stream import AnyStream, checked_streams
+from arcbeam._any_stream import AnyStream, are_sound
 
 
 class HasText(Protocol):
@@ -71,8 +71,7 @@ def check_streams(decoder: Any, streams: Any, kind: type[StreamKind]) -> list[St
     if isinstance(streams, kind) or not isinstance(streams, Iterable):
         raise TypeError(f"streams: expected a list of streams, got {type(streams).__name__}")
     given = list(streams)
-    checked = checked_streams(given, kind, decoder)
-    return _fault_of_streams(decoder, given, kind) if checked is None else checked
+    return given if are_sound(given, kind, decoder) else _fault_of_streams(decoder, given, kind)
 
 
 def _fault_of_streams(decoder: Any, streams: list[Any], kind: type[AnyStream]) -> NoReturn:

@@ -1,4 +1,7 @@
-"""The table of a list of plain arrays, in one loop without a Python object for each, because there may be thousands."""
+"""The table of one array or of a list of plain ones, in a loop without a Python object for each utterance: there may be
+thousands."""
+
+import numpy as np
 
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.exc cimport PyErr_Clear
@@ -18,6 +21,17 @@ cdef struct Rows:
     int64_t row_stride
     int64_t column_stride
     int value_bytes
+
+
+def even_rows(Py_ssize_t count, int64_t address, tuple steps, int64_t frames, bint is_half):
+    """The table of the utterances of one array; `steps`: bytes to the next utterance, values to the next row."""
+    cdef int64_t step = steps[0], row_stride = steps[1]
+    cdef Py_ssize_t i
+    found = np.empty((count, 4), np.int64)
+    cdef int64_t[:, ::1] table = found
+    for i in range(count):
+        table[i, 0], table[i, 1], table[i, 2], table[i, 3] = address + step * i, row_stride, frames, is_half
+    return found
 
 
 def plain_rows(items, kind, int64_t[:, ::1] table, Py_ssize_t columns, bint exact, DeviceMemory memory=None):

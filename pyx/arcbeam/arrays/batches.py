@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from arcbeam.arrays._plain_rows import plain_rows
+from arcbeam.arrays._plain_rows import even_rows, plain_rows
 
 FLOAT_TYPES = (np.dtype(np.float32), np.dtype(np.float16))
 
@@ -129,11 +129,9 @@ def table_of_batch(
     address: int, shape: tuple[int, ...], steps: tuple[int, int], is_half: bool, lengths: Any
 ) -> np.ndarray:
     """The table of an array [batch, frames, columns]; `steps`: bytes to the next utterance, values to the next row."""
-    table = np.empty((shape[0], 4), dtype=np.int64)
-    table[:, 0] = address + steps[0] * np.arange(shape[0], dtype=np.int64)
-    table[:, 1] = steps[1]
-    table[:, 2] = shape[1] if lengths is None else frames_of(np.full(shape[0], shape[1]), lengths)
-    table[:, 3] = is_half
+    table = even_rows(shape[0], address, steps, shape[1], is_half)
+    if lengths is not None:
+        table[:, 2] = frames_of(table[:, 2], lengths)
     return table
 
 

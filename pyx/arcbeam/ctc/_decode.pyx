@@ -207,15 +207,15 @@ cdef class CpuStream(SearchState):
     cdef bint can_go_on(self) except -1:
         return self.stream.is_whole()
 
-    cdef uint32_t rule_fired(self) except? 0:
+    cdef uint32_t rule_fired(self) except? 0xffffffff:
         return self.stream.watch.fired()
 
-    cdef int move_settled(self, GrowingPath path) except -1:
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
         if self.stream.settled.size() > 0:
             path.add(self.stream.settled.data(), self.stream.settled.size())
             self.stream.settled.clear()
         self.stream.was_taken()
-        return 0
+        return self.stream.watch.fired()
 
 
 cdef class CpuEngine(LogProbEngine):

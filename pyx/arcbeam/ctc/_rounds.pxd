@@ -8,11 +8,20 @@ from arcbeam._any_stream cimport AnyStream
 from arcbeam.graph._words cimport GrowingPath
 
 
+# Where a sentence was after a chunk.
+cdef struct Place:
+    uint64_t number  # of places of the sentence, from 1
+    uint64_t settled  # arcs
+    uint64_t frames  # of the sentence
+    uint32_t fired  # the number of the rule that has ended it, from 1; or 0
+    cbool is_final
+
+
 cdef class SearchState:
     cdef uint64_t frames_taken(self) except? 0
     cdef bint can_go_on(self) except -1
-    cdef uint32_t rule_fired(self) except? 0
-    cdef int move_settled(self, GrowingPath path) except -1
+    cdef uint32_t rule_fired(self) except? 0xffffffff
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff
 
 
 cdef class Sentence(GrowingPath):
@@ -21,15 +30,6 @@ cdef class Sentence(GrowingPath):
     cdef object last_made  # a weak reference to the result that was made for the latest place
     cdef uint64_t made_at
     cdef object result(self, kind, results, size_t index, const Place& place)
-
-
-# Where a sentence was after a chunk.
-cdef struct Place:
-    uint64_t number  # of places of the sentence, from 1
-    uint64_t settled  # arcs
-    uint64_t frames  # of the sentence
-    uint32_t fired  # the number of the rule that has ended it, from 1; or 0
-    cbool is_final
 
 
 cdef class SentenceStream(AnyStream):

@@ -24,12 +24,14 @@ cdef class SearchState:
         """False once a chunk was given up half-way."""
         raise NotImplementedError
 
-    cdef uint32_t rule_fired(self) except? 0:
+    cdef uint32_t rule_fired(self) except? 0xffffffff:
         """The number of the rule that has ended the sentence, from 1; 0 if it goes on."""
-        return 0
+        raise NotImplementedError
 
-    cdef int move_settled(self, GrowingPath path) except -1:
-        """Moves what has been settled since the last call to the path; all later answers follow it."""
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
+        """Moves what has been settled since the last call to the path, which all later answers follow. Returns
+        `rule_fired()`.
+        """
         raise NotImplementedError
 
 
@@ -134,10 +136,10 @@ cdef class Round:
     cdef int _take(self, SentenceStream stream, size_t i, bint last, uint64_t frames, found) except -1:
         """Takes what was found for a chunk."""
         cdef Place* place = &stream.place
-        cdef SearchState state = stream._state
-        cdef uint64_t taken = state.frames_taken() - place.frames
-        if stream._posteriors and not last and state.rule_fired() == 0:
-            self.keep_live(i, state)  # first, so that a stream is as before if anything raises
+        cdef Sentence sentence = stream._sentence
+        cdef uint64_t taken = stream._state.frames_taken() - place.frames
+        if stream._posteriors and not last and stream._state.rule_fired() == 0:
+            self.keep_live(i, stream._state)  # first, so that a stream is as before if anything raises
         place.frames += taken
         if taken < frames:
             stream._keep(found, i, taken)
@@ -145,12 +147,11 @@ cdef class Round:
         if place.fired:
             self.items[i] = stream._latest(self.kind)  # the sentence has ended before
             return 0
-        state.move_settled(stream._sentence)
-        place.fired = state.rule_fired()
-        place.number, place.settled = place.number + 1, stream._sentence.settled.size()
+        place.fired = stream._state.hand_over(sentence)
+        place.number, place.settled = place.number + 1, sentence.settled.size()
         place.is_final = last or place.fired != 0
         stream.results, stream.index, stream.made = self.results_of(i), i, None
-        self.sentences[i], self.places[i] = stream._sentence, place[0]
+        self.sentences[i], self.places[i] = sentence, place[0]
         return 0
 
     cdef int keep_live(self, size_t i, SearchState state) except -1:
@@ -201,10 +202,10 @@ def taking(list streams):
     cdef size_t i, n = len(streams)
     cdef SentenceStream stream
     cdef bint asks = False
-    states, stopped = [], []
+    cdef list states = [None] * n, stopped = []
     for i in range(n):
         stream = <SentenceStream?> streams[i]
-        states.append(stream._state)
+        states[i] = stream._state
         if stream._last_came or not stream._state.can_go_on():
             stopped.append(i)
         asks = asks or stream._asked is not None

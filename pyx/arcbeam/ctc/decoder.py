@@ -256,7 +256,9 @@ class CtcDecoder:
     @property
     def stats(self) -> DecodeStats:
         """Work of this thread's last finished :meth:`decode`: the ``stats`` of what that returned."""
-        found: DecodeStats = getattr(self._of_thread, "stats", NOTHING)
+        found = getattr(self._of_thread, "stats", NOTHING)
+        if not isinstance(found, DecodeStats):  # of a round of chunks, after each of which few ask
+            self._of_thread.stats = found = DecodeStats(**found)
         return found
 
     def memory(self) -> DecoderMemory:
@@ -552,7 +554,7 @@ class CtcDecoder:
                 engine, log_probs, lengths, "return", lattice_beam=beam, streams=states, last=ends
             )
             self._check_files()
-            self._of_thread.stats = DecodeStats(**found.work)
+            self._of_thread.stats = found.work
             wrong = found.errors | wrong
             refused = {at: members[at]._refused(error) for at, error in wrong.items()}
             *paths, lattices = (*found.answers, None) if beam is None else found.answers

@@ -1,6 +1,6 @@
 """The words of paths, and paths to which arcs are added."""
 
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -39,6 +39,8 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
 
     cdef cppclass WordSource:
         OpenGraph graph
+        const uint8_t* word_marks
+        uint32_t marked_arcs
         Symbols symbols
         Spellings spellings
         Symbols new_symbols
@@ -84,7 +86,13 @@ cdef extern from "arcbeam/graph/_words/text.hpp" namespace "arcbeam::words" nogi
         TextEnd end
         cbool is_ascii
         string text
-        void read(const WordSource& source, const PathView& path) except +
+
+    cdef struct Unread:
+        KeptText* to
+        const WordSource* source
+        PathView path
+
+    void read_kept(const vector[Unread]& paths) except +
 
     cdef cppclass Rest:
         const WordSource* source
@@ -113,12 +121,11 @@ cdef class GrowingPath:
     cdef WordReader reader
     cdef vector[uint32_t] settled
     cdef KeptText kept
-    cdef object text_before  # the last text that began with what is kept, as a str; its other fields are of it
-    cdef size_t kept_before
-    cdef string rest_before
+    cdef str text_before  # the last one; None before the first
+    cdef size_t kept_before  # bytes of it that are kept
     cdef int add(self, const uint32_t* arcs, size_t count) except -1
     cdef int prepare(self) except -1
-    cdef object joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii)
+    cdef str joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii)
     cdef object written(self, size_t count, const uint32_t* arcs, size_t size)
 
 

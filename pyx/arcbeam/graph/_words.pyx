@@ -3,7 +3,7 @@
 import numpy as np
 
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int64_t, uint32_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uintptr_t
 from libc.string cimport memcmp, memcpy
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -14,6 +14,7 @@ from arcbeam.graph._graph_view cimport open_view_of
 cdef extern from *:
     str PyUnicode_New(Py_ssize_t size, unsigned int largest)
     void* PyUnicode_DATA(object text)
+    bint PyUnicode_IS_ASCII(object text)
 
 
 cdef size_t NOT_KEPT = <size_t> -1
@@ -35,7 +36,9 @@ cdef class WordReader:
             self.source.new_symbols = self._symbols(new_words.symbols)
             self.source.new_spellings = self._spellings(new_words.pronunciations)
             graph = graph.graph
-        self.arrays += [graph.columns, graph.words, graph.targets]
+        marks = graph.word_marks
+        self.source.word_marks, self.source.marked_arcs = <const uint8_t*> <uintptr_t> marks.ctypes.data, graph.num_arcs
+        self.arrays += [graph.columns, graph.words, graph.targets, marks]
         if graph.word_symbols is not None:
             self.source.symbols = self._symbols(graph.word_symbols)
         if graph.pronunciations is not None:
@@ -239,17 +242,18 @@ cdef class GrowingPath:
             self.reader = self.open_reader()
         return 0
 
-    cdef object joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii):
+    cdef str joined(self, size_t kept, bint kept_is_ascii, const char* rest, size_t size, bint is_ascii):
         """So much of the text that is kept, and the rest: the same str as before if it is the same text."""
         cdef const char* first = self.kept.text.data()
-        cdef size_t grown = kept - self.kept_before, before = self.rest_before.size()
+        cdef str before = self.text_before, text
+        cdef size_t same = min(kept, self.kept_before)  # which the text before begins with, too
         cdef char* into
         cdef string whole
-        if (self.text_before is not None and kept >= self.kept_before and grown + size == before
-                and memcmp(self.rest_before.data(), first + self.kept_before, grown) == 0
-                and memcmp(self.rest_before.data() + grown, rest, size) == 0):
-            return self.text_before
         if kept_is_ascii and is_ascii:
+            if before is not None and <size_t> len(before) == kept + size and PyUnicode_IS_ASCII(before):
+                into = <char*> PyUnicode_DATA(before)
+                if memcmp(into + same, first + same, kept - same) == 0 and memcmp(into + kept, rest, size) == 0:
+                    return before
             text = PyUnicode_New(kept + size, 127)
             if kept + size > 0:  # the empty one is shared
                 into = <char*> PyUnicode_DATA(text)
@@ -260,7 +264,8 @@ cdef class GrowingPath:
             whole.append(first, kept)
             whole.append(rest, size)
             text = PyUnicode_DecodeUTF8(whole.data(), whole.size(), NULL)
-        self.rest_before.assign(rest, size)
+            if text == before:
+                return before
         self.text_before, self.kept_before = text, kept
         return text
 
@@ -277,40 +282,48 @@ cdef class GrowingPath:
 
 
 cdef list texts_of(list paths, const vector[PathPlace]& places):
-    """The texts of many paths, each a growing path to some place and the arcs behind.
+    """The texts of as many different growing paths, each to some place and with the arcs behind it.
 
     The arcs behind are read without the GIL; other threads may go on with the paths meanwhile.
     """
     cdef GrowingPath path
+    cdef const PathPlace* place
     cdef vector[Rest] rests
     cdef vector[size_t] kept
+    cdef vector[Unread] unread
     cdef PathView view
     cdef string text
     cdef size_t i, begin = 0, n = places.size()
+    for i in range(n):
+        path = <GrowingPath> paths[i]
+        path.prepare()  # which other threads may use: no address is kept yet
+    for i in range(n):
+        path = <GrowingPath> paths[i]
+        if path.kept.arcs < places[i].settled:
+            view.arcs, view.size = path.settled.data() + path.kept.arcs, places[i].settled - path.kept.arcs
+            unread.push_back(Unread(&path.kept, &path.reader.source, view))
+    read_kept(unread)
     rests.resize(n)
     kept.resize(n)
     for i in range(n):
         path = <GrowingPath> paths[i]
-        if path.reader is None:
-            path.prepare()
+        place = &places[i]
         rests[i].source = &path.reader.source
-        if path.kept.arcs < places[i].settled:
-            view.arcs, view.size = path.settled.data(), places[i].settled
-            path.kept.read(path.reader.source, view)
-        if path.kept.arcs == places[i].settled:
-            rests[i].path.arcs, rests[i].path.size = places[i].arcs, places[i].size
+        if path.kept.arcs == place.settled:
+            rests[i].path.arcs, rests[i].path.size = place.arcs, place.size
             rests[i].end, kept[i] = path.kept.end, path.kept.text.size()
         else:
             kept[i] = NOT_KEPT
     with nogil:
         write_rests(rests, text)
-    texts = []
+    texts = [None] * n
     for i in range(n):
         path = <GrowingPath> paths[i]
+        place = &places[i]
         if kept[i] == NOT_KEPT:
-            texts.append(path.written(places[i].settled, places[i].arcs, places[i].size))
+            texts[i] = path.written(place.settled, place.arcs, place.size)
         else:
-            texts.append(path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
-                                     rests[i].is_ascii))
+            texts[i] = path.joined(kept[i], path.kept.is_ascii, text.data() + begin, rests[i].until - begin,
+                                   rests[i].is_ascii)
         begin = rests[i].until
     return texts

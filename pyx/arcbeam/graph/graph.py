@@ -520,6 +520,14 @@ class Graph:
         """Reads the words of paths; made once for all hypotheses."""
         return WordReader(self)
 
+    @cached_property
+    def word_marks(self) -> npt.NDArray[np.uint8]:
+        """uint8 [num_arcs / 8, rounded up]: a bit for each arc, the lowest first, that says whether it writes a word.
+
+        Few arcs do, and the bits of all lie in a cache, which `words` does not.
+        """
+        return np.packbits(self.words != 0, bitorder="little")
+
     @property
     def weights(self) -> npt.NDArray[np.float32]:
         """float32 [num_arcs]: the weights of the arcs."""

@@ -4,18 +4,16 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int64_t, uint32_t
 from libcpp.vector cimport vector
 
-from arcbeam.gpu._launch cimport Event, Stream
+from arcbeam.gpu._launch cimport Stream
 from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.arrays._looks cimport Looks, Pick
 
 
 cdef class DeviceLooks:
-    cdef Stream copies
-    cdef Event given
+    cdef Stream stream
     cdef HostBuffer rows
     cdef vector[Pick] picks
     cdef size_t fetched
-    cdef int begin(self, Stream reader) except -1
     cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1
     cdef int look(self, Looks looks) except -1
     cdef void* _row(self, size_t i, uint32_t columns) noexcept

@@ -1,4 +1,4 @@
-"""Looks at a few frames of arrays on a device. Copies bring them while the kernel runs; it does not wait for them."""
+"""Looks at a few frames of arrays on a device. Copies bring them behind the kernel, with its results."""
 
 cimport cython
 from libc.stdint cimport uint32_t, uintptr_t
@@ -16,18 +16,13 @@ cdef class DeviceLooks:
 
     Parameters
     ----------
-    copies : Stream
-        A CUDA stream other than that of the kernel.
+    stream : Stream
+        The CUDA stream of the kernel.
     """
 
-    def __cinit__(self, Stream copies not None):
-        self.copies = copies
-        self.given = Event(copies.context)
-        self.rows = HostBuffer(copies.context)
-
-    cdef int begin(self, Stream reader) except -1:
-        """Call this before the launch on `reader`, which has been told to wait for the producers of the arrays."""
-        return self.given.record(reader)
+    def __cinit__(self, Stream stream not None):
+        self.stream = stream
+        self.rows = HostBuffer(stream.context)
 
     cdef int fetch(self, Looks looks, const int64_t[:, ::1] utterances, bint of_streams) except -1:
         """Call this after the launch. It starts copies of a few frames.
@@ -43,23 +38,18 @@ cdef class DeviceLooks:
         self.rows.reserve(4 * <size_t> MOST_LOOKS * columns)
         if not self.rows.is_pinned():  # pageable memory would make the copy wait
             return 0
-        self.copies.wait_for(self.given)
         while code == 0 and self.fetched < self.picks.size():
             pick = &self.picks[self.fetched]
             code = driver().copy_to_host(self._row(self.fetched, columns), <uintptr_t> pick.row,
-                                         columns * (2 if pick.is_half else 4), self.copies.handle)
+                                         columns * (2 if pick.is_half else 4), self.stream.handle)
             self.fetched += code == 0
-        ignore(self.copies.context.state, code)
+        ignore(self.stream.context.state, code)
         return 0
 
     cdef int look(self, Looks looks) except -1:
-        """Call this when the kernel has ended. It looks at the frames that have come."""
+        """Call this when the copies have come. It looks at the frames."""
         cdef uint32_t columns = looks.looks.get().columns()
         cdef size_t i
-        if self.fetched == 0:
-            return 0
-        with nogil:
-            self.copies.synchronize()
         for i in range(self.fetched):
             looks.look_at(&self.picks[i], self._row(i, columns))
         return 0
@@ -72,5 +62,5 @@ cdef class DeviceLooks:
 
     cdef int release(self) except -1:
         """Gives the memory back."""
-        self.rows = HostBuffer(self.copies.context)
+        self.rows = HostBuffer(self.stream.context)
         return 0

@@ -8,6 +8,10 @@ from libc.stdint cimport int64_t
 from arcbeam.ctc.gpu._search cimport Outcome
 
 
+cdef extern from "<algorithm>" namespace "std" nogil:
+    void reverse_copy(const uint32_t* first, const uint32_t* last, uint32_t* into)
+
+
 @cython.no_gc
 cdef class Paths:
     """The results of so many utterances, which arrive in any order."""
@@ -38,19 +42,14 @@ cdef class Paths:
         cdef const UtteranceResult* result
         cdef const int64_t[::1] index = order
         cdef uint32_t[::1] into
-        cdef size_t sum_of_lengths = 0, at = 0, arc, length
+        cdef size_t sum_of_lengths = 0, sum_of_settled = self.settled.size(), at = 0, length
         cdef Py_ssize_t i, utterance, n = index.shape[0]
         for i in range(n):
             sum_of_lengths += results[i].path_length - results[i].settled
+            sum_of_settled += results[i].settled
         arcs = np.empty(sum_of_lengths, dtype=np.uint32)
         into = arcs
-        with nogil:
-            for i in range(n):
-                result = &results[i]
-                length = result.path_length - result.settled
-                for arc in range(length):
-                    into[at + arc] = pool[result.path_begin + length - 1 - arc]
-                at += length
+        self.settled.reserve(sum_of_settled)
         for i in range(n):
             result = &results[i]
             self.frames += result.frames
@@ -68,8 +67,13 @@ cdef class Paths:
             if result.fired != 0:
                 self.ended.append((utterance, result.taken, result.fired))
             self.settled_begins[utterance], self.settled_counts[utterance] = self.settled.size(), result.settled
-            for arc in range(result.settled):
-                self.settled.push_back(pool[result.path_begin + result.path_length - 1 - arc])
+            if result.settled > 0:
+                self.settled.resize(self.settled.size() + result.settled)
+                reverse_copy(pool + result.path_begin + length, pool + result.path_begin + result.path_length,
+                             &self.settled[self.settled.size() - result.settled])
+            if length > 0:
+                reverse_copy(pool + result.path_begin, pool + result.path_begin + length, &into[at])
+                at += length
         self.arcs.append(arcs)
         return 0
 

@@ -14,14 +14,12 @@ from libc.string cimport memcpy, memset
 
 from arcbeam.gpu._cuda cimport Context, driver, ignore
 from arcbeam.gpu._launch cimport Event, Stream
-from arcbeam.gpu._memory cimport (
-    DeviceBuffer, MemoryPool, copy_to_device, copy_to_host, set_bytes,
-)
-from arcbeam.ctc._boost cimport BoostList, BoostView, each
+from arcbeam.gpu._memory cimport DeviceBuffer, MemoryPool
+from arcbeam.ctc._boost cimport BoostList, each
+from arcbeam.ctc.gpu._batch_memory cimport BatchMemory, BatchSizes
 from arcbeam.ctc.gpu._boosts cimport DeviceBoosts
 from arcbeam.ctc.gpu._device_looks cimport DeviceLooks
 from arcbeam.ctc.gpu._models cimport DeviceRescoring
-from arcbeam.gpu._host_buffers cimport HostBuffer
 from arcbeam.ctc._lattices cimport Lattices
 from arcbeam.ctc.gpu._lanes cimport Lanes, Undone
 from arcbeam.ctc.gpu._lattice_memory cimport LatticeMemory
@@ -29,10 +27,11 @@ from arcbeam.arrays._looks cimport Looks
 from arcbeam.ctc.gpu._request_buffers cimport LaneRequests
 from arcbeam.ctc.gpu._paths cimport Paths
 from arcbeam.ctc.gpu._streams cimport CudaStream
-from arcbeam.ctc.gpu._rescoring_search cimport NewWordsOnDevice, NewWordsParams, RescoringParams
+from arcbeam.ctc.gpu._rescoring_search cimport NewWordsParams, RescoringParams
 from arcbeam.ctc.gpu._search cimport (
     ASKING, ASKING_ARCS, BOOSTED, BOOSTED_ASKING, BOOSTED_RESCORING, BUCKETED, NEW_WORDS, NEW_WORDS_RESCORING, PLAIN,
-    RESCORING, DeviceGraph, LaneState, Need, SearchKind, StreamView, UtteranceResult, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex, padded, with_lattices,
+    RESCORING, DeviceGraph, LaneState, SearchKind, StreamView, UtteranceView, device_graph, kNeedsStreamRoom, kNoIndex,
+    with_lattices,
 )
 from arcbeam.ctc.gpu._launches cimport Launches
 from arcbeam.ctc.gpu._staging cimport Staging
@@ -44,45 +43,31 @@ from arcbeam.errors import CapacityError, CudaOutOfMemoryError
 
 cdef enum:
     SLICE_MS = 100  # of waiting between checks for signals
-    STOP = 0x7fffffff  # a place in the queue beyond every utterance
-    EAGER_PATHS = 1 << 14  # arcs of paths that are copied back before their number is known
-    QUEUE = 0  # words at the start of the batch's memory
-    PATHS_USED = 1
-    RESTING_LANES = 2
-    STOP_SOON = 3
-    COUNTER_BYTES = 16
 
 
-# The memory of a window, the same on both sides: counters, lanes, results | utterances, order, pieces, boosts,
-# new words, streams | stop
-cdef struct Layout:
-    size_t lanes
-    size_t results
-    size_t returned  # bytes that are copied back: everything before this offset
-    size_t utterances
-    size_t order
-    size_t pieces
-    size_t boosts
-    size_t new_words
-    size_t streams
-    size_t sent
-    size_t bytes
+# What streams of a batch have.
+cdef struct Traits:
+    bint boost
+    bint rules  # that may end the sentence
+    bint links  # of which the end of the sentence gives a lattice
 
 
-cdef bint any_looks(list streams):
-    """Whether rules may end the sentence of one of them."""
+cdef Traits traits_of(list streams) except *:
+    cdef Traits found = Traits(False, False, False)
+    cdef CudaStream stream
     for stream in streams:
-        if (<CudaStream> stream).rules.num_rules != 0:
-            return True
-    return False
+        found.boost |= stream.boost is not None
+        found.rules |= stream.rules.num_rules != 0
+        found.links |= stream.keeps_links
+    return found
 
 
-cdef bint any_keeps_links(list streams):
-    """Whether the end of one of their sentences gives a lattice."""
-    for stream in streams:
-        if (<CudaStream> stream).keeps_links:
-            return True
-    return False
+cdef bint is_longest_first(const int64_t[:, ::1] utterances) noexcept:
+    cdef Py_ssize_t i
+    for i in range(1, utterances.shape[0]):
+        if utterances[i, 2] > utterances[i - 1, 2]:
+            return False
+    return True
 
 
 cdef bint has_some(list items):
@@ -160,12 +145,11 @@ cdef class CudaEngine:
     cdef bint opens  # whether the kernel reads new words of utterances, if there are any
     cdef list streams  # whose chunks the utterances are; None: they are whole
     cdef list last  # whether these chunks are the last
+    cdef Traits traits  # of these streams
     cdef DeviceBuffer columns  # of the graph's arcs; empty until a stream has endpoints
     cdef object all_streams  # that are alive
-    cdef Layout layout
-    cdef uint32_t num_lanes, path_entries
-    cdef DeviceBuffer batch, paths
-    cdef HostBuffer batch_host, paths_host
+    cdef uint32_t num_lanes
+    cdef BatchMemory batch
     cdef DeviceLooks device_looks
     cdef Staging staging
     cdef LatticeMemory lattices
@@ -202,12 +186,10 @@ cdef class CudaEngine:
         self.searches = Searches(self.kind, self.pool, self.stream)
         self.lanes = self.searches.lanes
         self.done = Event(self.context)
-        self.batch = DeviceBuffer(self.pool, self.stream, "the batch")
-        self.paths = DeviceBuffer(self.pool, self.stream, "the paths")
+        self.batch = BatchMemory(self.pool, self.stream)
         self.columns = DeviceBuffer(self.pool, self.stream, "the columns of the graph")
         self.staging = Staging(self.pool, self.copies, threads)
-        self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
-        self.device_looks = DeviceLooks(self.copies)
+        self.device_looks = DeviceLooks(self.stream)
         self.lattices = LatticeMemory(self.pool, self.stream, graph, threads)
         self.room = search_plan.first_room(max_active)
         memset(&self.all_params, 0, sizeof(self.all_params))
@@ -252,23 +234,25 @@ cdef class CudaEngine:
         bad : list of (utterance, frame, column, value)
             Where values are no log-probs, by utterance: the paths of these utterances are empty.
         """
+        cdef Traits traits
         turn = self.turn()
         if streams is None:
             lists = each(boosts, utterances.shape[0])
+            traits = Traits(has_some(lists), False, False)
         elif len(streams) == utterances.shape[0]:
-            lists = [(<CudaStream?> stream).boost for stream in streams]
+            traits = traits_of(streams)
+            lists = [(<CudaStream> stream).boost for stream in streams] if traits.boost else None
         else:
             raise ValueError(f"streams: expected one for each of {utterances.shape[0]} chunks, got {len(streams)}")
-        if lattice_beam is None and streams is not None and any_keeps_links(streams):
+        if lattice_beam is None and traits.links:
             raise ValueError("lattice_beam: expected a cost, because there are streams that keep links, got None")
-        boosted = has_some(lists)
-        if boosted and self.rescoring is not None:
+        if traits.boost and self.rescoring is not None:
             self.rescoring.check_boosts(lists)
         with turn:
             self.wanted_beam = -1.0 if lattice_beam is None else lattice_beam
-            self.boosts = lists if boosted else None
-            self.opens = boosted and (self.requests is not None or any_new_words(lists))
-            self.streams, self.last = streams, last
+            self.boosts = lists if traits.boost else None
+            self.opens = traits.boost and (self.requests is not None or any_new_words(lists))
+            self.streams, self.last, self.traits = streams, last, traits
             try:
                 paths, work, bad = self._decode_somehow(utterances, columns, on_host, looks)
             finally:
@@ -326,7 +310,7 @@ cdef class CudaEngine:
 
     def memory(self):
         """dict : bytes on the device by purpose, and ``pinned`` bytes of the host."""
-        cdef size_t models = 0, bucketed = 0, boosts = 0, host = self.batch_host.pinned_bytes() + self.paths_host.pinned_bytes()
+        cdef size_t models = 0, bucketed = 0, boosts = 0, host = self.batch.host.pinned_bytes()
         with self.turn():
             if self.rescoring is not None:
                 models = self.rescoring.device_bytes()
@@ -340,8 +324,8 @@ cdef class CudaEngine:
             return {"graph": self.graph.bytes + self.columns.capacity, "language_models": models,
                     "lanes": sum([(<Searches> one).lanes.room_bytes() for one in kinds]),
                     "token_log": sum([(<Searches> one).lanes.log_bytes() for one in kinds]), "boosts": boosts,
-                    "paths": self.paths.capacity, "log_probs": self.staging.device_bytes(),
-                    "batch": self.batch.capacity + self.lattices.device_bytes(), "pinned": host + self.staging.pinned_bytes(),
+                    "paths": self.batch.path_bytes(), "log_probs": self.staging.device_bytes(),
+                    "batch": self.batch.other_bytes() + self.lattices.device_bytes(), "pinned": host + self.staging.pinned_bytes(),
                     "bucketed": bucketed, "streams": sum([stream.nbytes for stream in self.all_streams])}
 
     def release(self):
@@ -349,7 +333,7 @@ cdef class CudaEngine:
         with self.turn():
             self._give_back()
             self.halvings, self.lean = 0, False
-            self.batch_host, self.paths_host = HostBuffer(self.context), HostBuffer(self.context)
+            self.batch.release()
             self.device_looks.release()
             self.lattices.release()
             self.staging.release()
@@ -377,44 +361,43 @@ cdef class CudaEngine:
     cdef _decode(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host, Looks looks):
         cdef Paths found = Paths(utterances.shape[0])
         cdef Lattices lattices = Lattices()
-        lattices.found.resize(utterances.shape[0])
+        cdef size_t with_links = 0
         table = np.asarray(utterances)
-        frames = table[:, 2]
-        order = np.argsort(-frames, kind="stable")  # the longest first
-        with_links = len(table) if self.wanted_beam >= 0 else 0
-        if with_links and self.streams is not None:  # those that keep links come first
-            others = np.array([not (<CudaStream> stream).keeps_links for stream in self.streams], np.bool_)
-            order = order[np.argsort(others[order], kind="stable")]
-            with_links -= np.count_nonzero(others)
-        sorted_table = np.ascontiguousarray(table[order])
+        order = np.arange(len(table)) if is_longest_first(utterances) else np.argsort(-table[:, 2], kind="stable")
+        if self.wanted_beam >= 0:
+            with_links = len(table)
+            lattices.found.resize(with_links)
+            if self.streams is not None:  # those that keep links come first
+                others = np.array([not (<CudaStream> stream).keeps_links for stream in self.streams], np.bool_)
+                order = order[np.argsort(others[order], kind="stable")]
+                with_links -= np.count_nonzero(others)
+        sorted_table = table[order]
         room = search_plan.LEAN if self.lean else self.room
-        windows = self._windows(sorted_table, columns, on_host, room, with_links)
         self.num_lanes = max(1, <uint32_t> len(table) >> self.halvings)
-        looking = looks is not None and not on_host
         if looks is not None and on_host:
             looks.at(utterances)
+            looks = None
         if self.rescoring is not None:
             self.rescoring.begin_batch(self.stream)
         if self.boosts is not None:
             self._begin_boosts()
-        if self.streams is not None:
-            self._begin_streams()
-        for first, last in windows:
+        if self.traits.rules and self.columns.capacity == 0:
+            self.columns.write(self.source.columns.view(np.uint8))
+        for first, last in self._windows(sorted_table, columns, on_host, room, with_links):
             self.lattice_beam = self.wanted_beam if first < with_links else -1.0
             try:
                 self._plan(last - first, columns, room)
-                if looking:
-                    self.device_looks.begin(self.stream)
                 self._start(sorted_table[first:last], columns, on_host, room, order[first:last], lattices)
-                if looking:
+                if looks is not None:
                     self.device_looks.fetch(looks, utterances, self.streams is not None)
+                self.done.record(self.stream)
                 self._finish(on_host, room, order[first:last])
-                if looking:
+                if looks is not None:
                     self.device_looks.look(looks)
             except BaseException:
                 self._cancel()
                 raise
-            self._collect(order[first:last], found)
+            found.add(order[first:last], self.batch.results(), self.batch.paths())
         if self.streams is not None:
             self._take_states(found, utterances)
         work = found.work()
@@ -427,14 +410,15 @@ cdef class CudaEngine:
 
     def _windows(self, table, uint32_t columns, bint on_host, room, size_t with_links):
         """What is decoded together, as ``[first, last)``: lattices are made of the first utterances alone."""
+        parts = [(begin, end) for begin, end in ((0, with_links), (with_links, len(table))) if begin < end]
+        if not on_host:
+            return parts
         windows = []
-        value_bytes = np.where(table[:, 3] != 0, 2, 4)
+        bytes_of = table[:, 2] * columns * np.where(table[:, 3] != 0, 2, 4)
         half_of_the_room = (self.pool.room() + self.staging.device_bytes()) // 2
         most = max(1, min(room.window_bytes >> self.halvings, half_of_the_room))
-        for begin, end in ((0, with_links), (with_links, len(table))):
-            cuts = [(0, end - begin)] if end > begin else []
-            if on_host:
-                cuts = search_plan.windows_of((table[:, 2] * columns * value_bytes)[begin:end], most)
+        for begin, end in parts:
+            cuts = search_plan.windows_of(bytes_of[begin:end], most)
             windows += [(begin + first, begin + last) for first, last in cuts]
         return windows
 
@@ -456,12 +440,6 @@ cdef class CudaEngine:
                 BOOSTED if self.rescoring is None else BOOSTED_RESCORING, self.pool, self.stream)
         return 0
 
-    cdef int _begin_streams(self) except -1:
-        """Sees to it that the device has what endpoints need."""
-        if self.columns.capacity == 0 and any_looks(self.streams):
-            self.columns.write(self.source.columns.view(np.uint8))
-        return 0
-
     cdef int _plan(self, uint32_t utterances, uint32_t columns, room) except -1:
         """Chooses the kernel and the shape of its launch, and prepares the lanes."""
         cdef Searches searches = self.searches
@@ -474,7 +452,7 @@ cdef class CudaEngine:
         self.launches.take(shape, columns, room, self.num_lanes, &self.params.search)
         # A lane that stops puts the tokens of shared memory into its spill.
         states = max(room.spill_states, self.params.search.shared_capacity)
-        if not self.lean:
+        if self.lanes.most_states and not self.lean:
             memory = min(self.context.state.memory_bytes, self.pool.limit_bytes or self.context.state.memory_bytes)
             states = max(states, search_plan.room_ahead(self.lanes.most_states, self.kind.spill_bytes(1 << 16) / (1 << 16),
                                                       self.num_lanes, memory))
@@ -489,34 +467,50 @@ cdef class CudaEngine:
                     const int64_t[::1] members, Lattices lattices) except -1:
         """`members` are the window's utterances by their numbers in the batch."""
         cdef uint32_t n = <uint32_t> utterances.shape[0], i
-        cdef uint64_t frames = 0, entries
-        cdef unsigned char* host
-        cdef UtteranceView* view
-        cdef size_t pieces = 0
-        cdef uint32_t stream_tokens = search_plan.STREAM_TOKENS, stream_entries = search_plan.STREAM_ENTRIES
-        cdef Layout* layout = &self.layout
+        cdef uint64_t frames = 0
+        cdef BatchSizes sizes = BatchSizes(n, self.num_lanes, 0, 0, 0, 0)
         if on_host:
             self.staging.begin(utterances, columns, self.num_lanes)
-            pieces = self.staging.order.lines().size()
+            sizes.pieces = self.staging.order.lines().size()
             with nogil:
                 self.staging.send(1)
-        layout.lanes = COUNTER_BYTES
-        layout.results = padded(layout.lanes + self.num_lanes * sizeof(LaneState))
-        layout.returned = padded(layout.results + n * sizeof(UtteranceResult))
-        layout.utterances = layout.returned
-        layout.order = padded(layout.utterances + n * sizeof(UtteranceView))
-        layout.pieces = padded(layout.order + n * sizeof(uint32_t))
-        layout.boosts = padded(layout.pieces + pieces * sizeof(uint32_t))
-        layout.new_words = padded(layout.boosts + (0 if self.boosts is None else n * sizeof(BoostView)))
-        layout.streams = padded(layout.new_words + (n * sizeof(NewWordsOnDevice) if self.opens else 0))
-        layout.sent = padded(layout.streams + (0 if self.streams is None else n * sizeof(StreamView)))
-        layout.bytes = layout.sent + 16
-        self.batch_host.reserve(layout.bytes)
-        self.batch.reserve(layout.bytes, False)
-        host = <unsigned char*> self.batch_host.data
-        memset(host, 0, layout.bytes)
         for i in range(n):
-            view = <UtteranceView*> (host + layout.utterances) + i
+            frames += <uint64_t> utterances[i, 2]
+        sizes.boosts = 0 if self.boosts is None else n
+        sizes.new_words = n if self.opens else 0
+        sizes.streams = 0 if self.streams is None else n
+        self.batch.lay_out(sizes, room.path_entries or min(frames + frames // 2 + 64 * n, <uint64_t> 1 << 31))
+        self._describe_utterances(utterances, columns, on_host)
+        if self.boosts is not None:
+            self._describe_boosts(members)
+        if self.streams is not None:
+            self._describe_streams(members)
+        self.lanes.begin(self.batch.lanes(), self.num_lanes)
+        self.params.search.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
+        self.params.search.piece_frames = self.staging.piece_frames
+        self.params.search.wait_cycles = search_plan.WAIT_CYCLES
+        self.params.search.columns = columns
+        self.params.search.lattice = NULL
+        if self.lattice_beam >= 0:
+            self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
+                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n), self.boosts, self.streams)
+            self.params.search.lattice = self.lattices.address()
+        self.batch.send()
+        if self.rescoring is not None:
+            self.rescoring.begin(self.num_lanes, self.params)
+        if sizes.pieces != 0:
+            self.stream.wait_for(self.staging.first_sent)
+        self._launch()
+        if on_host:
+            with nogil:
+                self.staging.send(sizes.pieces)
+        return 0
+
+    cdef int _describe_utterances(self, const int64_t[:, ::1] utterances, uint32_t columns, bint on_host) except -1:
+        cdef UtteranceView* view = self.batch.utterances()
+        cdef uint32_t i
+        for i in range(<uint32_t> utterances.shape[0]):
+            self.batch.order()[i] = i
             view.frames, view.is_half = <uint32_t> utterances[i, 2], utterances[i, 3] != 0
             if on_host:
                 view.log_probs, view.row_stride = <const void*> <uintptr_t> self.staging.memory.address, columns
@@ -524,95 +518,48 @@ cdef class CudaEngine:
             else:
                 view.log_probs, view.row_stride = <const void*> <uintptr_t> utterances[i, 0], utterances[i, 1]
                 view.first_piece = kNoIndex
-            (<uint32_t*> (host + layout.order))[i] = i
-            if self.boosts is not None:
-                (<BoostView*> (host + layout.boosts))[i] = self.boosting.view(self.boosts[members[i]])
-            if self.opens:
-                (<NewWordsOnDevice*> (host + layout.new_words))[i] = self.boosting.new_words(self.boosts[members[i]])
-            if self.streams is not None:
-                (<CudaStream> self.streams[members[i]]).describe(self._views() + i, self.last[members[i]],
-                                                                 self.columns.address, stream_tokens, stream_entries)
-            frames += <uint64_t> utterances[i, 2]
-        if pieces != 0:
-            memcpy(host + layout.pieces, self.staging.order.lines().data(), pieces * sizeof(uint32_t))
-        self.lanes.begin(self._states(), self.num_lanes)
-        entries = room.path_entries or min(frames + frames // 2 + 64 * n, <uint64_t> 1 << 31)
-        if entries > self.path_entries:
-            self.path_entries = 0
-            self.paths.reserve(4 * entries, False)
-            self.path_entries = <uint32_t> entries
-            set_bytes(self.paths.address, 0, 4 * min(entries, <uint64_t> EAGER_PATHS), self.stream)
-        self.paths_host.reserve(4 * EAGER_PATHS)
-        self.params.search.utterances = <const UtteranceView*> <uintptr_t> (self.batch.address + layout.utterances)
-        self.params.search.order = <const uint32_t*> <uintptr_t> (self.batch.address + layout.order)
-        self.params.search.results = <UtteranceResult*> <uintptr_t> (self.batch.address + layout.results)
-        self.params.search.lanes = <LaneState*> <uintptr_t> (self.batch.address + layout.lanes)
-        self.params.search.next_in_order = <uint32_t*> <uintptr_t> (self.batch.address + 4 * QUEUE)
-        self.params.search.resting_lanes = <uint32_t*> <uintptr_t> (self.batch.address + 4 * RESTING_LANES)
-        self.params.search.stop = <uint32_t*> <uintptr_t> (self.batch.address + 4 * STOP_SOON)
-        self.params.search.path_pool_used = <uint32_t*> <uintptr_t> (self.batch.address + 4 * PATHS_USED)
-        self.params.search.pieces = <const uint32_t*> <uintptr_t> (self.batch.address + layout.pieces)
-        self.params.search.arrived = <const uint32_t*> <uintptr_t> self.staging.word.address
-        self.params.search.piece_frames = self.staging.piece_frames
-        self.params.search.wait_cycles = search_plan.WAIT_CYCLES
-        self.params.search.num_utterances, self.params.search.columns = n, columns
-        self.params.boosts = <const BoostView*> <uintptr_t> (self.batch.address + layout.boosts)
-        self.all_params.slot.of_utterances = <const NewWordsOnDevice*> <uintptr_t> (self.batch.address + layout.new_words)
-        self.params.search.streams = NULL
-        if self.streams is not None:
-            self.params.search.streams = <const StreamView*> <uintptr_t> (self.batch.address + layout.streams)
-        self.params.search.lattice = NULL
-        if self.lattice_beam >= 0:
-            self.lattices.begin(np.asarray(members), np.ascontiguousarray(utterances[:, 2]), lattices, self.lanes,
-                                self.num_lanes, self.lattice_beam, room.lattice_bytes * (frames + n), self.boosts, self.streams)
-            self.params.search.lattice = self.lattices.address()
-        with nogil:
-            copy_to_device(self.batch.address, host, layout.sent, self.stream)
-        if self.rescoring is not None:
-            self.rescoring.begin(self.num_lanes, self.params)
-        if pieces != 0:
-            self.stream.wait_for(self.staging.first_sent)
-        self._launch()
-        if on_host:
-            with nogil:
-                self.staging.send(pieces)
+            view += 1
+        if on_host and self.batch.sizes.pieces != 0:
+            memcpy(self.batch.pieces(), self.staging.order.lines().data(), self.batch.sizes.pieces * sizeof(uint32_t))
         return 0
 
-    cdef LaneState* _states(self):
-        return <LaneState*> (<unsigned char*> self.batch_host.data + self.layout.lanes)
+    cdef int _describe_boosts(self, const int64_t[::1] members) except -1:
+        cdef Py_ssize_t i
+        for i in range(members.shape[0]):
+            self.batch.boosts()[i] = self.boosting.view(self.boosts[members[i]])
+            if self.opens:
+                self.batch.new_words()[i] = self.boosting.new_words(self.boosts[members[i]])
+        return 0
 
-    cdef StreamView* _views(self):
-        return <StreamView*> (<unsigned char*> self.batch_host.data + self.layout.streams)
-
-    cdef const UtteranceResult* _results(self):
-        return <const UtteranceResult*> (<unsigned char*> self.batch_host.data + self.layout.results)
-
-    cdef uint32_t* _counters(self):
-        return <uint32_t*> self.batch_host.data
+    cdef int _describe_streams(self, const int64_t[::1] members) except -1:
+        cdef uint32_t tokens = search_plan.STREAM_TOKENS, entries = search_plan.STREAM_ENTRIES
+        cdef StreamView* view = self.batch.streams()
+        cdef Py_ssize_t i
+        for i in range(members.shape[0]):
+            (<CudaStream> self.streams[members[i]]).describe(view, self.last[members[i]], self.columns.address, tokens,
+                                                             entries)
+            view += 1
+        return 0
 
     cdef int _launch(self) except -1:
-        self.params.search.path_pool = <uint32_t*> <uintptr_t> self.paths.address
-        self.params.search.path_pool_capacity = self.path_entries
+        """Launches the kernel and asks for what it leaves; `done` has to be recorded next."""
+        self.batch.describe(&self.all_params)
         if self.requests is not None:
             self.requests.watch()
         self.launches.start(&self.params.search, self.stream)  # on this stream all launches begin
         self.in_flight = True
         if self._asks_at_once():
             self._ask_back()
-        self.done.record(self.stream)
         return 0
 
     cdef bint _asks_at_once(self) noexcept nogil:
         """Whether copies back do not wait for the kernel, which may itself wait for log-probs and answers."""
-        return (self.batch_host.is_pinned() and self.paths_host.is_pinned()
-                and (self.lattice_beam < 0 or self.lattices.is_pinned())
+        return (self.batch.host.is_pinned() and (self.lattice_beam < 0 or self.lattices.is_pinned())
                 and (self.rescoring is None or self.rescoring.counted.is_pinned()))
 
     cdef int _ask_back(self) except -1 nogil:
         """Copies back what the host needs to know after a launch."""
-        copy_to_host(self.batch_host.data, self.batch.address, self.layout.returned, self.stream)
-        copy_to_host(self.paths_host.data, self.paths.address,
-                     4 * <size_t> min(self.path_entries, <uint32_t> EAGER_PATHS), self.stream)
+        self.batch.ask_back()
         if self.rescoring is not None:
             self.rescoring.ask_back(self.stream)
         if self.lattice_beam >= 0:
@@ -621,7 +568,6 @@ cdef class CudaEngine:
 
     cdef int _finish(self, bint on_host, room, order) except -1:
         """Waits for the kernel, and launches it again while a lane needs more room, a cluster or log-probs."""
-        cdef LaneState* states
         while True:
             self._wait()
             if self.lattice_beam >= 0:
@@ -634,12 +580,9 @@ cdef class CudaEngine:
                 self.lattices.again(self.lanes, self.num_lanes)
             if on_host:
                 self.stream.wait_for(self.staging.last_sent)
-            set_bytes(self.batch.address + 4 * RESTING_LANES, 0, 8, self.stream)  # and STOP_SOON
-            states = self._states()
-            with nogil:
-                copy_to_device(self.batch.address + self.layout.lanes, states, self.num_lanes * sizeof(LaneState),
-                               self.stream)
+            self.batch.send_lanes(self.num_lanes)
             self._launch()
+            self.done.record(self.stream)
         if on_host:
             with nogil:
                 self.staging.finish()
@@ -669,37 +612,28 @@ cdef class CudaEngine:
     cdef int _grow(self, const int64_t[::1] members) except -1:
         """Doubles the memory that is lacking; returns how many lanes have stopped."""
         cdef Undone undone
-        cdef uint64_t entries
-        self.lanes.grow(self._states(), self.num_lanes, &undone)
+        self.lanes.grow(self.batch.lanes(), self.num_lanes, &undone)
         if self.requests is not None and undone.lanes:
             self.requests.answer(undone.requests, self.params)
         if undone.streams:
             self._grow_streams(members)
         if undone.paths:
-            entries = 2 * <uint64_t> max(self.path_entries, self._counters()[PATHS_USED])
-            if entries >= kNoIndex:
-                raise TooManyTokens("the paths of a batch have more than 2**32 arcs: use a smaller batch")
-            self.paths.reserve(4 * entries, True)
-            self.path_entries = <uint32_t> entries
+            self.batch.grow_paths()
         return undone.lanes
 
     cdef int _grow_streams(self, const int64_t[::1] members) except -1:
         """Makes room for the states that lanes wait to leave."""
         cdef LaneState* state
-        cdef StreamView* view
         cdef CudaStream stream
         cdef uint32_t i
         for i in range(self.num_lanes):
-            state = self._states() + i
+            state = self.batch.lanes() + i
             if state.need == kNeedsStreamRoom:
-                view = self._views() + state.utterance
                 stream = self.streams[members[state.utterance]]
-                stream.grow(state.num_tokens, state.log_size, view)
+                stream.grow(state.num_tokens, state.log_size, self.batch.streams() + state.utterance)
                 if stream.keeps_links:
                     self.lattices.grow_stream(stream, state.utterance, self.lanes.links_of(i))
-                with nogil:
-                    copy_to_device(self.batch.address + self.layout.streams + state.utterance * sizeof(StreamView), view,
-                                   sizeof(StreamView), self.stream)
+                self.batch.send_stream(state.utterance)
         return 0
 
     cdef int _take_states(self, Paths found, const int64_t[:, ::1] utterances) except -1:
@@ -721,20 +655,16 @@ cdef class CudaEngine:
 
     cdef int _give_clusters(self, uint32_t stopped, room) except -1:
         """If the last utterances should have clusters, moves the lanes that stopped to the front; only they go on."""
-        if self._counters()[QUEUE] < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
+        if self.batch.counters().queue < self.params.search.num_utterances or stopped > self.params.search.hot_lanes:
             return 0
-        self.num_lanes = self.lanes.keep_stopped(self._states(), self.num_lanes)
+        self.num_lanes = self.lanes.keep_stopped(self.batch.lanes(), self.num_lanes)
         self.launches.take(self.launches.cluster(), self.params.search.columns, room, self.num_lanes, &self.params.search)
-        return self.lanes.have_spills(self._states(), self.num_lanes, self.params.search.shared_capacity)
+        return self.lanes.have_spills(self.batch.lanes(), self.num_lanes, self.params.search.shared_capacity)
 
     cdef int _cancel(self) except -1:
         """Makes blocks stop after their utterance and waits for them, because the log-probs may be freed afterwards."""
-        cdef uint32_t* stop = <uint32_t*> (<unsigned char*> self.batch_host.data + self.layout.sent)
         if self.in_flight:
-            stop[0] = STOP
-            # A copy engine does this: a kernel that writes the word might wait for a place on the device.
-            ignore(self.context.state,
-                   driver().copy_to_device(self.batch.address + 4 * QUEUE, stop, 4, self.copies.handle))
+            self.batch.stop(self.copies)
             self.staging.give_up()
         self.in_flight = False
         with nogil:  # result codes are ignored: the first error says more
@@ -754,9 +684,9 @@ cdef class CudaEngine:
         cdef DeviceBuffer buffer
         for searches in self._all_searches():
             (<Searches> searches).lanes.clear()
-        self.path_entries = 0
         if self.context.enter_to_free():
-            for buffer in (self.batch, self.paths, self.lattices.memory, self.lattices.steps):
+            self.batch.clear()
+            for buffer in (self.lattices.memory, self.lattices.steps):
                 buffer.clear()
             self.staging.clear()
             if self.requests is not None:
@@ -767,15 +697,4 @@ cdef class CudaEngine:
             self.staging.rest()
             ignore(self.context.state, driver().pool_trim(self.pool.handle, 0))
             self.context.leave()
-        return 0
-
-    cdef int _collect(self, order, Paths found) except -1:
-        """Adds the results to `found`."""
-        cdef uint32_t used = min(self._counters()[PATHS_USED], self.path_entries)
-        if used > EAGER_PATHS:
-            with nogil:
-                self.paths_host.reserve(4 * <size_t> used)
-                copy_to_host(self.paths_host.data, self.paths.address, 4 * <size_t> used, self.stream)
-                self.stream.synchronize()
-        found.add(order, self._results(), <const uint32_t*> self.paths_host.data)
         return 0

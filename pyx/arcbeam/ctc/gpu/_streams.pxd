@@ -32,11 +32,12 @@ cdef enum Given:
     LATTICE_TAKEN
 
 
-cdef class StateRoom:
-    cdef DeviceBuffer memory
-    cdef uint32_t tokens, entries
-    cdef int reserve(self, uint32_t tokens, uint32_t entries) except -1
-    cdef uint64_t bytes(self) noexcept
+# Memory for one state; `buffer` of the stream's two holds it.
+cdef struct StateRoom:
+    uint64_t address
+    uint32_t tokens
+    uint32_t entries
+    uint32_t buffer
 
 
 cdef class LinkRoom:
@@ -46,27 +47,31 @@ cdef class LinkRoom:
 
 
 cdef class CudaStream(SearchState):
+    # First what every round needs, side by side.
     cdef readonly BoostList boost
+    cdef object saved  # what the search goes on from, until it is on the device
+    cdef LaneRequests numbers  # those of a KenLM's histories; None without one
     cdef readonly uint64_t frames
+    cdef StateRoom state, spare
     cdef readonly uint32_t fired
+    cdef uint32_t large_start  # the large model's state after what was heard
     cdef readonly bint has_begun
     cdef readonly bint keeps_links  # of the sentence's lattice, which its end gives
     cdef Given given
+    cdef vector[uint32_t] settled  # since the last call of hand_over
     cdef EndpointRules rules
+    cdef DeviceBuffer even, odd  # the memory of both states
     cdef object graph  # on the host
     cdef DeviceRescoring rescoring  # None: no language model
     cdef Heard heard
-    cdef uint32_t large_start  # the large model's state after what was heard
     cdef StreamModels models
-    cdef LaneRequests numbers  # those of a KenLM's histories; None without one
     cdef object apart  # the state, on the host, while its histories have no numbers; otherwise None
     cdef vector[uint8_t] histories  # these
-    cdef object saved  # what the search goes on from, until it is on the device
-    cdef StateRoom state, spare
     cdef LinkRoom links, spare_links  # None unless it keeps links
-    cdef vector[uint32_t] settled  # since the last call of move_settled
     cdef object __weakref__
     cdef int _number_histories(self) except -1
+    cdef DeviceBuffer _memory(self, const StateRoom& room)
+    cdef int _reserve(self, StateRoom* room, uint32_t tokens, uint32_t entries) except -1
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1
     cdef int _describe_next(self, StreamView* view) except -1
     cdef OpenGraph _open_graph(self) except *

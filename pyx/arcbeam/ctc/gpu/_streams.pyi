@@ -10,10 +10,6 @@ from arcbeam.gpu._memory import MemoryPool
 from arcbeam.graph.graph import Graph
 
 @final
-class StateRoom:
-    def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
-
-@final
 class LinkRoom:
     def __new__(cls, pool: MemoryPool, stream: Stream) -> Self: ...
 

@@ -44,31 +44,10 @@ cdef extern from "arcbeam/ctc/gpu/_streams/state.hpp" namespace "arcbeam" nogil:
 cdef BoostList NOTHING = no_phrases()
 
 
-@cython.final
-@cython.no_gc
-cdef class StateRoom:
-    """Memory for one state. Tokens have room for histories, which a search without boosts and models leaves as they are:
-    those of no boost.
-    """
-
-    def __cinit__(self, MemoryPool pool not None, Stream stream not None):
-        self.memory = DeviceBuffer(pool, stream, "the state of a stream")
-
-    cdef int reserve(self, uint32_t tokens, uint32_t entries) except -1:
-        """Makes room for at least so much; what was there is lost if it was less."""
-        if tokens <= self.tokens and entries <= self.entries:
-            return 0
-        tokens = (max(tokens, self.tokens) + 15) // 16 * 16
-        entries = (max(entries, self.entries) + 1) // 2 * 2
-        self.tokens = self.entries = 0
-        self.memory.reserve(stream_bytes(rescoring_tokens_bytes(tokens), entries), False)
-        set_bytes(self.memory.address, 0, self.memory.capacity, self.memory.stream)
-        self.tokens, self.entries = tokens, entries
-        return 0
-
-    cdef uint64_t bytes(self) noexcept:
-        """What the room takes of the memory."""
-        return stream_bytes(rescoring_tokens_bytes(self.tokens), self.entries)
+cdef uint64_t bytes_of(const StateRoom& room) noexcept:
+    """What a room takes of the memory. Tokens have room for histories, which a search without boosts and models leaves
+    as they are: those of no boost."""
+    return stream_bytes(rescoring_tokens_bytes(room.tokens), room.entries)
 
 
 @cython.final
@@ -122,7 +101,8 @@ cdef class CudaStream(SearchState):
         take_rules(rules, &self.rules)
         take_heard(heard, self.heard)
         self.models = StreamModels(NULL, NULL, SharedBits(0, 0), (<BoostList> (NOTHING if boost is None else boost)).view)
-        self.state, self.spare = StateRoom(pool, stream), StateRoom(pool, stream)
+        self.even, self.odd = [DeviceBuffer(pool, stream, "the state of a stream") for _ in range(2)]
+        self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
         self.keeps_links = keeps_links
         if keeps_links:
             self.links, self.spare_links = LinkRoom(pool, stream), LinkRoom(pool, stream)
@@ -148,7 +128,7 @@ cdef class CudaStream(SearchState):
     def nbytes(self):
         """int : bytes on the device."""
         of_links = 0 if not self.keeps_links else self.links.memory.capacity + self.spare_links.memory.capacity
-        return self.state.memory.capacity + self.spare.memory.capacity + of_links
+        return self.even.capacity + self.odd.capacity + of_links
 
     cdef uint64_t frames_taken(self) except? 0:
         return self.frames
@@ -156,15 +136,32 @@ cdef class CudaStream(SearchState):
     cdef bint can_go_on(self) except -1:
         return self.given != LATTICE_GIVEN
 
-    cdef uint32_t rule_fired(self) except? 0:
+    cdef uint32_t rule_fired(self) except? 0xffffffff:
         return self.fired
 
-    cdef int move_settled(self, GrowingPath path) except -1:
+    cdef uint32_t hand_over(self, GrowingPath path) except? 0xffffffff:
         if self.settled.size() > 0:
             path.add(self.settled.data(), self.settled.size())
             self.settled.clear()
         if self.given == LATTICE_GIVEN:
             self.given = LATTICE_TAKEN
+        return self.fired
+
+    cdef DeviceBuffer _memory(self, const StateRoom& room):
+        return self.odd if room.buffer else self.even
+
+    cdef int _reserve(self, StateRoom* room, uint32_t tokens, uint32_t entries) except -1:
+        """Makes room for at least so much; what was there is lost if it was less."""
+        cdef DeviceBuffer memory
+        if tokens <= room.tokens and entries <= room.entries:
+            return 0
+        memory = self._memory(room[0])
+        tokens = (max(tokens, room.tokens) + 15) // 16 * 16
+        entries = (max(entries, room.entries) + 1) // 2 * 2
+        room.address, room.tokens, room.entries = 0, 0, 0
+        memory.reserve(stream_bytes(rescoring_tokens_bytes(tokens), entries), False)
+        set_bytes(memory.address, 0, memory.capacity, memory.stream)
+        room.address, room.tokens, room.entries = memory.address, tokens, entries
         return 0
 
     def search(self):
@@ -175,11 +172,11 @@ cdef class CudaStream(SearchState):
         cdef SavedSearch found
         cdef HostState state
         cdef unsigned char[::1] memory
-        with self.state.memory.pool.context:
+        with self.even.pool.context:
             self._resume()
         found.alive = True
         if self.has_begun:
-            memory = self.apart or self.state.memory.read(self.state.bytes())
+            memory = self.apart or self._memory(self.state).read(bytes_of(self.state))
             state = HostState(&memory[0], self.state.tokens, self.state.entries)
             if self.numbers is None or self.apart is not None:
                 found = saved_search(state, self.models, self.histories)
@@ -201,13 +198,13 @@ cdef class CudaStream(SearchState):
         if self.saved is None:
             return 0
         take_saved(self.saved, search)
-        self.state.reserve(<uint32_t> search.tokens.size(), <uint32_t> search.log.size())
-        made = bytearray(self.state.bytes())
+        self._reserve(&self.state, <uint32_t> search.tokens.size(), <uint32_t> search.log.size())
+        made = bytearray(bytes_of(self.state))
         memory = made
         resume_search(search, self._open_graph(), self.models, self.heard, self.rules,
                       HostState(&memory[0], self.state.tokens, self.state.entries), self.histories)
         if self.numbers is None:
-            self.state.memory.write(memory)
+            self._memory(self.state).write(memory)
         else:
             self.apart = made
         self.has_begun, self.saved = True, None
@@ -220,7 +217,7 @@ cdef class CudaStream(SearchState):
         """
         cdef unsigned char[::1] memory
         if self.apart is None and self.has_begun:
-            read = self.state.memory.read(self.state.bytes())
+            read = self._memory(self.state).read(bytes_of(self.state))
             memory = read
             self.histories = histories_of(HostState(&memory[0], self.state.tokens, self.state.entries), self.models,
                                           self.numbers.lookups.kenlm[0])
@@ -237,7 +234,7 @@ cdef class CudaStream(SearchState):
             while not number_histories(self.histories, self.models, numbers[0],
                                        HostState(&memory[0], self.state.tokens, self.state.entries)):
                 self.numbers.make_room()
-            self.state.memory.write(memory)
+            self._memory(self.state).write(memory)
             self.apart = None
             self.histories.clear()
         elif not self.has_begun:
@@ -251,11 +248,12 @@ cdef class CudaStream(SearchState):
     cdef int describe(self, StreamView* view, bint last, uint64_t columns, uint32_t tokens, uint32_t entries) except -1:
         """Tells the kernel where the state is, and where the next one is to be left, in room for at least so much;
         `columns`: those of the graph's arcs on the device, where there are rules."""
-        self._resume()
+        if self.saved is not None:
+            self._resume()
         if self.numbers is not None:
             self._number_histories()
-        self.spare.reserve(max(tokens, self.state.tokens), max(entries, self.state.entries))
-        view.before = <unsigned char*> <uintptr_t> (self.state.memory.address if self.has_begun else 0)
+        self._reserve(&self.spare, max(tokens, self.state.tokens), max(entries, self.state.entries))
+        view.before = <unsigned char*> <uintptr_t> (self.state.address if self.has_begun else 0)
         view.before_tokens, view.before_entries = self.state.tokens, self.state.entries
         view.is_last, view.fired, view.frames = last, self.fired, self.frames
         view.large_start = self.large_start
@@ -266,13 +264,13 @@ cdef class CudaStream(SearchState):
         return self._describe_next(view)
 
     cdef int _describe_next(self, StreamView* view) except -1:
-        view.after = <unsigned char*> <uintptr_t> self.spare.memory.address
+        view.after = <unsigned char*> <uintptr_t> self.spare.address
         view.after_tokens, view.after_entries = self.spare.tokens, self.spare.entries
         return 0
 
     cdef int grow(self, uint32_t tokens, uint32_t entries, StreamView* view) except -1:
         """Makes more room for the next state."""
-        self.spare.reserve(2 * tokens, 2 * entries)
+        self._reserve(&self.spare, 2 * tokens, 2 * entries)
         return self._describe_next(view)
 
     cdef int describe_links(self, StreamLinksView* view, uint32_t steps, uint32_t links) except -1:
@@ -305,17 +303,17 @@ cdef class CudaStream(SearchState):
             self.given, self.has_begun = LATTICE_GIVEN, False
             return self._forget()
         self.state, self.spare = self.spare, self.state
-        self.links, self.spare_links = self.spare_links, self.links
+        if self.keeps_links:
+            self.links, self.spare_links = self.spare_links, self.links
         self.has_begun = True
         return 0
 
     cdef int _forget(self) except -1:
         """Gives the memory back once the sentence has given its lattice."""
-        cdef StateRoom room
         cdef LinkRoom links
-        for room in (self.state, self.spare):
-            room.memory.clear()
-            room.tokens = room.entries = 0
+        self.even.clear()
+        self.odd.clear()
+        self.state, self.spare = StateRoom(0, 0, 0, 0), StateRoom(0, 0, 0, 1)
         for links in (self.links, self.spare_links):
             links.memory.clear()
             links.links = links.steps = links.entries = 0

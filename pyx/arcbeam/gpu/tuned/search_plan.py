@@ -49,9 +49,12 @@ an H200 makes as many random reads per second for models up to this size, and fo
 (docs/design/memory.md)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LaunchShape:
-    """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane."""
+    """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane.
+
+    Each is equal to itself alone, so that what fits in it is found fast.
+    """
 
     kernel: str
     threads: int

@@ -25,6 +25,17 @@ namespace {
 
 enum class Added { kNothing, kWord, kPiece };  // kPiece: to the last word
 
+// Of many short paths, the words of one are fetched while those before it are read.
+constexpr std::size_t kPathsAhead = 4;
+
+void fetch_words(const WordSource& source, const PathView& path) {
+    for (std::size_t i = 0; i < path.size; ++i) {
+        if (source.may_write(path.arcs[i])) {
+            __builtin_prefetch(source.graph.words + path.arcs[i]);
+        }
+    }
+}
+
 // Appends a label; `begin` is where its own text begins. `scratch` is only memory.
 Added append_label(const WordSource& source, std::uint32_t label, TextEnd& end, std::string& scratch,
                    std::string& text, std::size_t& begin) {
@@ -88,7 +99,9 @@ void write_text(const WordSource& source, const PathView& path, TextEnd& end, st
     std::string scratch;
     std::size_t begin = 0;
     for (std::size_t i = 0; i < path.size; ++i) {
-        __builtin_prefetch(source.graph.words + path.arc_ahead(i));
+        if (!source.may_write(path.arcs[i])) {
+            continue;
+        }
         const std::uint32_t word = source.graph.words[path.arcs[i]];
         if (word != kNoWord) {
             append_label(source, word, end, scratch, text, begin);
@@ -97,17 +110,34 @@ void write_text(const WordSource& source, const PathView& path, TextEnd& end, st
 }
 
 void KeptText::read(const WordSource& source, const PathView& path) {
+    const std::size_t before = text.size();
     TextEnd after = end;
-    std::string more;
-    write_text(source, {path.arcs + arcs, path.size - arcs}, after, more);
-    text += more;  // the last that may fail
-    is_ascii = is_ascii && words::is_ascii(more.data(), more.size());
+    try {
+        write_text(source, path, after, text);
+    } catch (...) {
+        text.resize(before);
+        throw;
+    }
+    is_ascii = is_ascii && words::is_ascii(text.data() + before, text.size() - before);
     end = after;
-    arcs = path.size;
+    arcs += path.size;
+}
+
+void read_kept(const std::vector<Unread>& paths) {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+        if (i + kPathsAhead < paths.size()) {
+            fetch_words(*paths[i + kPathsAhead].source, paths[i + kPathsAhead].path);
+        }
+        paths[i].to->read(*paths[i].source, paths[i].path);
+    }
 }
 
 void write_rests(std::vector<Rest>& rests, std::string& text) {
-    for (Rest& rest : rests) {
+    for (std::size_t i = 0; i < rests.size(); ++i) {
+        if (i + kPathsAhead < rests.size()) {
+            fetch_words(*rests[i + kPathsAhead].source, rests[i + kPathsAhead].path);
+        }
+        Rest& rest = rests[i];
         const std::size_t before = text.size();
         write_text(*rest.source, rest.path, rest.end, text);
         rest.until = text.size();

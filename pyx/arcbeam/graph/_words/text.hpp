@@ -37,9 +37,19 @@ struct KeptText {
     bool is_ascii = true;
     std::string text;
 
-    // Reads the path's arcs behind those that it has.
+    // Reads the arcs of the path behind those that it has.
     void read(const WordSource& source, const PathView& path);
 };
+
+// What a kept text has not read yet of its path.
+struct Unread {
+    KeptText* to;
+    const WordSource* source;
+    PathView path;
+};
+
+// Reads all of them; the texts differ.
+void read_kept(const std::vector<Unread>& paths);
 
 // The rest of a path, whose text goes on from `end`.
 struct Rest {

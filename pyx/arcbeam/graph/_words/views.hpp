@@ -41,6 +41,10 @@ struct PathView {
 
 struct WordSource {
     OpenGraph graph;
+    // A bit for each of the graph's arcs: whether it writes a word. Arcs are scattered over a graph that no cache
+    // holds, and few of them do.
+    const std::uint8_t* word_marks = nullptr;
+    std::uint32_t marked_arcs = 0;
     Symbols symbols;
     Spellings spellings;
     Symbols new_symbols;  // those of a request's new words
@@ -51,6 +55,10 @@ struct WordSource {
     bool has_separator = false;
     std::string separator;  // what a piece that opens a word starts with
 
+    // False: the arc writes no word.
+    [[nodiscard]] bool may_write(std::uint32_t arc) const {
+        return arc >= marked_arcs || (word_marks[arc / 8U] >> arc % 8U & 1U) != 0U;
+    }
     [[nodiscard]] const Symbols& symbols_of(std::uint32_t label) const {
         return label < graph.first_word ? symbols : new_symbols;
     }
