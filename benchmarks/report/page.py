@@ -125,26 +125,30 @@ def plots(measured: Sequence[Result]) -> Iterator[str]:
 
 
 def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterator[str]:
-    """What the tests on a GPU counted, and with which code; of the sanitizers how many runs found nothing."""
-    for result in measured:
-        if result.name == TESTS:
-            columns = [column for column in registry.load(TESTS).COLUMNS if column.key != "last"]
-            yield from (
-                "",
-                f"## Tests on a GPU: {result.device}",
-                "",
-                f"{_run(result)}; [more]({table_of(TESTS)}).",
-                "",
-            )
-            yield from tables.table(columns, result.rows)
-    for result in measured:
-        if result.name == SANITIZERS:
-            clean = sum(row.get("findings") == 0 and not row.get("status") for row in result.rows)
-            yield ""
-            yield (
-                f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
-                f"[more]({table_of(SANITIZERS)})."
-            )
+    """What the tests on a GPU counted last, and with which code; of the sanitizers how many runs found nothing."""
+    for result in latest(measured, TESTS):
+        columns = [column for column in registry.load(TESTS).COLUMNS if column.key != "last"]
+        yield from (
+            "",
+            f"## Tests on a GPU: {result.device}",
+            "",
+            f"{_run(result)}; [more]({table_of(TESTS)}).",
+            "",
+        )
+        yield from tables.table(columns, result.rows)
+    for result in latest(measured, SANITIZERS):
+        clean = sum(row.get("findings") == 0 and not row.get("status") for row in result.rows)
+        yield ""
+        yield (
+            f"{clean} of {len(result.rows)} runs of compute-sanitizer found nothing: {_run(result)}; "
+            f"[more]({table_of(SANITIZERS)})."
+        )
+
+
+def latest(measured: Sequence[Result], name: str) -> list[Result]:
+    """The latest result of an experiment, whatever the device; none if there is none."""
+    found = [result for result in measured if result.name == name]
+    return sorted(found, key=lambda result: str(result.head["time"]))[-1:]
 
 
 def _run(result: Result) -> str:
