@@ -130,7 +130,7 @@ def tests(measured: Sequence[Result], table_of: Callable[[str], str]) -> Iterato
         columns = [column for column in registry.load(TESTS).COLUMNS if column.key != "last"]
         yield from (
             "",
-            f"## Tests on a GPU: {result.device}",
+            "## Tests on a GPU",
             "",
             f"{_run(result)}; [more]({table_of(TESTS)}).",
             "",
