@@ -4,12 +4,9 @@ import numpy as np
 
 cimport cython
 from libc.stdint cimport int64_t
+from libcpp.algorithm cimport reverse_copy
 
 from arcbeam.ctc.gpu._search cimport Outcome
-
-
-cdef extern from "<algorithm>" namespace "std" nogil:
-    void reverse_copy(const uint32_t* first, const uint32_t* last, uint32_t* into)
 
 
 @cython.no_gc

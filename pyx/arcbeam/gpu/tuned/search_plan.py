@@ -49,12 +49,9 @@ an H200 makes as many random reads per second for models up to this size, and fo
 (docs/design/memory.md)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class LaunchShape:
-    """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane.
-
-    Each is equal to itself alone, so that what fits in it is found fast.
-    """
+    """The search kernel's entry, threads per block, blocks per multiprocessor, and blocks of the cluster of a lane."""
 
     kernel: str
     threads: int
