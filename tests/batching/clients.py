@@ -124,12 +124,7 @@ def ask_too_much(batcher, stream, futures, chunk, tally):
     error = batcher.submit(stream, chunk).exception(PATIENCE_S)
     assert isinstance(error, MemoryError), error
     tally.count("out of memory")
-    try:
-        batcher.submit(stream, chunk).result(PATIENCE_S)
-    except ValueError as said:
-        assert "cannot go on" in str(said)
-    else:
-        raise AssertionError("a stream went on behind a chunk that was lost")
+    expect_no_more(batcher, stream, chunk)
 
 
 def cancel(batcher, stream, chosen, futures, tally):
@@ -149,12 +144,17 @@ def cancel(batcher, stream, chosen, futures, tally):
             assert at == place
         except ValueError as error:
             assert at > place and "was cancelled" in str(error)
+    expect_no_more(batcher, stream, None)
+
+
+def expect_no_more(batcher, stream, chunk):
+    """A stream does not go on behind a chunk that is missing."""
     try:
-        batcher.submit(stream, None).result(PATIENCE_S)
+        batcher.submit(stream, chunk).result(PATIENCE_S)
     except ValueError as error:
         assert "cannot go on" in str(error)
     else:
-        raise AssertionError("a stream went on behind a gap")
+        raise AssertionError("a stream went on behind a chunk that is missing")
 
 
 def crowd(batcher, speech, clients, seed, seconds, faults=True, watch=None):

@@ -161,6 +161,18 @@ def test_the_row_with_an_acoustic_model(workload, ears):
     assert row["total_ms"] >= row["model_ms"] + row["compute_ms"] > 0
 
 
+@pytest.mark.parametrize("ids", ["y", "w"])
+def test_utterances_without_a_recording_are_left_out(workload, ears, monkeypatch, ids):
+    recordings = [SimpleNamespace(id=i, samples=lambda: np.ones(2 * HOP, np.float32)) for i in ids]
+    monkeypatch.setattr("benchmarks.data.corpus.load", lambda name: SimpleNamespace(recordings=recordings))
+    rows = gk23_table4.run(Context(options=workload | SHORT | {"beam": "12", "model_streams": "2"}))
+    [row] = [row for row in rows if row["mode"] == gk23_table4.IN_LOOP]
+    if ids == "y":
+        assert row["chunks"] > 0 and row["finals"] > 0 and "status" not in row
+    else:
+        assert "has no recording of an utterance" in row["status"] and "chunks" not in row
+
+
 def test_windows_have_their_context_and_their_frames():
     rows = np.arange(5)
     audio = window_load.Recording(np.repeat(np.arange(1.0, 6.0, dtype=np.float32), HOP), rows, 0.02, 2)
