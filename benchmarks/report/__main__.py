@@ -38,9 +38,9 @@ def differences(results: Path, place: Path) -> Iterator[str]:
             yield f"{path} is not what the results give: run {COMMAND}"
     for path in without_results(results, made):
         yield f"{path} is of no result: run {COMMAND}"
-    gpu, panels = picture.panels(measured)
+    panels = picture.panels(measured)
     drawn = place.parent / picture.NAME
-    if panels and not picture.is_current(drawn, gpu, panels):
+    if panels and not picture.is_current(drawn, panels):
         yield f"{drawn} is not what the results give: install arcbeam[bench] and run {COMMAND}"
 
 
@@ -61,12 +61,10 @@ def draw(measured: list[Result], folder: Path) -> None:
 
     Without matplotlib those that are there stay as they are, and a line says so.
     """
-    gpu, panels = picture.panels(measured)
+    panels = picture.panels(measured)
     if panels:
         (folder / picture.NAME).parent.mkdir(parents=True, exist_ok=True)
-        _with_matplotlib(
-            folder / picture.NAME, lambda path: path.write_text(picture.svg(gpu, panels), encoding="utf-8")
-        )
+        _with_matplotlib(folder / picture.NAME, lambda path: path.write_text(picture.svg(panels), encoding="utf-8"))
     for result in measured:
         experiment = registry.load(result.name)
         if hasattr(experiment, "draw"):

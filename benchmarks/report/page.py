@@ -42,11 +42,11 @@ def text(results: Path, page: Path, measured: Sequence[Result]) -> str:
     lines = [INTRODUCTION.rstrip(), "", *machines(measured)]
     if rows := list(peers.compared(measured, table_of)):
         lines += ["", "## Compared with other decoders", ""]
-        gpu, panels = picture.panels(measured)
+        panels = picture.panels(measured)
         if panels:
-            marks = {result.name: result.warning[1] for result in measured if _gpu(result) == gpu}
-            runs = [f"[{panel.run}]({table_of(panel.experiment)}){marks[panel.experiment]}" for panel in panels]
-            lines += [f"![{picture.TITLE}]({picture.NAME})", "", picture.caption(gpu, panels), ""]
+            marks = {(result.name, _gpu(result)): result.warning[1] for result in measured}
+            runs = [f"[{one.run}]({table_of(one.experiment)}){marks[one.experiment, one.gpu]}" for one in panels]
+            lines += [f"![{picture.TITLE}]({picture.NAME})", "", picture.caption(panels), ""]
             lines += [f"The runs: {'; '.join(runs)}.", ""]
         lines += [PEERS, *tables.table(peers.COLUMNS, rows)]
     names = [name for name in registry.names() if any(result.name == name for result in measured)]

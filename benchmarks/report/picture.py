@@ -34,17 +34,18 @@ class Bar:
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of one run: what was decoded; of which experiment, on which day, at which commit."""
+    """Bars of one run: what was decoded; by which experiment, on which GPU, on which day, at which commit."""
 
     title: str
     bars: Sequence[Bar]
     experiment: str
+    gpu: str
     day: str
     commit: str
 
     @property
     def run(self) -> str:
-        return f"{self.experiment}, {self.day}, commit {self.commit}"
+        return f"{self.experiment}, {self.gpu}, {self.day}, commit {self.commit}"
 
 
 def _decoders(rows: Sequence[Row]) -> Iterator[Bar]:
@@ -87,41 +88,35 @@ KINDS: Mapping[str, tuple[str, Callable[[Sequence[Row]], Iterator[Bar]]]] = {
 }
 
 
-def panels(results: Iterable[Result]) -> tuple[str, list[Panel]]:
-    """The name of a GPU and the panels of its results, of the GPU that has most of them; none without a GPU."""
-    by_device: dict[str, list[Panel]] = {}
-    gpus: dict[str, str] = {}
-    for result in results:
+def panels(results: Iterable[Result]) -> list[Panel]:
+    """A panel for each experiment that has measured peers on a GPU, of its latest run."""
+    latest: dict[str, Panel] = {}
+    for result in sorted(results, key=lambda result: str(result.head.get("time"))):
         title, bars_of = KINDS.get(result.name, ("", lambda rows: iter(())))
         bars = list(bars_of(result.rows))
         gpu: Any = result.head.get("gpu")
         if gpu and len(bars) > 1:
             day, commit = str(result.head["time"])[:10], str(result.head["commit"])[:7]
-            gpus[result.device] = str(gpu["name"])
-            by_device.setdefault(result.device, []).append(Panel(title, bars, result.name, day, commit))
-    if not by_device:
-        return "", []
-    device = max(by_device, key=lambda name: (len(by_device[name]), name))
-    order = list(KINDS)
-    return gpus[device], sorted(by_device[device], key=lambda panel: order.index(panel.experiment))
+            latest[result.name] = Panel(title, bars, result.name, str(gpu["name"]), day, commit)
+    return [latest[name] for name in KINDS if name in latest]
 
 
-def caption(gpu: str, shown: Sequence[Panel]) -> str:
+def caption(shown: Sequence[Panel]) -> str:
     """What the picture shows, for whoever cannot see it, too."""
     bars = " ".join(f"{panel.title} ({panel.run}): {'; '.join(map(str, panel.bars))}." for panel in shown)
     return (
-        f"RTFx, seconds of speech that are decoded in a second, on a logarithmic scale. Each panel is one run on a "
-        f"machine with one {gpu}, in which arcbeam and its peers take turns on the same log-probs; slow decoders get "
-        f"the first minute of them. {bars}"
+        f"RTFx, seconds of speech that are decoded in a second, on a logarithmic scale. Each panel is one run on one "
+        f"GPU and its machine, in which arcbeam and its peers take turns on the same log-probs; slow decoders get the "
+        f"first minute of them. {bars}"
     )
 
 
-def digest(gpu: str, shown: Sequence[Panel]) -> str:
+def digest(shown: Sequence[Panel]) -> str:
     """Of what is drawn, which the picture carries: its bytes are also those of a version of matplotlib."""
-    return hashlib.sha256(json.dumps([gpu, *map(asdict, shown)]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([*map(asdict, shown)]).encode()).hexdigest()
 
 
-def is_current(path: Path, gpu: str, shown: Sequence[Panel]) -> bool:
+def is_current(path: Path, shown: Sequence[Panel]) -> bool:
     """Whether the picture is that of these panels: by its bytes where matplotlib is that which drew it.
 
     With another version of matplotlib, or without it, by the digest that the picture carries.
@@ -134,11 +129,11 @@ def is_current(path: Path, gpu: str, shown: Sequence[Panel]) -> bool:
     except ModuleNotFoundError:
         __version__ = "of none"
     if f"Matplotlib v{__version__}<" in old:
-        return old == svg(gpu, shown)
-    return f"sha256 {digest(gpu, shown)}" in old
+        return old == svg(shown)
+    return f"sha256 {digest(shown)}" in old
 
 
-def svg(gpu: str, shown: Sequence[Panel]) -> str:
+def svg(shown: Sequence[Panel]) -> str:
     """The picture: the same text for the same panels and the same matplotlib."""
     from matplotlib import __version__, rc_context, rcdefaults, rcParams
 
@@ -147,17 +142,17 @@ def svg(gpu: str, shown: Sequence[Panel]) -> str:
         rcdefaults()
         # Letters are drawn as outlines, so that they have the same width wherever the picture is shown.
         rcParams.update({"svg.hashsalt": OWN, "svg.fonttype": "path"})
-        draw(gpu, shown).savefig(
+        draw(shown).savefig(
             made, format="svg", transparent=True,
             metadata={
                 "Date": None, "Creator": f"Matplotlib v{__version__}", "Title": TITLE,
-                "Description": f"{caption(gpu, shown)} sha256 {digest(gpu, shown)}",
+                "Description": f"{caption(shown)} sha256 {digest(shown)}",
             },
         )  # fmt: skip
     return "".join(line.rstrip() + "\n" for line in made.getvalue().splitlines())
 
 
-def draw(gpu: str, shown: Sequence[Panel]) -> Any:
+def draw(shown: Sequence[Panel]) -> Any:
     """The figure of matplotlib, on no ground."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -171,7 +166,7 @@ def draw(gpu: str, shown: Sequence[Panel]) -> Any:
         colors = [OURS if bar.name.startswith(OWN) else PEER for bar in bars]
         drawn = axes.barh([bar.name for bar in bars], [bar.rtfx for bar in bars], 0.7, color=colors)
         axes.bar_label(drawn, [f"{bar.rtfx:,.0f}   WER {bar.wer:.1f} %" for bar in bars], padding=4, color=TEXT)
-        axes.set_title(panel.title, loc="left", fontsize=10, color=TEXT)
+        axes.set_title(f"{panel.title} ({panel.gpu})", loc="left", fontsize=10, color=TEXT)
         axes.set_xscale("log")
         axes.set_axisbelow(True)
         axes.grid(axis="x", color=TEXT, alpha=0.25)
@@ -179,5 +174,5 @@ def draw(gpu: str, shown: Sequence[Panel]) -> Any:
         axes.spines[:].set_visible(False)
     grid[0, 0].set_xlim(1, 60 * max(bar.rtfx for panel in shown for bar in panel.bars))  # with room for the figures
     grid[-1, 0].xaxis.set_major_formatter("{x:,.0f}")
-    grid[-1, 0].set_xlabel(f"{TITLE}, in times of real time (RTFx); one {gpu}", color=TEXT)
+    grid[-1, 0].set_xlabel(f"{TITLE}, in times of real time (RTFx)", color=TEXT)
     return figure

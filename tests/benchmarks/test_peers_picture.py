@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,6 @@ from benchmarks.report.results import Result, found
 from benchmarks.report.tables import MADE
 
 ON_GPU = {
-    "gpu": {"name": "NVIDIA H200", "driver": "580"},
     "time": "2026-11-21 04:33 UTC",
     "commit": "c7d62caa35c0",
     "dirty": False,
@@ -31,8 +31,9 @@ DECODERS = [
 ]
 
 
-def result(tmp_path, name, rows, device="h200", stale=False):
-    return Result(tmp_path / device / f"{name}.jsonl", ON_GPU if device != "cpu" else {}, rows, stale)
+def result(tmp_path, name, rows, device="h200", stale=False, gpu="NVIDIA H200", **head):
+    head = ON_GPU | {"gpu": {"name": gpu, "driver": "580"}} | head if device != "cpu" else {}
+    return Result(tmp_path / device / f"{name}.jsonl", head, rows, stale)
 
 
 def test_lines_have_all_conditions_of_a_run(tmp_path):
@@ -59,27 +60,31 @@ def test_every_peer_is_on_the_page():
         assert re.search(rf"^\| {peer}", text, re.MULTILINE), peer
 
 
-def test_panels_are_of_the_gpu_that_has_most_of_them(tmp_path):
+def test_a_panel_is_of_the_latest_run(tmp_path):
+    later = [row | {"rtfx": 60000.0} for row in RIVA]
     measured = [
         result(tmp_path, "gpu_riva", RIVA),
         result(tmp_path, "gk23_table3", DECODERS),
-        result(tmp_path, "gpu_nemo", [ALONE | {"rtfx": 9.0, "peer_rtfx": 2.0, "peer_wer": 4.0}], "x1"),
+        result(tmp_path, "gpu_riva", later, "h100", time="2026-11-22 05:00 UTC", gpu="NVIDIA H100"),
         result(tmp_path, "gk23_table3", DECODERS, "cpu"),
     ]
-    gpu, panels = picture.panels(measured)
-    assert gpu == "NVIDIA H200"
-    assert [panel.experiment for panel in panels] == ["gk23_table3", "gpu_riva"]
+    panels = picture.panels(measured)
+    assert [(panel.experiment, panel.gpu) for panel in panels] == [
+        ("gk23_table3", "NVIDIA H200"),
+        ("gpu_riva", "NVIDIA H100"),
+    ]
+    assert picture.panels(measured[::-1]) == panels
     assert [bar.name for bar in panels[0].bars] == ["arcbeam, GPU", "arcbeam, 1 core", "pyctcdecode, 1 core"]
-    assert [bar.rtfx for bar in panels[1].bars] == [52111.9, 7112.5]
-    text = picture.caption(gpu, panels)
-    assert "one NVIDIA H200" in text and "pyctcdecode, 1 core 779 (WER 3.5 %, 1 min of speech)" in text
-    assert "(gpu_riva, 2026-11-21, commit c7d62ca)" in text
-    assert picture.panels([result(tmp_path, "gk23_table3", DECODERS, "cpu")]) == ("", [])
+    assert [bar.rtfx for bar in panels[1].bars] == [60000.0, 7112.5]
+    text = picture.caption(panels)
+    assert "pyctcdecode, 1 core 779 (WER 3.5 %, 1 min of speech)" in text
+    assert "(gpu_riva, NVIDIA H100, 2026-11-22, commit c7d62ca)" in text
+    assert picture.panels([result(tmp_path, "gk23_table3", DECODERS, "cpu")]) == []
 
 
 def test_nemo_has_the_beam_with_which_it_is_fastest(tmp_path):
     rows = [ALONE | {"rtfx": 9.0, "peer_rtfx": float(beam), "peer_wer": 4.0} for beam in (2, 5, 3)]
-    ((_, (panel,))) = picture.panels([result(tmp_path, "gpu_nemo", rows)])
+    (panel,) = picture.panels([result(tmp_path, "gpu_nemo", rows)])
     assert panel.bars[1].rtfx == 5.0
 
 
@@ -103,38 +108,39 @@ def shown(tmp_path):
 
 
 def test_the_same_panels_give_the_same_bytes(shown):
-    text = picture.svg(*shown)
-    assert text == picture.svg(*shown)
+    text = picture.svg(shown)
+    assert text == picture.svg(shown)
     assert "<dc:date>" not in text and "riva-asrlib-decoder, GPU 7,112 (WER 3.6 %, 31 min of speech)" in text
     assert "fill: #ffffff" not in text and picture.TEXT in text  # no ground of its own
 
 
 def test_a_picture_that_is_not_that_of_the_results(shown, tmp_path, monkeypatch):
-    gpu, panels = shown
+    elsewhere = [replace(panel, gpu="NVIDIA H100") for panel in shown]
     path = tmp_path / "peers.svg"
-    assert not picture.is_current(path, gpu, panels)
-    text = picture.svg(gpu, panels)
+    assert not picture.is_current(path, shown)
+    text = picture.svg(shown)
     path.write_text(text)
-    assert picture.is_current(path, gpu, panels)
-    assert not picture.is_current(path, "NVIDIA H100", panels)
+    assert picture.is_current(path, shown)
+    assert not picture.is_current(path, elsewhere)
     path.write_text(text.replace(picture.OURS, picture.PEER))
-    assert not picture.is_current(path, gpu, panels)
+    assert not picture.is_current(path, shown)
     # Drawn by another matplotlib, or compared where there is none: by what is drawn.
     path.write_text(re.sub(r"Matplotlib v[\d.]+", "Matplotlib v1.0", text).replace(picture.OURS, picture.PEER))
-    assert picture.is_current(path, gpu, panels)
-    assert not picture.is_current(path, "NVIDIA H100", panels)
+    assert picture.is_current(path, shown)
+    assert not picture.is_current(path, elsewhere)
     path.write_text(text)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert picture.is_current(path, gpu, panels)
-    assert not picture.is_current(path, "NVIDIA H100", panels)
+    assert picture.is_current(path, shown)
+    assert not picture.is_current(path, elsewhere)
 
 
 def test_check_names_every_file_that_is_not_of_the_results(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib", reason="plots need arcbeam[bench]")
-    for name in ("gpu_riva.jsonl", "gpu_nemo.jsonl", "gpu_tests.jsonl"):
-        path = tmp_path / "h200" / name
+    for name in ("gpu_riva", "gpu_nemo", "gpu_tests"):
+        kept = next(record.RESULTS.glob(f"*/{name}.jsonl"))
+        path = tmp_path / "h200" / kept.name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes((record.RESULTS / "h200" / name).read_bytes())
+        path.write_bytes(kept.read_bytes())
     place, tables = tmp_path / "docs" / "b.md", tmp_path / "tables"
 
     def run(*options):
