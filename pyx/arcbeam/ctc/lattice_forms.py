@@ -130,8 +130,8 @@ class LatticeForms(LatticeArrays):
         A box is a word where the graph writes it; links that write the same word within six frames of each other are
         one box. The circles are the start and the end. The more probable a box or a line, the thicker and the less
         transparent it is; the best path has a colour of its own, and no box covers another. At most
-        200 words are drawn, and the picture says how many are left out. It is meant for some ten words: draw a stretch
-        of longer speech.
+        200 words are drawn, those of the best path among them, and the picture says how many are left out. It is meant
+        for some ten words: draw a stretch of longer speech.
 
         Parameters
         ----------
@@ -150,6 +150,8 @@ class LatticeForms(LatticeArrays):
         ------
         MissingDependencyError
             matplotlib is missing.
+        ValueError
+            The best path has more than 200 words in the stretch.
         """
         return pictures.plot(self._picture(least, start, end), ax)
 
