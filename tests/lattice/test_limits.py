@@ -136,6 +136,15 @@ def test_a_limited_search_gives_what_it_found(large):
     assert again.costs.tobytes() == found.costs.tobytes() and again.links.tobytes() == found.links.tobytes()
 
 
+def test_a_search_may_keep_a_quarter_of_its_steps():
+    lattice, words = parallel(12, 2, slack=0.25)
+    batch = of(lattice)
+    entries = 2**12
+    assert len(_lattice.nbest(batch, 0, words, entries).costs) == entries
+    assert not _lattice.nbest(batch, 0, words, entries, step_limit=1 << 17).truncated
+    assert _lattice.nbest(batch, 0, words, entries, step_limit=1 << 14).truncated  # which 2^13 steps do not reach
+
+
 def test_limits_are_said_in_a_batch(large):
     batch, words, _ = large
     engine = _lattice.AnswerEngine(writing(words), threads=1)
