@@ -159,6 +159,8 @@ class Lattice(LatticeForms):
                 "rescore: expected a lattice with the scores of its graph alone, got one that a language model has "
                 "rescored already; decode without language_model=, or rescore the lattice that was not"
             )
+        if beam is not None:
+            check_real("beam", beam, "of at least 0, or None", above=0.0, inclusive=True, infinite=True)
         options = DecoderOptions(
             lm_scale=lm_scale,
             graph_lm_scale=graph_lm_scale,
